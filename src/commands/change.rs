@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::select::{SelectedObjects, Selection, is_suspendable, not_found, print_no_resources};
 use super::{Session, elsewhere};
+use crate::cluster::read::access::user_name;
+use crate::cluster::write::patch;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -155,7 +157,7 @@ impl ChangeArgs {
         if objects.is_empty() || self.yes || self.dry_run != DryRun::None || !self.is_selection() {
             return Ok(());
         }
-        let user = if session.terminal.can_ask() { cluster.user_name().await.ok() } else { None };
+        let user = if session.terminal.can_ask() { user_name(cluster).await.ok() } else { None };
         print_place(session, cluster, user.as_deref());
         print_objects(session, objects);
         let number = pluralize(objects.len(), "object");
@@ -178,7 +180,7 @@ impl ChangeArgs {
     ) -> Vec<ChangeResult> {
         let changes = objects.into_iter().map(|(kind, full)| async move {
             let id = full.object.id.clone();
-            let result = cluster.change(&kind, full, self.dry_run, decide).await;
+            let result = patch::change(cluster, &kind, full, self.dry_run, decide).await;
             ChangeResult { kind, id, result }
         });
         join_all(changes).await

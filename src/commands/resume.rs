@@ -8,6 +8,7 @@ use futures::future::join_all;
 
 use super::change::{ChangeArgs, ChangeResult, LISTED_OBJECTS, Verb, describe};
 use super::{Session, elsewhere};
+use crate::cluster::write::wait::wait_until_reconciled;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -230,7 +231,7 @@ async fn wait(
         if FluxKind::of(after).is_some_and(|kind| kind.can_wait(after)) {
             session.terminal.status(&format!("waiting for {name}"));
             waiting.push(async move {
-                (name, cluster.wait_until_reconciled(&result.kind, &result.id, token, args.timeout).await)
+                (name, wait_until_reconciled(cluster, &result.kind, &result.id, token, args.timeout).await)
             });
         } else {
             session.terminal.status(&format!("{name} has no status to wait for"));

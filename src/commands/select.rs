@@ -88,7 +88,7 @@ impl Selection<'_> {
 
     async fn list(self, cluster: &Cluster, types: Vec<ResourceType>) -> SelectedObjects {
         let namespace = (!self.all_namespaces).then_some(&*cluster.namespace);
-        let (found, gaps) = cluster.read_full(&types, Query { namespace, selector: self.selector }).await;
+        let (found, gaps) = cluster.list_full(&types, Query { namespace, selector: self.selector }).await;
         let mut objects = vec![];
         for full in found {
             if let Some(kind) = types.iter().find(|kind| kind.is(&full.object.id.group, &full.object.id.kind)) {

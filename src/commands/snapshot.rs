@@ -8,10 +8,11 @@ use futures::{StreamExt, stream};
 
 use super::Session;
 use crate::cluster::Cluster;
+use crate::cluster::read::snapshot::add_suspendable;
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
-use gitops_core::flux::build::stored_artifact::charts_of_releases;
+use gitops_core::flux::build::charts::stored_artifact::charts_of_releases;
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Number of charts that are read at once.
@@ -56,7 +57,7 @@ pub struct SnapshotArgs {
 pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode> {
     let cluster = session.cluster().await?;
     let mut snapshot = session.snapshot_of(&cluster).await?;
-    cluster.add_suspendable(&mut snapshot).await;
+    add_suspendable(&cluster, &mut snapshot).await;
     if args.with_charts {
         snapshot.kube_version = cluster.version().await.unwrap_or_default();
         add_charts(&mut snapshot, &cluster, session).await;

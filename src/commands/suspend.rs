@@ -8,6 +8,7 @@ use futures::future::join;
 use super::change::{ChangeArgs, ChangeResult, Verb};
 use super::{Session, elsewhere};
 use crate::cluster::config::args::parse_duration;
+use crate::cluster::read::access::user_name;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -152,9 +153,9 @@ impl SuspendArgs {
     async fn user(&self, cluster: &Cluster) -> Result<Option<String>> {
         match self.record_user {
             Some(false) => Ok(None),
-            Some(true) => Ok(Some(cluster.user_name().await?)),
+            Some(true) => Ok(Some(user_name(cluster).await?)),
             None if self.change.dry_run == DryRun::Client => Ok(None),
-            None => Ok(cluster.user_name().await.ok()),
+            None => Ok(user_name(cluster).await.ok()),
         }
     }
 

@@ -22,11 +22,10 @@ const YEAR: i64 = 365 * DAY;
 
 /// Formats an age: `119s`, `5m30s`, `45m`, `3d4h`, `2y20d`. A duration below -1s is `<invalid>`; clocks may differ by less.
 pub fn human(duration: TimeDelta) -> String {
-    let seconds = duration.num_seconds();
-    if seconds < -1 {
+    if duration.num_seconds() < -1 {
         return "<invalid>".to_owned();
     }
-    let seconds = seconds.max(0);
+    let seconds = duration.num_seconds().max(0);
     let years = (i64::MAX, ('y', YEAR), Some(('d', DAY)).filter(|_| seconds < 8 * YEAR));
     let (_, (letter, length), smaller) = FORMATS.into_iter().find(|(limit, ..)| seconds < *limit).unwrap_or(years);
     let mut text = format!("{}{letter}", seconds / length);

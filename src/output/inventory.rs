@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::format::{Look, Part, Render};
 use super::sanitize::one_line;
-use super::table::Table;
+use super::table::{Columns, Table};
 use super::{document, html, owner};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
@@ -92,8 +92,8 @@ pub fn summary(answer: &InventoryDocument) -> String {
         (totals.system, "created by Kubernetes itself"),
         (totals.unmanaged, "unmanaged"),
     ];
-    let counts = counts.iter().filter(|(number, _)| *number > 0);
-    let counts: Vec<String> = counts.map(|(number, status)| format!("{number} {status}")).collect();
+    let positive = counts.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = positive.map(|(number, status)| format!("{number} {status}")).collect();
     let scope = answer.scope.as_ref().map(|scope| format!(" (read: {})", one_line(scope))).unwrap_or_default();
     let read = answer.contexts.iter().filter(|context| context.totals.is_some()).count();
     let clusters = match answer.contexts.len() {
@@ -111,8 +111,8 @@ pub fn hidden(answer: &InventoryDocument) -> Option<String> {
     let mut flags: Vec<String> = vec![];
     flags.extend((!filter.kinds.is_empty()).then(|| format!("--kind {}", filter.kinds.join(","))));
     flags.extend(filter.selector.as_ref().map(|selector| format!("-l {selector}")));
-    let flags = flags.join(" ");
-    let flags = one_line(&flags);
+    let typed = flags.join(" ");
+    let flags = one_line(&typed);
     let total = pluralize(filter.shown + filter.hidden, noun);
     Some(match filter.hidden {
         0 => format!("{flags} hides none of {total}"),
@@ -121,56 +121,48 @@ pub fn hidden(answer: &InventoryDocument) -> Option<String> {
 }
 
 fn names(body: &Body) -> String {
-    let line = |id: &ObjectId| document::name(id) + "\n";
     match body {
         Body::Owners(owners) => owners.iter().map(|row| one_line(&owner(&row.owner)).into_owned() + "\n").collect(),
-        Body::Objects(owners) => owners.iter().flat_map(|owner| &owner.objects).map(|row| line(&row.object)).collect(),
-        Body::Findings(findings) => findings.iter().map(|row| line(&row.object)).collect(),
-        Body::Tree(nodes) => {
-            nodes.iter().filter_map(|node| node.object.as_ref()).map(|row| line(&row.object)).collect()
-        }
-        Body::Explanation(explanation) => line(&explanation.object),
+        Body::Objects(owners) => lines(owners.iter().flat_map(|owner| &owner.objects).map(|row| &row.object)),
+        Body::Findings(findings) => lines(findings.iter().map(|row| &row.object)),
+        Body::Tree(nodes) => lines(nodes.iter().filter_map(|node| node.object.as_ref()).map(|row| &row.object)),
+        Body::Explanation(explanation) => lines([&explanation.object]),
     }
+}
+
+fn lines<'a>(ids: impl IntoIterator<Item = &'a ObjectId>) -> String {
+    ids.into_iter().map(|id| document::name(id) + "\n").collect()
 }
 
 fn owner_table(owners: &[OwnerSummary], wide: bool, look: Look) -> String {
     if owners.is_empty() {
         return String::new();
     }
-    let mut columns = vec!["system", "namespace", "kind", "name", "objects", "missing", "leaked", "state"];
-    let matching = owners.iter().any(|row| row.matching.is_some());
-    if matching {
-        columns.insert(4, "matching");
-    }
-    if wide {
-        columns.extend(["record", "revision"]);
-    }
-    let contexts = owners.iter().any(|row| row.context.is_some());
-    columns.splice(..0, contexts.then_some("context"));
-    let mut table = Table::new(columns);
-    for row in owners {
-        let id = &row.owner;
-        let is_known = !matches!(row.record, RecordKind::Unrecorded | RecordKind::Unreadable);
-        let mut cells = vec![
-            id.system.clone(),
-            id.namespace.clone(),
-            id.kind.clone(),
-            id.name.clone(),
-            number_if(is_known, row.objects),
-            number_if(is_known && row.record != RecordKind::Remote, row.missing),
-            row.leaked.to_string(),
-            owner_state(row),
-        ];
-        if matching {
-            cells.insert(4, number_if(is_known, row.matching.unwrap_or_default()));
-        }
-        if wide {
-            cells.extend([format!("{:?}", row.record), row.revision.clone().unwrap_or_default()]);
-        }
-        cells.splice(..0, row.context.clone());
-        table.row(cells);
-    }
-    table.render(look)
+    let table = Columns::new()
+        .with_if(owners.iter().any(|row| row.context.is_some()), "context", |row: &OwnerSummary| or_empty(&row.context))
+        .with("system", |row| row.owner.system.clone())
+        .with("namespace", |row| row.owner.namespace.clone())
+        .with("kind", |row| row.owner.kind.clone())
+        .with("name", |row| row.owner.name.clone())
+        .with_if(owners.iter().any(|row| row.matching.is_some()), "matching", |row| {
+            number_if(is_recorded(row), row.matching.unwrap_or_default())
+        })
+        .with("objects", |row| number_if(is_recorded(row), row.objects))
+        .with("missing", |row| number_if(is_recorded(row) && row.record != RecordKind::Remote, row.missing))
+        .with("leaked", |row| row.leaked.to_string())
+        .with("state", owner_state)
+        .with_if(wide, "record", |row| format!("{:?}", row.record))
+        .with_if(wide, "revision", |row| or_empty(&row.revision));
+    table.table(owners).render(look)
+}
+
+fn or_empty(text: &Option<String>) -> String {
+    text.clone().unwrap_or_default()
+}
+
+/// Returns true if it is known which objects the owner has.
+fn is_recorded(row: &OwnerSummary) -> bool {
+    !matches!(row.record, RecordKind::Unrecorded | RecordKind::Unreadable)
 }
 
 /// Returns a number, or `?` if it is not known.
@@ -207,32 +199,24 @@ fn object_table(owners: &[OwnerObjects], wide: bool, look: Look) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let mut columns = vec!["owner", "namespace", "kind", "name", "state"];
-    if wide {
-        columns.extend(["protected-by", "also-claimed-by", "uid"]);
-    }
-    let contexts = owners.iter().any(|row| row.owner.context.is_some());
-    columns.splice(..0, contexts.then_some("context"));
-    let mut table = Table::new(columns);
-    for (summary, row) in rows {
-        let id = &row.object;
-        let mut cells = vec![
-            owner(&summary.owner),
-            id.namespace.to_string(),
-            id.kind.to_string(),
-            id.name.to_string(),
-            object_state(row),
-        ];
-        if wide {
-            let protections: Vec<_> =
-                row.protections.iter().map(|found| format!("{}={}", found.key, found.value)).collect();
-            let also: Vec<_> = row.also_claimed_by.iter().map(owner).collect();
-            cells.extend([protections.join(","), also.join(","), row.uid.clone().unwrap_or_default()]);
-        }
-        cells.splice(..0, summary.context.clone());
-        table.row(cells);
-    }
-    table.render(look)
+    let has_contexts = owners.iter().any(|row| row.owner.context.is_some());
+    let table = Columns::new()
+        .with_if(has_contexts, "context", |(summary, _): &(&OwnerSummary, &MemberView)| or_empty(&summary.context))
+        .with("owner", |(summary, _)| owner(&summary.owner))
+        .with("namespace", |(_, row)| row.object.namespace.to_string())
+        .with("kind", |(_, row)| row.object.kind.to_string())
+        .with("name", |(_, row)| row.object.name.to_string())
+        .with("state", |(_, row)| object_state(row))
+        .with_if(wide, "protected-by", |(_, row)| {
+            join(&row.protections, ",", |found| format!("{}={}", found.key, found.value))
+        })
+        .with_if(wide, "also-claimed-by", |(_, row)| join(&row.also_claimed_by, ",", owner))
+        .with_if(wide, "uid", |(_, row)| or_empty(&row.uid));
+    table.table(&rows).render(look)
+}
+
+fn join<T>(items: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
+    items.iter().map(text).collect::<Vec<_>>().join(separator)
 }
 
 pub(super) fn object_state(row: &MemberView) -> String {
@@ -257,25 +241,16 @@ fn finding_table(findings: &[Finding], wide: bool, look: Look) -> String {
     if findings.is_empty() {
         return String::new();
     }
-    let mut columns = vec!["namespace", "kind", "name", "owner", "note"];
-    if wide {
-        columns.extend(["evidence", "uid"]);
-    }
-    let contexts = findings.iter().any(|row| row.context.is_some());
-    columns.splice(..0, contexts.then_some("context"));
-    let mut table = Table::new(columns);
-    for row in findings {
-        let id = &row.object;
-        let owners: Vec<_> = row.owners.iter().map(owner).collect();
-        let id = [&*id.namespace, &*id.kind, &*id.name].map(str::to_owned);
-        let mut cells = [id.to_vec(), vec![owners.join(", "), note(row)]].concat();
-        if wide {
-            cells.extend([row.evidence.as_ref().map(ToString::to_string).unwrap_or_default(), row.uid.clone()]);
-        }
-        cells.splice(..0, row.context.clone());
-        table.row(cells);
-    }
-    table.render(look)
+    let table = Columns::new()
+        .with_if(findings.iter().any(|row| row.context.is_some()), "context", |row: &Finding| or_empty(&row.context))
+        .with("namespace", |row| row.object.namespace.to_string())
+        .with("kind", |row| row.object.kind.to_string())
+        .with("name", |row| row.object.name.to_string())
+        .with("owner", |row| join(&row.owners, ", ", owner))
+        .with("note", note)
+        .with_if(wide, "evidence", |row| row.evidence.as_ref().map(ToString::to_string).unwrap_or_default())
+        .with_if(wide, "uid", |row| row.uid.clone());
+    table.table(findings).render(look)
 }
 
 /// Returns what is to be known about a finding beside its owners.

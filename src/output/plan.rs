@@ -6,7 +6,7 @@ use super::format::{Look, Part, Render};
 use super::prose::Prose;
 use super::report::{self, ReportedFinding};
 use super::sanitize::{escape, one_line};
-use super::table::Table;
+use super::table::Columns;
 use super::{document, html, markdown, owner};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
@@ -27,42 +27,22 @@ impl Render for FinishedPlan {
     /// Returns a table: alarms, then changes with deletions first, then what else the plan says; diffs follow. Only the wide
     /// table has rows of objects that are certainly created or updated.
     fn text(&self, wide: bool, look: Look) -> String {
-        let mut columns = vec!["action", "namespace", "kind", "name", "owner", "reason"];
-        if wide {
-            columns.extend(["by", "cause", "uid"]);
-        }
-        // Only a plan of several clusters says where each object is.
-        let has_clusters = !self.spokes().is_empty();
-        if has_clusters {
-            columns.insert(1, "cluster");
-        }
-        let mut table = Table::new(columns);
-        let note = |table: &mut Table, mut cells: Vec<String>| {
-            if wide {
-                cells.extend([String::new(), String::new(), String::new()]);
-            }
-            if has_clusters {
-                cells.insert(1, String::new());
-            }
-            table.row(cells);
-        };
-        alarms(self).into_iter().for_each(|cells| note(&mut table, cells));
-        for change in in_order_of_importance(self).into_iter().filter(|change| wide || !is_folded(change)) {
-            let id = &change.object.id;
-            let owner = change.owner.as_ref().map(owner).unwrap_or_default();
-            let mut cells =
-                cells(&action(change), [&id.namespace, &id.kind, &id.name], &owner, reason(self, change).to_string());
-            if wide {
-                let by = serde_json::to_value(change.by).ok().and_then(|by| by.as_str().map(str::to_owned));
-                let cause = change.cause.as_ref().map(ToString::to_string).unwrap_or_default();
-                cells.extend([by.unwrap_or_default(), cause, change.object.uid.clone()]);
-            }
-            if has_clusters {
-                cells.insert(1, id.cluster.as_deref().unwrap_or_default().to_owned());
-            }
-            table.row(cells);
-        }
-        notes(self).into_iter().for_each(|cells| note(&mut table, cells));
+        let changes = in_order_of_importance(self).into_iter().filter(|change| wide || !is_folded(change));
+        let changes = changes.map(|change| PlanRow::of_change(self, change));
+        let rows: Vec<PlanRow<'_>> = alarms(self).chain(changes).chain(notes(self)).collect();
+        let table = Columns::new()
+            .with("action", |row: &PlanRow<'_>| row.action.clone())
+            // Only a plan of several clusters says where each object is.
+            .with_if(!self.spokes().is_empty(), "cluster", |row| row.detail(|change| change.object.id.cluster.as_ref()))
+            .with("namespace", |row| row.place[0].to_owned())
+            .with("kind", |row| row.place[1].to_owned())
+            .with("name", |row| row.place[2].to_owned())
+            .with("owner", |row| row.owner.clone())
+            .with("reason", |row| row.reason.clone())
+            .with_if(wide, "by", |row| row.detail(|change| Some(&change.by)))
+            .with_if(wide, "cause", |row| row.detail(|change| change.cause.as_ref()))
+            .with_if(wide, "uid", |row| row.detail(|change| Some(&change.object.uid)))
+            .table(&rows);
         let diffs: String = self.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
         if table.is_empty() { diffs } else { table.render(look) + &diffs }
     }
@@ -85,8 +65,32 @@ impl Render for FinishedPlan {
     }
 }
 
-fn cells(action: &str, [namespace, kind, name]: [&str; 3], owner: &str, reason: String) -> Vec<String> {
-    vec![action.to_owned(), namespace.to_owned(), kind.to_owned(), name.to_owned(), owner.to_owned(), reason]
+/// A row of the table: a change, or what else the plan says.
+struct PlanRow<'p> {
+    action: String,
+    /// Namespace, kind and name.
+    place: [&'p str; 3],
+    owner: String,
+    reason: String,
+    change: Option<&'p Change>,
+}
+
+impl<'p> PlanRow<'p> {
+    fn new(what: &str, place: [&'p str; 3], owner: String, reason: String) -> Self {
+        Self { action: what.to_owned(), place, owner, reason, change: None }
+    }
+
+    fn of_change(plan: &Plan, change: &'p Change) -> Self {
+        let ObjectId { namespace, kind, name, .. } = &change.object.id;
+        let owner = change.owner.as_ref().map(owner).unwrap_or_default();
+        let reason = reason(plan, change).to_string();
+        Self { change: Some(change), ..Self::new(&action(change), [namespace, kind, name], owner, reason) }
+    }
+
+    /// Returns a detail of the change; empty for other rows.
+    fn detail<T: ToString + ?Sized>(&self, of: impl Fn(&Change) -> Option<&T>) -> String {
+        self.change.and_then(of).map(T::to_string).unwrap_or_default()
+    }
 }
 
 /// Returns the owners that apply nothing and those whose outcome is not known, each with its word.
@@ -154,35 +158,35 @@ fn importance(action: Action) -> u8 {
 }
 
 /// Returns the rows of alarms.
-fn alarms(plan: &Plan) -> Vec<Vec<String>> {
-    let row = |alarm: &Alarm| {
-        cells("alarm", [""; 3], &alarm.owner.as_ref().map(owner).unwrap_or_default(), alarm.detail.clone())
-    };
-    shown_alarms(plan).map(row).collect()
+fn alarms(plan: &Plan) -> impl Iterator<Item = PlanRow<'_>> {
+    shown_alarms(plan).map(|alarm| {
+        let owner = alarm.owner.as_ref().map(owner).unwrap_or_default();
+        PlanRow::new("alarm", [""; 3], owner, alarm.detail.clone())
+    })
 }
 
 /// Returns the rows of contested objects, blocked and unknown owners, and gaps.
-fn notes(plan: &Plan) -> Vec<Vec<String>> {
+fn notes(plan: &Plan) -> Vec<PlanRow<'_>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
         let owners: Vec<String> = owners.iter().map(owner).collect();
-        let reason = "each owner undoes what the others do".to_owned();
-        let place = id.cluster.as_ref().map(|name| format!(" (in cluster {name})")).unwrap_or_default();
-        rows.push(cells("contested", [&id.namespace, &id.kind, &id.name], &owners.join(", "), reason + &place));
+        let cluster = id.cluster.as_ref().map(|name| format!(" (in cluster {name})")).unwrap_or_default();
+        let reason = format!("each owner undoes what the others do{cluster}");
+        rows.push(PlanRow::new("contested", [&id.namespace, &id.kind, &id.name], owners.join(", "), reason));
     }
+    let unknown = plan.changes().iter().filter(|change| change.action == Action::Unknown);
     for (what, owners) in owners_in_doubt(plan) {
-        // An unknown owner whose object has an unknown row needs no second one.
-        let has_row = |owner: &&OwnerOutcome| {
-            let mut changes = plan.changes().iter();
-            changes.any(|change| change.action == Action::Unknown && owner.owner.is_object(&change.object.id))
-        };
-        for OwnerOutcome { owner: id, reason, .. } in owners.into_iter().filter(|owner| !has_row(owner)) {
-            rows.push(cells(what, [&id.namespace, &id.kind, &id.name], "", reason.to_string()));
+        for OwnerOutcome { owner: id, reason, .. } in owners {
+            // An unknown owner whose object has an unknown row needs no second one.
+            if !unknown.clone().any(|change| id.is_object(&change.object.id)) {
+                let place = [&*id.namespace, &id.kind, &id.name];
+                rows.push(PlanRow::new(what, place, String::new(), reason.to_string()));
+            }
         }
     }
     for Gap { subject, namespace, message, .. } in plan.gaps() {
-        let namespace = namespace.as_deref().unwrap_or_default();
-        rows.push(cells("gap", [namespace, "", subject], "", message.clone()));
+        let place = [namespace.as_deref().unwrap_or_default(), "", subject];
+        rows.push(PlanRow::new("gap", place, String::new(), message.clone()));
     }
     rows
 }

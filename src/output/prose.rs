@@ -5,10 +5,10 @@ use std::fmt;
 
 /// A sentence: words of this program, and between them names and messages that others wrote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prose(Vec<Part>);
+pub struct Prose(Vec<ProsePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum ProsePart {
     /// Words of this program.
     Own(String),
     /// Text of the cluster, of a manifest, or of another program.
@@ -19,14 +19,14 @@ impl Prose {
     /// Adds words of this program.
     #[must_use]
     pub(crate) fn own(mut self, words: impl Into<String>) -> Self {
-        self.0.push(Part::Own(words.into()));
+        self.0.push(ProsePart::Own(words.into()));
         self
     }
 
     /// Adds text that others wrote; a sentence around it, whose words are not marked, counts as such text too.
     #[must_use]
     pub(crate) fn foreign(mut self, text: impl ToString) -> Self {
-        self.0.push(Part::Foreign(text.to_string()));
+        self.0.push(ProsePart::Foreign(text.to_string()));
         self
     }
 
@@ -37,7 +37,7 @@ impl Prose {
     }
 
     /// Parts of the sentence, in order.
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[ProsePart] {
         &self.0
     }
 }
@@ -45,7 +45,7 @@ impl Prose {
 impl fmt::Display for Prose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| match part {
-            Part::Own(text) | Part::Foreign(text) => f.write_str(text),
+            ProsePart::Own(text) | ProsePart::Foreign(text) => f.write_str(text),
         })
     }
 }

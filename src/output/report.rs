@@ -6,7 +6,7 @@
 use super::plan::{action, owners_in_doubt, reason, shown_alarms};
 use super::sanitize::one_line;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, Plan};
+use gitops_core::plan::{Action, OwnerOutcome, Plan};
 use gitops_core::text::sha256;
 
 /// Place of findings without an owner.
@@ -37,6 +37,12 @@ pub struct ReportedFinding {
 }
 
 impl ReportedFinding {
+    fn new(severity: Severity, rule: String, owner: Option<&OwnerId>, subject: &str, message: &str) -> Self {
+        let place = owner.map_or_else(|| CLUSTER.to_owned(), place);
+        let [subject, message] = [subject, message].map(|text| one_line(text).into_owned());
+        Self { severity, rule, place, subject, message }
+    }
+
     /// Returns a digest that stays the same in later plans with this finding.
     pub fn fingerprint(&self) -> String {
         sha256([&*self.rule, &self.place, &self.subject].join("\n").as_bytes())
@@ -46,31 +52,27 @@ impl ReportedFinding {
 /// Returns the findings of a plan, alarms first.
 pub fn findings(plan: &Plan) -> Vec<ReportedFinding> {
     let mut findings = vec![];
-    let mut add = |severity, rule: &str, owner: Option<&OwnerId>, subject: &str, message: &str| {
-        let (rule, place) = (rule.to_owned(), owner.map_or_else(|| CLUSTER.to_owned(), place));
-        let [subject, message] = [subject, message].map(|text| one_line(text).into_owned());
-        findings.push(ReportedFinding { severity, rule, place, subject, message });
-    };
     for alarm in shown_alarms(plan) {
-        let subject = alarm.owner.as_ref().map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
-        add(Severity::Alarm, &alarm.code.to_string(), alarm.owner.as_ref(), &subject, &alarm.detail);
+        let (owner, rule) = (alarm.owner.as_ref(), alarm.code.to_string());
+        let subject = owner.map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
+        findings.push(ReportedFinding::new(Severity::Alarm, rule, owner, &subject, &alarm.detail));
     }
     for gap in plan.gaps() {
         let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
         let message = format!("{}{namespace}: {}", gap.subject, gap.message);
-        add(Severity::Gap, "gap", None, &gap.subject, &message);
+        findings.push(ReportedFinding::new(Severity::Gap, "gap".to_owned(), None, &gap.subject, &message));
     }
     for (what, owners) in owners_in_doubt(plan) {
-        for row in owners {
-            let owner = row.owner.to_string();
-            let message = format!("{owner} is {what}: {}", row.reason);
-            add(Severity::Warning, &row.reason.code.to_string(), Some(&row.owner), &owner, &message);
+        for OwnerOutcome { owner, reason, .. } in owners {
+            let (rule, subject) = (reason.code.to_string(), owner.to_string());
+            let message = format!("{owner} is {what}: {reason}");
+            findings.push(ReportedFinding::new(Severity::Warning, rule, Some(owner), &subject, &message));
         }
     }
     for change in plan.changes().iter().filter(|row| row.is_deletion() || row.action == Action::Unknown) {
-        let id = &change.object.id;
-        let message = format!("{} {id}: {}", action(change), reason(plan, change));
-        add(Severity::Warning, &change.reason.code.to_string(), change.owner.as_ref(), &id.to_string(), &message);
+        let (rule, subject) = (change.reason.code.to_string(), change.object.id.to_string());
+        let message = format!("{} {subject}: {}", action(change), reason(plan, change));
+        findings.push(ReportedFinding::new(Severity::Warning, rule, change.owner.as_ref(), &subject, &message));
     }
     findings.sort_by_key(|finding| finding.severity);
     findings
@@ -90,7 +92,7 @@ mod tests {
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, Change, FinishedPlan, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
+    use gitops_core::plan::{Actor, Alarm, Change, FinishedPlan, Outcome, PinnedObject, ReasonCode};
     use serde_json::Value;
 
     /// Returns a plan with an alarm, a gap, a blocked owner, a deletion and an update, whose names are this text.

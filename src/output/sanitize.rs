@@ -30,16 +30,16 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 
 /// Returns one escaped line, for a table cell or a message: cuts at the first line break with `…`, replaces tabs by spaces.
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    let text = text.trim_end_matches(['\r', '\n']);
-    let end = text.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
-    let line = &text[..end.unwrap_or(text.len())];
-    let long = line.char_indices().nth(MAX_LINE_LENGTH).map(|(at, _)| at);
+    let trimmed = text.trim_end_matches(['\r', '\n']);
+    let end = trimmed.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
+    let first = &trimmed[..end.unwrap_or(trimmed.len())];
+    let long = first.char_indices().nth(MAX_LINE_LENGTH).map(|(at, _)| at);
     let cut = end.is_some() || long.is_some();
-    let line = escape(&line[..long.unwrap_or(line.len())]);
-    if !cut && !line.contains('\t') {
-        return line;
+    let escaped = escape(&first[..long.unwrap_or(first.len())]);
+    if !cut && !escaped.contains('\t') {
+        return escaped;
     }
-    let mut line = line.replace('\t', " ");
+    let mut line = escaped.replace('\t', " ");
     if cut {
         line.truncate(line.trim_end().len());
         line.push('…');

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::format::{Look, Part, Render};
 use super::report::ReportedFinding;
-use super::table::Table;
+use super::table::{Columns, Table};
 use gitops_core::plan::{Change, FinishedPlan, Plan, ReasonCode};
 
 /// Effect on an object that no later sync finds.
@@ -50,27 +50,19 @@ impl Render for SourceChange<'_> {
 }
 
 fn table(plan: &Plan, wide: bool) -> Table {
-    let columns = ["effect", "namespace", "kind", "name", "reason"];
-    let mut table = Table::new(columns.into_iter().chain(wide.then_some("uid")));
     let mut rows: Vec<&Change> = plan.changes().iter().collect();
     rows.sort_by_key(|change| place(change));
-    for change in rows {
-        let id = &change.object.id;
-        let why = match &change.cause {
+    Columns::new()
+        .with("effect", |change: &&Change| EFFECTS[place(change)].1.to_owned())
+        .with("namespace", |change| change.object.id.namespace.to_string())
+        .with("kind", |change| change.object.id.kind.to_string())
+        .with("name", |change| change.object.id.name.to_string())
+        .with("reason", |change| match &change.cause {
             Some(cause) => format!("deleted with {cause}"),
             None => change.reason.detail.clone(),
-        };
-        let mut cells = vec![
-            EFFECTS[place(change)].1.to_owned(),
-            id.namespace.to_string(),
-            id.kind.to_string(),
-            id.name.to_string(),
-        ];
-        cells.push(why);
-        cells.extend(wide.then(|| change.object.uid.clone()));
-        table.row(cells);
-    }
-    table
+        })
+        .with_if(wide, "uid", |change| change.object.uid.clone())
+        .table(&rows)
 }
 
 /// Returns the position of a change in [`EFFECTS`]. A cascaded change is a deletion.
@@ -80,9 +72,10 @@ fn place(change: &Change) -> usize {
 
 /// Returns one line with the number of objects by effect.
 pub fn summary(plan: &Plan) -> String {
-    let count = |at: usize| plan.changes().iter().filter(|change| place(change) == at).count();
-    let counts = EFFECTS.iter().enumerate().map(|(at, (_, word))| (count(at), word)).filter(|(number, _)| *number > 0);
-    let parts: Vec<String> = counts.map(|(number, word)| format!("{number} {word}")).collect();
+    let mut counts = EFFECTS.map(|(_, word)| (0, word));
+    plan.changes().iter().for_each(|change| counts[place(change)].0 += 1);
+    let positive = counts.iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = positive.map(|(number, word)| format!("{number} {word}")).collect();
     let text = if parts.is_empty() { "nothing changes".to_owned() } else { parts.join(", ") };
     if plan.is_complete() { text } else { format!("{text}; the preview is incomplete") }
 }

@@ -3,17 +3,17 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::duration;
-use super::table::Table;
+use super::table::{Columns, Table};
 use gitops_core::flux::suspension::view::FluxObject;
 
 /// Number of hexadecimal digits of a hash in a revision.
 const HASH_DIGITS: usize = 8;
 
-/// Columns of a table.
+/// Columns of the table of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Columns {
+pub enum View {
     /// State of the objects.
-    Default,
+    State,
     /// Suspensions: by whom, since when, until when and why.
     Suspensions,
     /// Both, and more. End and link have columns if an object has them.
@@ -23,94 +23,67 @@ pub enum Columns {
 }
 
 /// Returns a table with one row for each object, with its context if the objects are of several clusters.
-pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, columns: Columns) -> Table {
-    let suspensions = || items.iter().filter_map(|item| item.suspension.as_ref());
-    let is_record = columns == Columns::Records;
-    let shown = Shown {
-        columns,
-        context: items.iter().any(|item| item.context.is_some()),
-        until: is_record || suspensions().any(|one| one.until.is_some()),
-        link: is_record || suspensions().any(|one| one.link.is_some()),
-        now,
-    };
-    let mut table = Table::new(shown.titles());
-    for item in items {
-        table.row(shown.titles().into_iter().map(|title| shown.cell(title, item)));
-    }
-    table
+pub fn table(items: &[FluxObject<'_>], now: DateTime<Utc>, view: View) -> Table {
+    let has_contexts = items.iter().any(|item| item.context.is_some());
+    let has_end = items.iter().filter_map(|item| item.suspension.as_ref()).any(|one| one.until.is_some());
+    let has_link = items.iter().filter_map(|item| item.suspension.as_ref()).any(|one| one.link.is_some());
+    let is_record = view == View::Records;
+    let is_wide = is_record || view == View::Wide;
+    let has_state = view != View::Suspensions;
+    let has_origin = view != View::State;
+    let times = Times { now, is_absolute: is_record };
+    Columns::new()
+        .with_if(has_contexts, "CONTEXT", |item: &FluxObject<'_>| or_none(item.context))
+        .with("NAMESPACE", |item| item.object.namespace.to_string())
+        .with("KIND", |item| item.object.kind.to_string())
+        .with("NAME", |item| item.object.name.to_string())
+        .with_if(has_state, "REVISION", |item| or_none(item.revision.map(shorten_hashes).as_deref()))
+        .with("SUSPENDED", FluxObject::suspended)
+        .with_if(has_state, "READY", |item| or_none(item.ready))
+        .with_if(has_state && !is_record, "AGE", |item| times.since(item.created, "<unknown>"))
+        .with_if(is_record, "CREATED", |item| times.since(item.created, "<unknown>"))
+        .with_if(has_origin, "BY", |item| or_none(item.suspended_by()))
+        .with_if(has_origin, "SINCE", |item| {
+            item.suspension.as_ref().map_or("<none>".to_owned(), |one| times.since(one.since, "<unknown>"))
+        })
+        .with_if(!has_state, "UNTIL", |item| times.until(item.until()))
+        .with_if(has_origin, "REASON", |item| or_none(item.suspension.as_ref().and_then(|one| one.message)))
+        .with_if(is_wide, "LAST-RECONCILED", |item| times.since(item.last_reconciled, "<none>"))
+        .with_if(is_wide, "SOURCE", |item| {
+            let sources = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name));
+            or_none(Some(&sources.collect::<Vec<_>>().join(",")))
+        })
+        .with_if(is_record || (is_wide && has_end), "UNTIL", |item| times.until(item.until()))
+        .with_if(is_record || (is_wide && has_link), "LINK", |item| {
+            or_none(item.suspension.as_ref().and_then(|one| one.link))
+        })
+        // The last column, because it is long.
+        .with_if(has_state, "MESSAGE", message)
+        .table(items)
 }
 
-/// Columns that a table has.
-struct Shown {
-    columns: Columns,
-    context: bool,
-    until: bool,
-    link: bool,
+/// Format of times: relative to now for people, absolute for programs.
+struct Times {
     now: DateTime<Utc>,
+    is_absolute: bool,
 }
 
-impl Shown {
-    /// Returns the titles. The message of an object is the last column because it is long.
-    fn titles(&self) -> Vec<&'static str> {
-        let age = if self.columns == Columns::Records { "CREATED" } else { "AGE" };
-        let mut titles = vec!["CONTEXT"];
-        titles.retain(|_| self.context);
-        titles.extend(["NAMESPACE", "KIND", "NAME"]);
-        match self.columns {
-            Columns::Default => titles.extend(["REVISION", "SUSPENDED", "READY", age, "MESSAGE"]),
-            Columns::Suspensions => titles.extend(["SUSPENDED", "BY", "SINCE", "UNTIL", "REASON"]),
-            Columns::Wide | Columns::Records => {
-                titles.extend(["REVISION", "SUSPENDED", "READY", age]);
-                titles.extend(["BY", "SINCE", "REASON", "LAST-RECONCILED", "SOURCE"]);
-                titles.extend(Some("UNTIL").filter(|_| self.until));
-                titles.extend(Some("LINK").filter(|_| self.link));
-                titles.push("MESSAGE");
-            }
-        }
-        titles
-    }
-
-    fn cell(&self, title: &str, item: &FluxObject<'_>) -> String {
-        let suspension = item.suspension.as_ref();
-        match title {
-            "CONTEXT" => or_none(item.context),
-            "NAMESPACE" => item.object.namespace.to_string(),
-            "KIND" => item.object.kind.to_string(),
-            "NAME" => item.object.name.to_string(),
-            "REVISION" => or_none(item.revision.map(shorten_hashes).as_deref()),
-            "SUSPENDED" => item.suspended(),
-            "READY" => or_none(item.ready),
-            "AGE" | "CREATED" => self.time(item.created, "<unknown>"),
-            "BY" => or_none(item.suspended_by()),
-            "SINCE" => suspension.map_or("<none>".to_owned(), |one| self.time(one.since, "<unknown>")),
-            "UNTIL" => self.end(item.until()),
-            "REASON" => or_none(suspension.and_then(|one| one.message)),
-            "LAST-RECONCILED" => self.time(item.last_reconciled, "<none>"),
-            "SOURCE" => {
-                let sources = item.sources.iter().map(|id| format!("{}/{}/{}", id.kind, id.namespace, id.name));
-                or_none(Some(&*sources.collect::<Vec<_>>().join(",")))
-            }
-            "LINK" => or_none(suspension.and_then(|one| one.link)),
-            _ => message(item),
-        }
-    }
-
-    /// Returns the time since then, or the time itself for programs.
-    fn time(&self, time: Option<DateTime<Utc>>, without: &str) -> String {
+impl Times {
+    fn since(&self, time: Option<DateTime<Utc>>, without: &str) -> String {
         match time {
             None => without.to_owned(),
-            Some(time) if self.columns == Columns::Records => absolute(time),
+            Some(time) if self.is_absolute => absolute(time),
             Some(time) => duration::human(self.now - time),
         }
     }
 
-    /// Returns the time until the end of a suspension, or since then; or the end itself for programs.
-    fn end(&self, until: Option<DateTime<Utc>>) -> String {
-        match until {
+    /// Returns the time until the end of a suspension, or since then.
+    fn until(&self, end: Option<DateTime<Utc>>) -> String {
+        match end {
             None => "<none>".to_owned(),
-            Some(until) if self.columns == Columns::Records => absolute(until),
-            Some(until) if until > self.now => format!("in {}", duration::human(until - self.now)),
-            Some(until) => format!("EXPIRED {} ago", duration::human(self.now - until)),
+            Some(end) if self.is_absolute => absolute(end),
+            Some(end) if end > self.now => format!("in {}", duration::human(end - self.now)),
+            Some(end) => format!("EXPIRED {} ago", duration::human(self.now - end)),
         }
     }
 }
@@ -175,14 +148,14 @@ mod tests {
             |annotations: &[(&str, &str)]| flux_object("Alert", json!({"spec": {"suspend": true}}), annotations);
         let objects = [object(&[(UNTIL, &soon), (LINK, "https://inc/1")]), object(&[(UNTIL, &over)]), object(&[])];
         let items: Vec<_> = objects.iter().map(|full| FluxObject::new(full, &ObjectsById::new(), &[])).collect();
-        let text = table(&items, noon(), Columns::Wide).render(Look::whole(true));
+        let text = table(&items, noon(), View::Wide).render(Look::whole(true));
         let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
         assert_eq!(header[header.len() - 3..], ["UNTIL", "LINK", "MESSAGE"]);
         for (line, expected) in text.lines().skip(1).zip(["in 90m", "EXPIRED 4m ago", "<none>"]) {
             assert!(line.contains(expected), "{expected}: {text}");
         }
-        assert!(!table(&items[2..], noon(), Columns::Wide).render(Look::whole(true)).contains("UNTIL"));
-        assert!(!table(&items, noon(), Columns::Default).render(Look::whole(true)).contains("UNTIL"));
+        assert!(!table(&items[2..], noon(), View::Wide).render(Look::whole(true)).contains("UNTIL"));
+        assert!(!table(&items, noon(), View::State).render(Look::whole(true)).contains("UNTIL"));
     }
 
     #[test]
@@ -194,11 +167,11 @@ mod tests {
         let items = [FluxObject::new(&full, &ObjectsById::new(), &[])];
         let now = noon() + chrono::TimeDelta::minutes(10);
         assert_eq!(
-            table(&items, now, Columns::Suspensions).render(Look::whole(true)),
+            table(&items, now, View::Suspensions).render(Look::whole(true)),
             "NAMESPACE   KIND    NAME   SUSPENDED                  BY    SINCE   UNTIL    REASON\n\
              shop        Alert   apps   annotation, unverifiable   ada   10m     in 80m   drill\n"
         );
-        let records = table(&items, now, Columns::Records);
+        let records = table(&items, now, View::Records);
         let rows: Vec<Vec<String>> = records.records(true).map(<[String]>::to_vec).collect();
         for (title, expected) in [
             ("CREATED", "2026-01-02T12:00:00Z"),
@@ -222,12 +195,12 @@ mod tests {
         let items = [FluxObject::new(&full, &ObjectsById::new(), &[])];
         let now = noon() + chrono::TimeDelta::minutes(11);
         assert_eq!(
-            table(&items, now, Columns::Default).render(Look::whole(true)),
+            table(&items, now, View::State).render(Look::whole(true)),
             "NAMESPACE   KIND            NAME   REVISION   SUSPENDED    READY   AGE   MESSAGE\n\
              shop        Kustomization   apps   <none>     annotation   False   11m   no…\n"
         );
         assert_eq!(
-            table(&items, now, Columns::Wide).render(Look::whole(false)),
+            table(&items, now, View::Wide).render(Look::whole(false)),
             "shop   Kustomization   apps   <none>   annotation   False   11m   ada   10m   drill^[[2J   <none>   Bucket/shop/b   no…\n"
         );
     }

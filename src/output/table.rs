@@ -97,17 +97,62 @@ impl Table {
         }
         let least: Vec<usize> =
             widths.iter().zip(&self.header).map(|(width, title)| (*width).min(least(title))).collect();
-        let total = |widths: &[usize]| widths.iter().sum::<usize>() + usize::from(GAP) * widths.len().saturating_sub(1);
-        let limit = total(&least).div_ceil(terminal) * terminal;
-        while total(&widths) > limit {
-            let spare = |at: usize| widths[at] - least[at];
-            let Some(longest) = (0..widths.len()).max_by_key(|at| spare(*at)).filter(|at| spare(*at) > 0) else {
+        let limit = total_width(&least).div_ceil(terminal) * terminal;
+        while total_width(&widths) > limit {
+            let spare = widths.iter().zip(&least).map(|(width, least)| width - least).enumerate();
+            let Some((longest, _)) = spare.max_by_key(|(_, spare)| *spare).filter(|(_, spare)| *spare > 0) else {
                 break;
             };
             widths[longest] -= 1;
         }
         widths
     }
+}
+
+/// Columns of a table, each with the cell of a row. Those whose condition is not met are left out.
+pub(crate) struct Columns<'a, R> {
+    shown: Vec<Column<'a, R>>,
+}
+
+struct Column<'a, R> {
+    title: &'static str,
+    cell: Box<dyn Fn(&R) -> String + 'a>,
+}
+
+impl<'a, R> Columns<'a, R> {
+    pub(crate) fn new() -> Self {
+        Self { shown: vec![] }
+    }
+
+    /// Adds a column. Its title has no spaces: `LAST-RECONCILED`.
+    #[must_use]
+    pub(crate) fn with(self, title: &'static str, cell: impl Fn(&R) -> String + 'a) -> Self {
+        self.with_if(true, title, cell)
+    }
+
+    /// Adds a column on a condition.
+    #[must_use]
+    pub(crate) fn with_if(mut self, is_shown: bool, title: &'static str, cell: impl Fn(&R) -> String + 'a) -> Self {
+        self.shown.extend(is_shown.then(|| Column { title, cell: Box::new(cell) }));
+        self
+    }
+
+    /// Returns the table of these rows.
+    pub(crate) fn table<'r>(&self, rows: impl IntoIterator<Item = &'r R>) -> Table
+    where
+        R: 'r,
+    {
+        let mut table = Table::new(self.shown.iter().map(|column| column.title));
+        for row in rows {
+            table.row(self.shown.iter().map(|column| (column.cell)(row)));
+        }
+        table
+    }
+}
+
+/// Returns the width of a row with these columns.
+fn total_width(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + usize::from(GAP) * widths.len().saturating_sub(1)
 }
 
 /// Returns the width to which the cells of a column are cut at most.

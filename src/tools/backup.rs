@@ -1,11 +1,11 @@
 //! Backup of objects before they are deleted, as files that `kubectl create -f DIR` restores.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
+use gitops_core::kubernetes::object::text_at;
 
 /// Directory below that of the backup, for objects that Kubernetes or a controller creates again: `kubectl create -f DIR`
 /// skips it.
@@ -22,13 +22,9 @@ impl Backup {
     ///
     /// Fails when it cannot be created, or has files: the backups of two runs would be mixed.
     pub fn create(directory: &Path, continues: bool) -> Result<Self> {
-        let failed = |error: std::io::Error| super::cannot_write("backup", directory, &error);
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(directory.join(GENERATED)).map_err(failed)?;
-        let entries = std::fs::read_dir(directory).map_err(failed)?;
+        let entries = super::create_private_directory(&directory.join(GENERATED))
+            .and_then(|()| std::fs::read_dir(directory))
+            .map_err(|error| super::cannot_write("backup", directory, &error))?;
         let is_used = entries.flatten().any(|entry| entry.file_name() != GENERATED);
         if is_used && !continues {
             return Err(Error::failed(format!("the directory of the backup {} has files", directory.display()))
@@ -42,17 +38,13 @@ impl Backup {
     ///
     /// Fails when the file is not on the disk.
     pub fn write(&self, position: usize, object: &Value, is_generated: bool) -> Result<()> {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let parts = [text("/kind"), text("/metadata/namespace"), text("/metadata/name")];
+        let parts = ["/kind", "/metadata/namespace", "/metadata/name"].map(|pointer| text_at(object, pointer));
         let name: Vec<String> = parts.iter().filter(|part| !part.is_empty()).map(|part| file_name(part)).collect();
-        let directory = match is_generated || is_controlled(object) {
-            true => self.directory.join(GENERATED),
-            false => self.directory.clone(),
-        };
-        let path = directory.join(format!("{position:05}-{}.json", name.join("-")));
-        let failed = |error: std::io::Error| super::cannot_write("backup", &path, &error);
-        let content = serde_json::to_vec_pretty(&restorable(object.clone())).map_err(|error| failed(error.into()))?;
-        super::write_private(&path, |file| file.write_all(&content)).map(|_| ()).map_err(failed)
+        let below = if is_generated || is_controlled(object) { GENERATED } else { "" };
+        let path = self.directory.join(below).join(format!("{position:05}-{}.json", name.join("-")));
+        super::write_private(&path, |file| Ok(serde_json::to_writer_pretty(file, &restorable(object.clone()))?))
+            .map(drop)
+            .map_err(|error| super::cannot_write("backup", &path, &error))
     }
 }
 
@@ -64,17 +56,12 @@ fn is_controlled(object: &Value) -> bool {
 
 /// Keeps letters, digits, `.`, `-` and `_`.
 fn file_name(text: &str) -> String {
-    let keep = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { '_' };
-    text.to_lowercase().chars().map(keep).take(100).collect()
+    let safe = text.to_lowercase().replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "_");
+    safe.chars().take(100).collect()
 }
 
 /// Removes what belongs to the deleted object alone, or what the API server refuses when an object is created.
 fn restorable(mut object: Value) -> Value {
-    let remove = |object: &mut Value, pointer: &str, keys: &[&str]| {
-        if let Some(members) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
-            keys.iter().for_each(|key| drop(members.remove(*key)));
-        }
-    };
     remove(&mut object, "", &["status"]);
     let own = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink"];
     remove(&mut object, "/metadata", &own);
@@ -99,6 +86,13 @@ fn restorable(mut object: Value) -> Value {
     }
     remove_empty(&mut object);
     object
+}
+
+/// Removes members of the object at a pointer.
+fn remove(object: &mut Value, pointer: &str, keys: &[&str]) {
+    if let Some(members) = object.pointer_mut(pointer).and_then(Value::as_object_mut) {
+        keys.iter().for_each(|key| drop(members.remove(*key)));
+    }
 }
 
 /// Removes labels and annotations that became empty.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::bounds::{Budget, CHART_ARCHIVE_SIZE, CHART_FILE_SIZE, CHART_FILES, CHART_SIZE};
-use gitops_core::flux::build::chart_archive;
-use gitops_core::flux::build::charts::{CHART_FILE, ChartFiles, ChartResult, metadata_of};
+use gitops_core::flux::build::charts::archive::{self, CHART_FILE, ChartFiles, ChartResult};
+use gitops_core::flux::build::charts::metadata_of;
 
 /// Ending of an archive.
 const ARCHIVE: &str = ".tgz";
@@ -25,14 +25,17 @@ impl ChartFolder {
     ///
     /// Fails if it cannot be listed, or has no chart.
     pub fn open(folder: &Path) -> Result<Self> {
-        let failed = |error: io::Error| {
+        Self::list(folder).map_err(|error| {
             Error::usage(format!("cannot read the charts in {}: {error}", folder.display()))
                 .hint("--charts names a folder with archives NAME-VERSION.tgz, or with directories of charts")
-        };
+        })
+    }
+
+    fn list(folder: &Path) -> io::Result<Self> {
         let mut charts = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let (kind, name) = (entry.file_type().map_err(failed)?, entry.file_name());
+        for found in std::fs::read_dir(folder)? {
+            let entry = found?;
+            let (kind, name) = (entry.file_type()?, entry.file_name());
             let stem = match name.to_str() {
                 Some(name) if kind.is_file() => name.strip_suffix(ARCHIVE).map(str::to_owned),
                 Some(_) if kind.is_dir() => stem_of(&entry.path()),
@@ -40,10 +43,7 @@ impl ChartFolder {
             };
             charts.extend(stem.map(|stem| (stem, entry.path())));
         }
-        if charts.is_empty() {
-            return Err(failed(io::Error::other("it has none")));
-        }
-        Ok(Self { charts })
+        if charts.is_empty() { Err(io::Error::other("it has none")) } else { Ok(Self { charts }) }
     }
 
     /// Returns the charts, as `NAME-VERSION`.
@@ -55,12 +55,13 @@ impl ChartFolder {
     pub fn read(&self, stem: &str) -> ChartResult {
         let path = self.charts.get(stem).ok_or_else(|| "it does not exist".to_owned())?;
         if path.is_dir() {
-            let mut reader = Reader::default();
+            let (files, size) = (ChartFiles::new(), Budget::new(CHART_SIZE));
+            let mut reader = Reader { files, size, number: Budget::new(CHART_FILES) };
             reader.add(path, "", 0).map_err(|error| error.to_string())?;
             return Ok(Arc::new(reader.files));
         }
         let archive = files::read_regular(path, CHART_ARCHIVE_SIZE.limit as u64).map_err(|error| error.to_string())?;
-        chart_archive::unpack(&archive).map(Arc::new)
+        archive::unpack(&archive).map(Arc::new)
     }
 }
 
@@ -78,20 +79,14 @@ struct Reader {
     number: Budget,
 }
 
-impl Default for Reader {
-    fn default() -> Self {
-        Self { files: ChartFiles::new(), size: Budget::new(CHART_SIZE), number: Budget::new(CHART_FILES) }
-    }
-}
-
 impl Reader {
     /// Adds the files below a directory, with their path after `prefix`. Fails at a symbolic link.
     fn add(&mut self, directory: &Path, prefix: &str, depth: usize) -> io::Result<()> {
         if depth > limits::MAX_DEPTH {
             return Err(io::Error::other(format!("it has more than {} nested directories", limits::MAX_DEPTH)));
         }
-        for entry in std::fs::read_dir(directory)? {
-            let entry = entry?;
+        for found in std::fs::read_dir(directory)? {
+            let entry = found?;
             self.number.spend(1).map_err(io::Error::other)?;
             let name = entry.file_name().into_string().map_err(|_| io::Error::other("a file name is not UTF-8"))?;
             let (at, kind) = (format!("{prefix}{name}"), entry.file_type()?);

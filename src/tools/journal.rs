@@ -30,7 +30,7 @@ pub struct Header {
 /// Every other line: the state of one deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Entry {
+pub struct JournalEntry {
     pub time: String,
     pub object: PinnedObject,
     /// `deleting` before the DELETE is sent, then a code of docs/plan-files.md.
@@ -52,10 +52,8 @@ impl Journal {
     ///
     /// Fails when the file cannot be written, is in use, or belongs to something else. A last line that was cut is removed.
     pub fn open(path: &Path, header: &Header) -> Result<Self> {
-        let failed = |why: String| Error::failed(format!("cannot use journal {}: {why}", path.display()));
-        let io_failed = |error: std::io::Error| failed(error.to_string());
         if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(failed("it exists and is not a regular file".to_owned()));
+            return Err(cannot_use(path, "it exists and is not a regular file"));
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -64,11 +62,11 @@ impl Journal {
         let mut file = options.open(path).map_err(|error| super::cannot_write("journal", path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(failed("another run uses it".to_owned())),
-            Err(TryLockError::Error(error)) => return Err(io_failed(error)),
+            Err(TryLockError::WouldBlock) => return Err(cannot_use(path, "another run uses it")),
+            Err(TryLockError::Error(error)) => return Err(cannot_use(path, error)),
         }
-        let text = files::read_to_limit(&mut file, limits::MAX_JOURNAL).map_err(io_failed)?;
-        let text = String::from_utf8(text).map_err(|_| failed("it is not UTF-8".to_owned()))?;
+        let content = files::read_to_limit(&mut file, limits::MAX_JOURNAL).map_err(|error| cannot_use(path, error))?;
+        let text = String::from_utf8(content).map_err(|_| cannot_use(path, "it is not UTF-8"))?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut lines = text[..whole].lines();
         let mut journal = Self { file, path: path.to_owned(), earlier: HashMap::new() };
@@ -88,7 +86,8 @@ impl Journal {
             }
         }
         for line in lines {
-            let entry: Entry = serde_json::from_str(line).map_err(|error| failed(format!("it was edited: {error}")))?;
+            let entry: JournalEntry =
+                serde_json::from_str(line).map_err(|error| cannot_use(path, format!("it was edited: {error}")))?;
             journal.earlier.insert(entry.object.uid, entry.result);
         }
         journal.seek(whole as u64)?;
@@ -118,7 +117,12 @@ impl Journal {
     /// Fails when it is not on the disk.
     pub fn record(&mut self, object: &PinnedObject, result: &str, detail: &str, now: DateTime<Utc>) -> Result<()> {
         let time = now.to_rfc3339_opts(SecondsFormat::Millis, true);
-        self.append(&Entry { time, object: object.clone(), result: result.to_owned(), detail: detail.to_owned() })
+        self.append(&JournalEntry {
+            time,
+            object: object.clone(),
+            result: result.to_owned(),
+            detail: detail.to_owned(),
+        })
     }
 
     /// Returns true if an earlier run recorded a deletion.
@@ -132,4 +136,8 @@ impl Journal {
             .get(&object.uid)
             .is_some_and(|result| ["deleting", "deleted", "terminating", "unknown"].contains(&result.as_str()))
     }
+}
+
+fn cannot_use(path: &Path, why: impl std::fmt::Display) -> Error {
+    Error::failed(format!("cannot use journal {}: {why}", path.display()))
 }

@@ -3,18 +3,17 @@
 //! Source: docs/reference/kustomize-controller.md 3.4 and 3.7. The controller refuses references that leave the artifact's
 //! root, while `kubectl kustomize` without load restriction reads any file: references are checked before it runs.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use futures::StreamExt;
+use futures::future::try_join_all;
 use serde_json::Value;
 
-use super::program::Program;
-use super::sandbox::{Environment, Failure, Job, Limits, PrivateDirectories, Rules, Sandbox};
+use super::sandbox::{Failure, PrivateDirectories};
+use super::sandboxed::{SandboxedProgram, Workspace};
 use super::{files, limits};
 use crate::error::{Error, Result};
 use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
@@ -30,15 +29,11 @@ pub type BuildOutput = std::result::Result<String, BuildFailure>;
 /// A kustomize program, with a cache of its outputs on disk.
 #[derive(Clone, Debug)]
 pub struct Kustomize {
-    program: PathBuf,
-    /// Working trees, which must not supply the program.
-    trees: Vec<PathBuf>,
+    pub program: SandboxedProgram,
     standalone: bool,
     cache: Option<PathBuf>,
     /// Digest of the path, size and time of the program; `None` if they cannot be read.
     identity: OnceLock<Option<String>>,
-    limit: Duration,
-    sandbox: Sandbox,
     allows_remote_bases: bool,
 }
 
@@ -48,42 +43,26 @@ impl Kustomize {
     /// Caches outputs in `$XDG_CACHE_HOME/kubectl-gitops`, or `~/.cache/kubectl-gitops`, by the hash of their input. Another
     /// program of the same version has a cache of its own.
     pub fn new(program: Option<&Path>) -> Self {
-        let program = program.map_or_else(|| PathBuf::from("kubectl"), Path::to_path_buf);
-        let name = program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let cache = cache_directory().map(|directory| directory.join("kubectl-gitops"));
+        let name = program.and_then(Path::file_name).unwrap_or_default();
         Self {
-            program,
-            trees: Vec::new(),
-            standalone: name.starts_with("kustomize"),
-            cache,
+            program: SandboxedProgram::new("kubectl", program, [], limits::BUILD_TIME),
+            standalone: name.to_string_lossy().starts_with("kustomize"),
+            cache: cache_directory().map(|directory| directory.join("kubectl-gitops")),
             identity: OnceLock::new(),
-            limit: limits::BUILD_TIME,
-            sandbox: Sandbox::of_this_process(),
             allows_remote_bases: false,
         }
     }
 
     /// Names the working trees that are built. A program in one of them is not looked for in `PATH`.
     #[must_use]
-    pub fn of_trees(self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { trees: trees.into_iter().collect(), ..self }
-    }
-
-    /// Sets the way in which builds are restricted.
-    #[must_use]
-    pub fn with_sandbox(self, sandbox: Sandbox) -> Self {
-        Self { sandbox, ..self }
+    pub fn of_trees(mut self, trees: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.program.trees.extend(trees);
+        self
     }
 
     #[must_use]
     pub fn without_cache(self) -> Self {
         Self { cache: None, ..self }
-    }
-
-    /// Sets the time limit of one run.
-    #[must_use]
-    pub fn with_limit(self, limit: Duration) -> Self {
-        Self { limit, ..self }
     }
 
     /// Permits builds that fetch remote bases.
@@ -96,31 +75,26 @@ impl Kustomize {
     ///
     /// Fails when the program cannot be run.
     pub async fn version(&self) -> Result<String> {
-        let (program, directories) = (self.find()?, PrivateDirectories::new()?);
         let arguments: &[&str] = if self.standalone { &["version"] } else { &["version", "--client", "-o", "json"] };
-        let job = Job {
-            program: &program,
-            arguments: arguments.iter().map(Into::into).collect(),
-            environment: &Environment::empty(&directories),
-            rules: &self.rules(&program)?.reading(&directories.home()),
-            limits: &Limits::of_build(limits::VERSION_TIME),
-        };
-        let name = self.program.display();
-        let output = self.sandbox.run(job).await.map_err(|failure| self.cannot_run(failure))?;
+        let mut workspace = self.workspace()?;
+        workspace.limit = limits::VERSION_TIME;
+        let output = workspace.run(arguments).await.map_err(|failure| self.cannot_run(failure))?;
         let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if self.standalone && output.status.success() {
             return Ok(text);
         }
         let version: Value = serde_json::from_str(&text).unwrap_or_default();
         version.get("kustomizeVersion").and_then(Value::as_str).map(str::to_owned).ok_or_else(|| {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.lines().find(|line| !line.trim().is_empty()).map(|line| format!(": {line}"));
-            let error =
-                Error::failed(format!("{name} does not print its kustomize version{}", said.unwrap_or_default()));
-            error.hint(match output.status.success() {
-                true => "kubectl 1.25 or newer is needed, or a kustomize program with --kustomize",
-                false => "name the program itself with --kustomize: a wrapper may need files that the sandbox hides",
-            })
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let said = stderr.lines().find(|line| !line.trim().is_empty()).map(|line| format!(": {line}"));
+            let (name, said) = (self.program.program.display(), said.unwrap_or_default());
+            Error::failed(format!("{name} does not print its kustomize version{said}")).hint(
+                if output.status.success() {
+                    "kubectl 1.25 or newer is needed, or a kustomize program with --kustomize"
+                } else {
+                    "name the program itself with --kustomize: a wrapper may need files that the sandbox hides"
+                },
+            )
         })
     }
 
@@ -143,61 +117,40 @@ impl Kustomize {
                 None => groups.entry(run.artifact.digest().to_owned()).or_default().push(run),
             }
         }
-        let (total, done) = (groups.values().map(Vec::len).sum(), Cell::new(0));
-        let count = || {
-            done.set(done.get() + 1);
-            on_build(done.get(), total);
-        };
+        let progress = BuildCount { total: groups.values().map(Vec::len).sum(), done: Cell::new(0), on_build };
         for group in groups.into_values() {
             // Each worker has one copy of the artifact: a run overwrites one file in it and restores it.
             let artifact = group[0].artifact.clone();
             let workers = parallel.clamp(1, group.len());
-            let queue = Arc::new(std::sync::Mutex::new(group));
-            let mut tasks = futures::stream::FuturesUnordered::new();
-            for _ in 0..workers {
-                tasks.push(self.work(versions, &artifact, queue.clone(), &count));
-            }
-            while let Some(done) = tasks.next().await {
-                answers.extend(done?);
-            }
+            let queue = RefCell::new(group);
+            let done = try_join_all((0..workers).map(|_| self.work(versions, &artifact, &queue, &progress))).await?;
+            answers.extend(done.into_iter().flatten());
         }
         Ok(answers)
     }
 
     /// Writes a copy of an artifact. A build without remote bases reads nothing else, and has no network.
     fn copy(&self, artifact: &Artifact) -> Result<ArtifactCopy> {
-        let (program, directories) = (self.find()?, PrivateDirectories::new()?);
-        let root = directories.root().join("artifact");
-        let copy_files = || -> std::io::Result<()> {
-            std::fs::create_dir(&root)?;
-            for directory in artifact.directories() {
-                std::fs::create_dir_all(root.join(directory))?;
-            }
-            artifact.files().try_for_each(|(file, content)| files::write_new(&root.join(file), content))
-        };
-        copy_files()
+        let workspace = self.workspace()?;
+        let root = workspace.directories.root().join("artifact");
+        write_artifact(artifact, &root)
             .map_err(|error| super::cannot_write_temporary(&format!("the artifact to {}", root.display()), &error))?;
-        let environment = Environment::empty(&directories);
-        let rules = self.rules(&program)?.reading(&directories.home()).reading(&root);
-        let fetching = Access {
-            environment: environment.clone().fetching(&self.trees()),
-            rules: rules.clone().fetching().writing(&directories.tmp()),
-        };
-        let offline = Access { environment, rules };
-        Ok(ArtifactCopy { root, program, offline, fetching, _directories: directories })
+        let offline = workspace.reading(&root);
+        let fetching = offline.clone().fetching(&self.program.trees());
+        Ok(ArtifactCopy { root, offline, fetching })
     }
 
     async fn work(
         &self,
         versions: &KustomizeVersions,
         artifact: &Artifact,
-        queue: Arc<std::sync::Mutex<Vec<Run>>>,
-        count: &impl Fn(),
+        queue: &RefCell<Vec<Run>>,
+        progress: &BuildCount<impl Fn(usize, usize)>,
     ) -> Result<Vec<(String, BuildOutput)>> {
         let copy = self.copy(artifact)?;
         let mut answers = Vec::new();
         loop {
-            let next = queue.lock().ok().and_then(|mut queue| queue.pop());
+            let next = queue.borrow_mut().pop();
             let Some(run) = next else { return Ok(answers) };
             let output = match run.inputs.remote.first().filter(|_| !self.allows_remote_bases) {
                 Some(url) => Err(remote_base_refused(url)),
@@ -212,7 +165,7 @@ impl Kustomize {
                 self.store(&versions.program, &run.key, output);
             }
             answers.push((run.key, output));
-            count();
+            progress.add_one();
         }
     }
 
@@ -228,22 +181,16 @@ impl Kustomize {
         }
         let directory = copy.root.join(&run.generated.directory);
         let build = if self.standalone { "build" } else { "kustomize" };
-        let access = if run.inputs.remote.is_empty() { &copy.offline } else { &copy.fetching };
-        let job = Job {
-            program: &copy.program,
-            arguments: vec![build.into(), directory.into(), "--load-restrictor".into(), "LoadRestrictionsNone".into()],
-            environment: &access.environment,
-            rules: &access.rules,
-            limits: &Limits::of_build(self.limit),
-        };
-        let output = self.sandbox.run(job).await;
+        let workspace = if run.inputs.remote.is_empty() { &copy.offline } else { &copy.fetching };
+        let arguments = [Path::new(build), &directory, "--load-restrictor".as_ref(), "LoadRestrictionsNone".as_ref()];
+        let result = workspace.run(arguments).await;
         for file in run.inputs.written.keys() {
             match artifact.file(file) {
                 Some(original) => copy.write(file, original)?,
                 None => copy.remove(file)?,
             }
         }
-        let output = match output {
+        let output = match result {
             Ok(output) => output,
             Err(failure) => return Ok(Err(self.interrupted(failure, &run.inputs.remote))),
         };
@@ -252,8 +199,8 @@ impl Kustomize {
                 BuildFailure::unknown(ReasonCode::ManifestUnreadable, "the output of kustomize is not UTF-8")
             }));
         }
-        let message = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
-        let message = message.trim().trim_start_matches("error: ").trim_start_matches("Error: ");
+        let stderr = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
+        let message = stderr.trim().trim_start_matches("error: ").trim_start_matches("Error: ");
         let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.inputs.remote.is_empty() };
         Ok(Err(exit.failure(versions)))
     }
@@ -275,21 +222,15 @@ impl Kustomize {
         BuildFailure::unknown(code, detail)
     }
 
-    /// Returns the program by its absolute path.
-    fn find(&self) -> Result<Program> {
-        Program::find(&self.program, &self.trees()).map_err(|error| self.cannot_run(Failure::Start(error)))
-    }
-
-    fn trees(&self) -> Vec<&Path> {
-        self.trees.iter().map(PathBuf::as_path).collect()
-    }
-
-    fn rules(&self, program: &Program) -> Result<Rules> {
-        Rules::for_program(program).map_err(|error| self.cannot_run(Failure::Start(error)))
+    /// Returns the workspace of a build.
+    fn workspace(&self) -> Result<Workspace> {
+        let directories = PrivateDirectories::new()?;
+        let workspace = self.program.find().and_then(|program| self.program.workspace(program, directories));
+        workspace.map_err(|error| self.cannot_run(Failure::Start(error)))
     }
 
     fn cannot_run(&self, failure: Failure) -> Error {
-        let name = self.program.display();
+        let name = self.program.program.display();
         match failure {
             Failure::Start(error) => Error::failed(format!("cannot run {name}: {error}"))
                 .hint("install kubectl, or name a kustomize program with --kustomize"),
@@ -305,7 +246,7 @@ impl Kustomize {
     }
 
     fn read_identity(&self) -> Option<String> {
-        let program = self.find().ok()?;
+        let program = self.program.find().ok()?;
         let metadata = program.file.metadata().ok()?;
         let text = format!("{}\0{}\0{:?}", program.path.display(), metadata.len(), metadata.modified().ok()?);
         Some(sha256(text.as_bytes())["sha256:".len()..].chars().take(16).collect())
@@ -326,6 +267,28 @@ impl Kustomize {
     }
 }
 
+/// Number of builds that are done, of all that run.
+struct BuildCount<F> {
+    total: usize,
+    done: Cell<usize>,
+    on_build: F,
+}
+
+impl<F: Fn(usize, usize)> BuildCount<F> {
+    fn add_one(&self) {
+        self.done.update(|done| done + 1);
+        (self.on_build)(self.done.get(), self.total);
+    }
+}
+
+fn write_artifact(artifact: &Artifact, root: &Path) -> std::io::Result<()> {
+    std::fs::create_dir(root)?;
+    for directory in artifact.directories() {
+        std::fs::create_dir_all(root.join(directory))?;
+    }
+    artifact.files().try_for_each(|(file, content)| files::write_new(&root.join(file), content))
+}
+
 fn remote_base_refused(url: &str) -> BuildFailure {
     let detail =
         format!("it needs the remote base {}, which is fetched only with --allow-remote-bases", redact_urls(url));
@@ -342,30 +305,19 @@ fn cache_directory() -> Option<PathBuf> {
 /// Writes a file, and the directory for it, that only this user may read: builds may contain secrets.
 fn write_private(file: &Path, content: &str) -> std::io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
-    let mut builder = std::fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.recursive(true).create(directory)?;
+    super::create_private_directory(directory)?;
     let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
     temporary.write_all(content.as_bytes())?;
     temporary.persist(file)?;
     Ok(())
 }
 
-/// A copy of an artifact in a temporary directory, removed on drop, and what a build of it may use.
+/// A copy of an artifact in a temporary directory, removed on drop.
 struct ArtifactCopy {
     /// Absolute path without symbolic links.
     root: PathBuf,
-    program: Program,
-    offline: Access,
-    fetching: Access,
-    _directories: PrivateDirectories,
-}
-
-/// Permissions of a build.
-struct Access {
-    environment: Environment,
-    rules: Rules,
+    offline: Workspace,
+    fetching: Workspace,
 }
 
 impl ArtifactCopy {

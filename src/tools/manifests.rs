@@ -7,13 +7,11 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{files, limits};
 use crate::error::{Error, Result};
-use gitops_core::prune::collectors::collector::manifest;
-use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
+use gitops_core::prune::collectors::collector::manifest::{self, LocalManifest, ManifestOrigin};
 use gitops_core::yaml;
 
 /// Name of standard input in messages.
@@ -46,11 +44,11 @@ pub fn read(paths: &[String], loader: Loader, stdin: &mut dyn Read) -> Result<Ma
     if paths.iter().filter(|path| *path == "-").count() > 1 {
         return Err(Error::usage("-f - is given twice").hint("standard input can be read once"));
     }
-    let mut budget = Budget { bytes: limits::MAX_MANIFESTS, files: limits::MAX_MANIFEST_FILES };
+    let mut budget = ManifestBudget { bytes: limits::MAX_MANIFESTS, files: limits::MAX_MANIFEST_FILES };
     for path in paths {
         if path == "-" {
-            let content = files::read_to_limit(&mut *stdin, limits::MAX_MANIFESTS);
-            let content = content.map_err(|error| cannot_read(STDIN, &error))?;
+            let content =
+                files::read_to_limit(&mut *stdin, limits::MAX_MANIFESTS).map_err(|error| cannot_read(STDIN, &error))?;
             manifests.add(STDIN, &budget.text(STDIN, content)?, loader)?;
             continue;
         }
@@ -85,22 +83,23 @@ fn read_below(file: &Path, root: &Path) -> std::io::Result<Vec<u8>> {
     files::read_regular(&target, limits::MAX_FILE)
 }
 
+fn exceeded(name: &str, limit: &str) -> Error {
+    Error::failed(format!("cannot read {name}: the manifests of -f exceed the limit of {limit}"))
+}
+
 /// Number of bytes and files that all manifests together may still have.
-struct Budget {
+struct ManifestBudget {
     bytes: u64,
     files: usize,
 }
 
-impl Budget {
+impl ManifestBudget {
     /// Returns the text of a file. Fails if it is not UTF-8, or a limit is exceeded.
     fn text(&mut self, name: &str, content: Vec<u8>) -> Result<String> {
-        let exceeded = |limit: String| {
-            Error::failed(format!("cannot read {name}: the manifests of -f exceed the limit of {limit}"))
-        };
-        self.files =
-            self.files.checked_sub(1).ok_or_else(|| exceeded(format!("{} files", limits::MAX_MANIFEST_FILES)))?;
+        let files = self.files.checked_sub(1);
+        self.files = files.ok_or_else(|| exceeded(name, &format!("{} files", limits::MAX_MANIFEST_FILES)))?;
         let rest = self.bytes.checked_sub(content.len() as u64);
-        self.bytes = rest.ok_or_else(|| exceeded(limits::bytes(limits::MAX_MANIFESTS)))?;
+        self.bytes = rest.ok_or_else(|| exceeded(name, &limits::bytes(limits::MAX_MANIFESTS)))?;
         String::from_utf8(content)
             .map_err(|_| Error::failed(format!("cannot read {name}: stream did not contain valid UTF-8")))
     }
@@ -114,8 +113,9 @@ impl Manifests {
             let limit = limits::MAX_DEPTH;
             return Err(Error::failed(format!("{name} has more than {limit} directories above it, the limit")));
         }
-        let entries = fs::read_dir(path).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|error| cannot_read(&name, &error))?;
+        let mut entries = fs::read_dir(path)
+            .and_then(Iterator::collect::<std::io::Result<Vec<_>>>)
+            .map_err(|error| cannot_read(&name, &error))?;
         entries.sort_by_key(fs::DirEntry::file_name);
         let is_chart = ["Chart.yaml", "values.yaml"].iter().all(|file| entries.iter().any(|e| e.file_name() == *file));
         if loader == Loader::Fluxd && is_chart {
@@ -138,7 +138,7 @@ impl Manifests {
     }
 
     fn add(&mut self, file: &str, text: &str, loader: Loader) -> Result<()> {
-        for (index, document) in documents(file, text)?.into_iter().enumerate() {
+        for (index, document) in documents(file, text.trim_start_matches('\u{feff}'))?.into_iter().enumerate() {
             let origin = ManifestOrigin { file: file.to_owned(), document: index + 1 };
             let kindless = document.get("kind").and_then(Value::as_str).is_none_or(str::is_empty);
             if document.is_null() {
@@ -165,7 +165,6 @@ fn is_manifest(path: &Path, loader: Loader) -> bool {
 
 /// Returns the documents of a file: a stream of JSON values, or YAML.
 fn documents(file: &str, text: &str) -> Result<Vec<Value>> {
-    let text = text.trim_start_matches('\u{feff}');
     if text.trim_start().starts_with(['{', '[']) {
         let stream: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(text).into_iter().collect();
         if let Ok(stream) = stream {
@@ -176,21 +175,19 @@ fn documents(file: &str, text: &str) -> Result<Vec<Value>> {
             return Ok(flat.collect());
         }
     }
-    yaml::check_depth(text).map_err(|exceeded| Error::failed(format!("{file}: {exceeded}")))?;
-    let mut documents = vec![];
-    for (index, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
-        documents.push(
-            yaml_to_json(document)
-                .map_err(|error| Error::failed(format!("{file}, document {}: not YAML: {error}", index + 1)))?,
-        );
-    }
-    Ok(documents)
+    let documents = yaml::results(text).map_err(|exceeded| Error::failed(format!("{file}: {exceeded}")))?;
+    let values = documents.zip(1..).map(|(document, number)| {
+        document
+            .and_then(merged)
+            .map_err(|error| Error::failed(format!("{file}, document {number}: not YAML: {error}")))
+    });
+    values.collect()
 }
 
-fn yaml_to_json(document: serde_yaml::Deserializer<'_>) -> Result<Value, serde_yaml::Error> {
-    let mut value = serde_yaml::Value::deserialize(document)?;
-    value.apply_merge()?;
-    serde_yaml::from_value(value)
+/// Returns a document whose merge keys (`<<`) are replaced by what they name.
+fn merged(mut document: serde_yaml::Value) -> Result<Value, serde_yaml::Error> {
+    document.apply_merge()?;
+    serde_yaml::from_value(document)
 }
 
 fn cannot_read(name: &str, error: &std::io::Error) -> Error {

@@ -14,6 +14,7 @@ pub mod plan_file;
 pub mod program;
 pub mod qbec;
 pub mod sandbox;
+pub mod sandboxed;
 pub mod snapshot_file;
 pub mod worktree;
 
@@ -74,6 +75,14 @@ fn cannot_write_temporary(what: &str, error: &io::Error) -> Error {
 /// current directory, which may be a tree of others.
 fn home_directory() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+/// Creates a directory, and those above it, that only this user may read.
+fn create_private_directory(directory: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(directory)
 }
 
 /// Creates a temporary directory that only this user may read and that is removed on drop.

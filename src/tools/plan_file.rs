@@ -11,22 +11,25 @@ use gitops_core::plan::file::PlanFile;
 ///
 /// Fails when the file cannot be written.
 pub fn write(path: &Path, file: &PlanFile) -> Result<String> {
-    let failed = |error: std::io::Error| super::cannot_write("plan", path, &error);
-    let (text, digest) = file.to_text().map_err(|error| failed(error.into()))?;
-    super::write_private(path, |file| file.write_all(text.as_bytes())).map_err(failed)?;
-    Ok(digest)
+    let mut written = String::new();
+    super::write_private(path, |temporary| {
+        let (text, digest) = file.to_text()?;
+        written = digest;
+        temporary.write_all(text.as_bytes())
+    })
+    .map_err(|error| super::cannot_write("plan", path, &error))?;
+    Ok(written)
 }
 
 /// Reads a plan file and the digest of its content.
 ///
 /// Fails when the file cannot be read. Refuses it when it is too large, or when its content is not what this program wrote.
 pub fn read(path: &Path) -> Result<(PlanFile, String)> {
-    let failed = |why: &str| Error::failed(format!("cannot read plan {}: {why}", path.display()));
-    let size = std::fs::metadata(path).map_err(|error| failed(&error.to_string()))?.len();
-    if size > limits::MAX_PLAN {
+    if std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > limits::MAX_PLAN) {
         return Err(refused(path, &format!("it is larger than {}", limits::bytes(limits::MAX_PLAN))));
     }
-    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| failed(&error.to_string()))?;
+    let text = files::read_named(path, limits::MAX_PLAN)
+        .map_err(|error| Error::failed(format!("cannot read plan {}: {error}", path.display())))?;
     PlanFile::read(&text).map_err(|why| refused(path, &why))
 }
 

@@ -51,12 +51,11 @@ impl Program {
     /// Returns true if a program is part of a working tree: if it is in its directory, and git does not ignore it. git
     /// itself must not be in it.
     fn is_part_of(&self, tree: &Path) -> bool {
-        let paths = [&self.path, &self.file];
-        let is_ignored = |path: &Path| {
-            path.file_stem() != Some(OsStr::new(GIT))
-                && Checkout::find(tree).is_ok_and(|checkout| checkout.ignores(path))
-        };
-        paths.iter().any(|path| is_inside(path, tree) && !is_ignored(path))
+        [&self.path, &self.file].into_iter().any(|path| {
+            let can_be_ignored = path.file_stem() != Some(OsStr::new(GIT));
+            is_inside(path, tree)
+                && !(can_be_ignored && Checkout::find(tree).is_ok_and(|checkout| checkout.ignores(path)))
+        })
     }
 }
 
@@ -64,8 +63,9 @@ impl Program {
 pub fn safe_path(trees: &[&Path]) -> OsString {
     let trees = tops(trees);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let is_safe = |directory: &PathBuf| directory.is_absolute() && !trees.iter().any(|tree| is_inside(directory, tree));
-    std::env::join_paths(std::env::split_paths(&path).filter(is_safe)).unwrap_or_default()
+    let safe = std::env::split_paths(&path)
+        .filter(|directory| directory.is_absolute() && !trees.iter().any(|tree| is_inside(directory, tree)));
+    std::env::join_paths(safe).unwrap_or_default()
 }
 
 /// Returns true if a file or directory is inside of a directory without symbolic links.
@@ -78,8 +78,8 @@ fn is_inside(path: &Path, directory: &Path) -> bool {
 /// Returns the files and directories at the top of the checkout that contains a directory, or of the directory if it is in
 /// none. The repository of git is not one of them: its configuration can hold passwords.
 pub fn checkout_files(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let top = top(directory).unwrap_or_else(|| directory.to_owned());
-    let entries = std::fs::read_dir(top)?.map(|entry| Ok(entry?.path()));
+    let entries =
+        std::fs::read_dir(top(directory).unwrap_or_else(|| directory.to_owned()))?.map(|entry| Ok(entry?.path()));
     entries.filter(|path| !path.as_ref().is_ok_and(|path| path.ends_with(".git"))).collect()
 }
 
@@ -89,9 +89,9 @@ fn tops(trees: &[&Path]) -> Vec<PathBuf> {
 
 /// Returns the top of the checkout that contains a directory, or the directory if it is in none.
 fn top(directory: &Path) -> Option<PathBuf> {
-    let directory = directory.canonicalize().ok()?;
-    let checkout = directory.ancestors().find(|ancestor| ancestor.join(".git").exists());
-    Some(checkout.unwrap_or(&directory).to_owned())
+    let path = directory.canonicalize().ok()?;
+    let checkout = path.ancestors().find(|ancestor| ancestor.join(".git").exists());
+    Some(checkout.unwrap_or(&path).to_owned())
 }
 
 #[cfg(unix)]

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::limits;
-use super::program::{self, Program};
-use super::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
+use super::sandbox::{Failure, Output, PrivateDirectories, Sandbox};
+use super::sandboxed::SandboxedProgram;
+use super::{limits, program};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
@@ -74,10 +74,11 @@ struct QbecRow {
 /// Fails when qbec or qbec.yaml is missing, or qbec fails; the message contains the last line of qbec's standard error.
 pub async fn render(root: &Path, environment: &str, tag: Option<&str>, sandbox: &Sandbox) -> Result<QbecEnvironment> {
     let file = root.join("qbec.yaml");
-    let cannot_read = |error: &dyn std::fmt::Display| Error::failed(format!("cannot read {}: {error}", file.display()));
-    let app = read_app_file(&file).map_err(|error| cannot_read(&error))?;
-    let root = root.canonicalize().map_err(|error| cannot_read(&error))?;
-    let qbec = Qbec { root: &root, tag, sandbox, directories: PrivateDirectories::new()? };
+    let app = read_app_file(&file).map_err(|error| cannot_read(&file, &error))?;
+    let top = root.canonicalize().map_err(|error| cannot_read(&file, &error))?;
+    let mut program = SandboxedProgram::new("qbec", None, [top], limits::QBEC_TIME);
+    program.sandbox = sandbox.clone();
+    let qbec = Qbec { program, tag };
     let rows: Vec<QbecRow> = qbec.run(&["show", environment, "-O", "-o", "json"], &[]).await?;
     // The namespace of an environment may be that of a context.
     let kubeconfig = kubeconfig_files();
@@ -92,6 +93,10 @@ pub async fn render(root: &Path, environment: &str, tag: Option<&str>, sandbox: 
             .map(|(row, document)| row.manifest(ManifestOrigin { file: format!("qbec show {environment}"), document }))
             .collect(),
     })
+}
+
+fn cannot_read(file: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::failed(format!("cannot read {}: {error}", file.display()))
 }
 
 fn read_app_file(file: &Path) -> Result<QbecAppFile, Box<dyn std::error::Error>> {
@@ -124,22 +129,21 @@ fn kubeconfig_files() -> Vec<PathBuf> {
     }
 }
 
-/// A qbec that may read one application.
+/// A qbec that may read one application, which is its only tree.
 struct Qbec<'a> {
-    root: &'a Path,
+    program: SandboxedProgram,
     tag: Option<&'a str>,
-    sandbox: &'a Sandbox,
-    directories: PrivateDirectories,
 }
 
 impl Qbec<'_> {
     /// Runs qbec, which may also read the kubeconfig files, and returns the JSON that it prints.
     async fn run<T: DeserializeOwned>(&self, args: &[&str], kubeconfig: &[PathBuf]) -> Result<T> {
         let command_line = format!("qbec {}", args.join(" "));
-        let mut arguments: Vec<_> = args.iter().chain(&["--colors=false", "--root"]).map(Into::into).collect();
-        arguments.push(self.root.into());
+        let mut arguments: Vec<OsString> = args.iter().chain(&["--colors=false", "--root"]).map(Into::into).collect();
+        arguments.extend(self.program.trees.iter().map(Into::into));
         arguments.extend(self.tag.into_iter().flat_map(|tag| ["--app-tag".into(), tag.into()]));
-        let output = self.output(arguments, kubeconfig).await.map_err(|failure| match failure {
+        let output = self.output(arguments, kubeconfig, PrivateDirectories::new()?).await;
+        let output = output.map_err(|failure| match failure {
             Failure::Start(error) => Error::failed(format!("cannot run {command_line}: {error}"))
                 .hint("install qbec, or pass the output of `qbec show ENV` with -f, and --app"),
             failure => Error::failed(format!("{command_line}: {failure}")),
@@ -156,15 +160,21 @@ impl Qbec<'_> {
             .map_err(|error| Error::failed(format!("{command_line} did not print JSON: {error}")))
     }
 
-    async fn output(&self, arguments: Vec<OsString>, kubeconfig: &[PathBuf]) -> Result<Output, Failure> {
-        let program = Program::find(Path::new("qbec"), &[self.root]).map_err(Failure::Start)?;
-        let mut rules = Rules::for_program(&program).map_err(Failure::Start)?.starting_programs();
-        rules = rules.reading(&self.directories.home()).writing(&self.directories.tmp());
-        rules.execute.extend(program::checkout_files(self.root).map_err(Failure::Start)?);
-        rules.read.extend(kubeconfig.iter().filter(|file| file.exists()).cloned());
-        let environment = Environment::empty(&self.directories).with_variables_of("QBEC_");
-        let environment = environment.with("KUBECONFIG", std::env::join_paths(kubeconfig).unwrap_or_default());
-        let limits = &Limits::of_build(limits::QBEC_TIME);
-        self.sandbox.run(Job { program: &program, arguments, environment: &environment, rules: &rules, limits }).await
+    async fn output(
+        &self,
+        arguments: Vec<OsString>,
+        kubeconfig: &[PathBuf],
+        directories: PrivateDirectories,
+    ) -> Result<Output, Failure> {
+        let tmp = directories.tmp();
+        let found = self.program.find().and_then(|program| self.program.workspace(program, directories));
+        let mut workspace = found.map_err(Failure::Start)?;
+        workspace.rules = workspace.rules.starting_programs().writing(&tmp);
+        for tree in &self.program.trees {
+            workspace.rules.execute.extend(program::checkout_files(tree).map_err(Failure::Start)?);
+        }
+        workspace.rules.read.extend(kubeconfig.iter().filter(|file| file.exists()).cloned());
+        workspace.environment = workspace.environment.with_variables_of("QBEC_");
+        workspace.with("KUBECONFIG", std::env::join_paths(kubeconfig).unwrap_or_default()).run(arguments).await
     }
 }

@@ -12,33 +12,30 @@ use gitops_core::flux::source::tree::{File, Tree};
 /// Fails when the directory cannot be read, git refuses the checkout, a limit is exceeded, or it is not in a checkout and
 /// `state` is not the work tree. A file that cannot be read is in the tree with the reason.
 pub fn read(directory: &Path, state: &WorktreeState) -> Result<Tree> {
-    let directory = directory.canonicalize().map_err(|error| cannot_read(directory, &error))?;
-    if !directory.is_dir() {
-        return Err(Error::usage(format!("{} is not a directory", directory.display())));
+    let root = directory.canonicalize().map_err(|error| cannot_read(directory, &error))?;
+    if !root.is_dir() {
+        return Err(Error::usage(format!("{} is not a directory", root.display())));
     }
-    let checkout = Checkout::containing(&directory)?.filter(|checkout| !checkout.ignores(&directory));
+    let checkout = Checkout::containing(&root)?.filter(|checkout| !checkout.ignores(&root));
     match (checkout, state) {
-        (Some(checkout), state) => {
-            let prefix = checkout.prefix(&directory);
-            Ok(checkout.tree(state)?.below(&prefix))
-        }
+        (Some(checkout), state) => Ok(checkout.tree(state)?.below(&checkout.prefix(&root))),
         (None, WorktreeState::Worktree) => {
-            let mut walk = Walk { root: &directory, tree: Tree::default(), bytes: 0 };
-            walk.add(&directory, "", 0)?;
+            let mut walk = DirectoryWalk { root: &root, tree: Tree::default(), bytes: 0 };
+            walk.add(&root, "", 0)?;
             Ok(walk.tree)
         }
-        (None, _) => Err(Error::usage(format!("{} is not in a git checkout", directory.display()))),
+        (None, _) => Err(Error::usage(format!("{} is not in a git checkout", root.display()))),
     }
 }
 
 /// The files found so far in a plain directory.
-struct Walk<'a> {
+struct DirectoryWalk<'a> {
     root: &'a Path,
     tree: Tree,
     bytes: u64,
 }
 
-impl Walk<'_> {
+impl DirectoryWalk<'_> {
     /// Adds the files below a directory. As in an artifact, what is no file, directory or link does not count.
     fn add(&mut self, directory: &Path, prefix: &str, depth: usize) -> Result<()> {
         if depth > limits::MAX_DEPTH {

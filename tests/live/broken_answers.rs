@@ -19,7 +19,7 @@ use gitops_core::prune::leaked::{self, PruneOptions};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
-use kubectl_gitops::cluster::{Cluster, Execution};
+use kubectl_gitops::cluster::{Cluster, Execution, execute};
 use serde_json::{Value, json};
 use test_support::cluster::up;
 use test_support::connection::client;
@@ -257,7 +257,7 @@ async fn prune(mutator: &Arc<Mutator>, seed: u64) -> Option<PruneResult> {
         changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
     };
     let execution = Execution { timeout: TIMEOUT, waves: vec![], parallel: 1 + seed as usize % 3 };
-    Some(cluster.execute(&plan, &reevaluate, &execution, &mut ()).await)
+    Some(execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await)
 }
 
 /// Result of a seed.

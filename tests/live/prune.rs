@@ -3,17 +3,15 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux::{self, deploy};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops, gitops_as, gitops_typing};
+use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// A namespace whose Kustomization has `count` ConfigMaps, of which the last is leaked.
 fn with_leak(name: &str, count: usize) -> Arc<Cluster> {

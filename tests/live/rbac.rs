@@ -4,16 +4,16 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use chrono::Utc;
 use serde_json::{Value, json};
-use test_support::cluster::{LIMIT, SharedCluster, up};
+use test_support::cluster::{LIMIT, up};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, binary, gitops};
+use test_support::shared_cluster;
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane;
 
@@ -117,10 +117,7 @@ fn start() -> Cluster {
     cluster
 }
 
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(start);
-    CLUSTER.get()
-}
+shared_cluster!(start);
 
 fn rules(name: &str) -> Vec<Value> {
     let text = fs::read_to_string(format!("config/rbac/{name}.yaml")).unwrap();

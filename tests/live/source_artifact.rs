@@ -1,10 +1,9 @@
 //! Artifacts, compared file by file with those of the real source-controller for the same git repository.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use gitops_core::flux::source::artifact::Artifact;
@@ -13,6 +12,7 @@ use kubectl_gitops::tools::git::WorktreeState;
 use kubectl_gitops::tools::worktree;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
+use test_support::servers;
 use xtask::cluster::{Cluster, Flux, Options};
 
 /// Files that every tree has.
@@ -99,7 +99,7 @@ fn our_artifact_is_that_of_the_source_controller() {
         git(&root, &["commit", "-q", "-m", "tree"]);
         git(&root, &["rm", "-rfq", "."]);
     }
-    let port = serve(root.parent().unwrap());
+    let port = servers::git(root.parent().unwrap());
     let cluster = Cluster::up(Options { flux: Flux::All, ..Options::default() }).unwrap();
     for (number, (_, ignore, sparse)) in CASES.iter().enumerate() {
         let branch = format!("case-{number}");
@@ -188,76 +188,4 @@ fn packed(cluster: &Cluster, name: &str) -> (BTreeMap<String, Vec<u8>>, Vec<Stri
     directories.remove("");
     directories.remove(".");
     (files, directories.into_iter().collect())
-}
-
-/// Serves the repositories below a folder over HTTP, as `git http-backend` does; ends with the process.
-fn serve(folder: &Path) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let folder = folder.to_path_buf();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let folder = folder.clone();
-            std::thread::spawn(move || answer(stream, &folder));
-        }
-    });
-    port
-}
-
-fn answer(mut stream: TcpStream, folder: &Path) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut line = String::new();
-    reader.read_line(&mut line).unwrap();
-    let mut words = line.split(' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let mut command = Command::new("git");
-    command.arg("http-backend").env("GIT_PROJECT_ROOT", folder).env("GIT_HTTP_EXPORT_ALL", "1");
-    command.env("REQUEST_METHOD", method).env("PATH_INFO", path).env("QUERY_STRING", query);
-    let (mut length, mut chunked) = (0, false);
-    loop {
-        let mut header = String::new();
-        reader.read_line(&mut header).unwrap();
-        let Some((name, value)) = header.trim().split_once(": ") else { break };
-        match name.to_lowercase().as_str() {
-            "content-length" => length = value.parse().unwrap(),
-            "content-type" => drop(command.env("CONTENT_TYPE", value)),
-            "content-encoding" => drop(command.env("HTTP_CONTENT_ENCODING", value)),
-            "git-protocol" => drop(command.env("GIT_PROTOCOL", value)),
-            "transfer-encoding" => chunked = value == "chunked",
-            _ => {}
-        }
-    }
-    let body = if chunked { chunks(&mut reader) } else { exactly(&mut reader, length) };
-    command.env("CONTENT_LENGTH", body.len().to_string());
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    std::thread::spawn(move || stdin.write_all(&body));
-    let output = child.wait_with_output().unwrap().stdout;
-    let end = output.windows(4).position(|end| end == b"\r\n\r\n").unwrap_or(0);
-    let headers = String::from_utf8_lossy(&output[..end]).into_owned();
-    let status = headers.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
-    let rest: Vec<&str> = headers.lines().filter(|line| !line.starts_with("Status: ")).collect();
-    let _ = write!(stream, "HTTP/1.0 {status}\r\n{}\r\nConnection: close\r\n\r\n", rest.join("\r\n"));
-    let _ = stream.write_all(&output[end + 4..]);
-}
-
-fn exactly(reader: &mut impl Read, length: usize) -> Vec<u8> {
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).unwrap();
-    body
-}
-
-fn chunks(reader: &mut impl BufRead) -> Vec<u8> {
-    let mut body = Vec::new();
-    loop {
-        let mut size = String::new();
-        reader.read_line(&mut size).unwrap();
-        let size = usize::from_str_radix(size.trim(), 16).unwrap();
-        body.extend(exactly(reader, size));
-        let _ = reader.read_line(&mut String::new());
-        if size == 0 {
-            return body;
-        }
-    }
 }

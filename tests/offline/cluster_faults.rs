@@ -55,18 +55,7 @@ fn rejected_credentials_are_said_in_kubectls_words() {
 
 /// Discovery with ConfigMaps and Secrets only.
 fn two_types(api: &FakeApi) {
-    let resource = |plural: &str, kind: &str| {
-        json!({"resource": plural, "responseKind": {"group": "", "version": "v1", "kind": kind}, "scope": "Namespaced",
-               "singularResource": kind.to_lowercase(), "verbs": ["list", "delete", "get"]})
-    };
-    let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
-        {"metadata": {"name": ""}, "versions": [{"version": "v1", "freshness": "Current",
-         "resources": [resource("configmaps", "ConfigMap"), resource("secrets", "Secret")]}]}]});
-    let none = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
-        {"metadata": {"name": "apps"}, "versions": [{"version": "v1", "freshness": "Current"}]}]});
-    let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    api.on("GET /api", [Answer::raw(200, kind, core.to_string())]);
-    api.on("GET /apis", [Answer::raw(200, kind, none.to_string())]);
+    api.serve_types(&[("v1", "ConfigMap", "configmaps", true), ("v1", "Secret", "secrets", true)]);
 }
 
 fn list(names: &[&str]) -> Answer {
@@ -182,10 +171,9 @@ fn a_stale_group_is_a_gap() {
     let folder = Folder::new("cluster-faults");
     let api = FakeApi::start();
     two_types(&api);
-    let stale = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [
-        {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1beta1", "freshness": "Stale"}]}]});
-    let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    api.on("GET /apis", [Answer::raw(200, kind, stale.to_string())]);
+    let stale = json!({"version": "v1beta1", "freshness": "Stale"});
+    let stale = json!({"metadata": {"name": "metrics.k8s.io"}, "versions": [stale]});
+    api.on("GET /apis", [Answer::discovery(vec![stale])]);
     api.on("GET /api/v1/configmaps", [list(&["a"])]);
     api.on("GET /api/v1/secrets", [list(&[])]);
     let run = gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]);

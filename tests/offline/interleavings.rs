@@ -14,7 +14,7 @@ use gitops_core::plan::Change;
 use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult};
 use gitops_core::prune::leaked::{self, PruneOptions};
-use kubectl_gitops::cluster::Execution;
+use kubectl_gitops::cluster::{Execution, dry_run_deletions, execute};
 use test_support::world::World;
 
 /// Number of runs in the usual tests.
@@ -38,13 +38,13 @@ async fn prune(world: &World, seed: u64, activity: usize) -> Option<PruneResult>
     let parallel = [1, 1, 1, 3][seed as usize % 4];
     world.expect(&plan, parallel == 1);
     world.set_activity(activity);
-    let _ = cluster.dry_run_deletions(&plan, &snapshot, parallel).await;
+    let _ = dry_run_deletions(&cluster, &plan, &snapshot, parallel).await;
     world.wait_for_answer();
     let reevaluate = |index: &Index<'_>, changes: &[&Change]| {
         changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
     };
     let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel };
-    Some(cluster.execute(&plan, &reevaluate, &execution, &mut ()).await)
+    Some(execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await)
 }
 
 /// Returns what is wrong with a run.

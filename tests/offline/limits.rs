@@ -22,16 +22,16 @@ const ROWS: [(&str, &str, &[&str]); 31] = [
     ("names that a git command prints", "src/tools/limits.rs", &["MAX_GIT_LISTING"]),
     (
         "events of one object that may or may not happen",
-        "crates/core/src/flux/simulation/explore.rs",
+        "crates/core/src/flux/simulation/schedule/explore.rs",
         &["MAX_BRANCHES"],
     ),
     (
         "explored states of one object, times its Kustomizations",
-        "crates/core/src/flux/simulation/explore.rs",
+        "crates/core/src/flux/simulation/schedule/explore.rs",
         &["MAX_STEPS"],
     ),
     ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
-    ("repetitions of a preview with new answers", "src/commands/prune/rehearsal/mod.rs", &["MAX_ROUNDS"]),
+    ("repetitions of a preview with new answers", "crates/core/src/flux/simulation/rehearsal.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
     ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),
@@ -60,13 +60,13 @@ const ROWS: [(&str, &str, &[&str]); 31] = [
 
 /// Constants that limit neither what is read nor what it costs: rules of Kubernetes, lengths of messages, values of flags.
 const OTHERS: [(&str, &str); 13] = [
-    ("crates/core/src/flux/simulation/blockers.rs", "MAX_LABEL_LENGTH"),
+    ("crates/core/src/flux/simulation/kustomization/blockers.rs", "MAX_LABEL_LENGTH"),
     ("crates/core/src/flux/suspension/message.rs", "MAX_BYTES"),
     ("crates/core/src/kubernetes/selector/mod.rs", "MAX_LENGTH"),
     ("crates/core/src/kubernetes/selector/mod.rs", "MAX_PREFIX_LENGTH"),
     ("crates/core/src/ownership/read_scope/mod.rs", "MAX_LISTS"),
     ("src/cluster/config/connect.rs", "MAX_CONNECT_TIMEOUT"),
-    ("src/cluster/write/reading.rs", "MAX_AGE"),
+    ("src/cluster/write/schedule.rs", "MAX_AGE"),
     ("src/commands/prune/args.rs", "MAX_PARALLEL"),
     ("src/commands/prune/review.rs", "MAX_AGE"),
     ("src/output/markdown/mod.rs", "LIMIT"),

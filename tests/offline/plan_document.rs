@@ -9,6 +9,8 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, command};
 
+use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS};
+
 const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 const SOURCE: &str = "source.toolkit.fluxcd.io";
 
@@ -237,17 +239,9 @@ fn diffs_of_a_plan_with_dry_runs() {
 
 /// A server with a Kustomization `one` that applied ConfigMap `web`.
 pub(crate) fn server() -> FakeApi {
-    const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let api = FakeApi::start();
-    let group = |name: &str, kind: &str, plural: &str| {
-        let resource = json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
-            "verbs": ["list", "get", "patch", "delete"]});
-        json!({"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Current", "resources": [resource]}]})
-    };
-    let core = json!({"kind": "APIGroupDiscoveryList", "items": [group("", "ConfigMap", "configmaps")]});
-    let groups = json!({"kind": "APIGroupDiscoveryList", "items": [group(KUSTOMIZE, "Kustomization", "kustomizations"), group(SOURCE, "GitRepository", "gitrepositories")]});
-    api.on("GET /api", [Answer::raw(200, DISCOVERY, core.to_string())]);
-    api.on("GET /apis", [Answer::raw(200, DISCOVERY, groups.to_string())]);
+    let sources = (&*format!("{SOURCE}/v1"), "GitRepository", "gitrepositories", true);
+    api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, sources]);
     let web = |value: &str, version: &str| {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": value},
             "metadata": {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": version,

@@ -5,6 +5,8 @@ use serde_json::json;
 use test_support::folder::Folder;
 use test_support::gitops::{Run, command};
 
+/// A kustomize that builds nothing, as the tree is empty.
+const KUSTOMIZE: &str = "echo '{\"kustomizeVersion\": \"v5.8.1\"}'";
 const SHOP: [&str; 4] = ["prune", "--plan", "--snapshot", "examples/shop.json.gz"];
 
 /// Plans the recorded cluster with a policy of this text.
@@ -57,6 +59,7 @@ fn a_denied_preview_is_not_written_and_its_alarm_is_named_too() {
     let arguments = [
         format!("--source=GitRepository/flux-system/shop={}", tree.path().display()),
         format!("--out={}", out.display()),
+        format!("--kustomize={}", folder.script("kustomize", KUSTOMIZE).display()),
     ];
     for (deny, expected) in [
         ("plan.summary.delete == 0", "\n       denied by rule \"test\": not now\n"),

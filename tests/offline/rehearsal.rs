@@ -125,8 +125,8 @@ impl Fleet {
         for _ in 0..2 {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
-            if let Some(text) = build_text(&artifact, &owner, &spec, &mut context) {
-                return sha256(text.unwrap().as_bytes());
+            if let Ok(text) = build_text(&artifact, &owner, &spec, &mut context) {
+                return sha256(text.as_bytes());
             }
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(before.to_owned())));
         }

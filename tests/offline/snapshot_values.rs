@@ -5,7 +5,7 @@ use test_support::fake_api::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::{Run, gitops_as, gitops_without_kubeconfig};
 
-use crate::prune::deletion::{KIND, cluster};
+use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 
 const FLUX: &str = "/apis/kustomize.toolkit.fluxcd.io/v1";
 
@@ -31,19 +31,8 @@ fn plan(folder: &Folder, spec: &Value, flags: &[&str], format: &str) -> Run {
         "spec": {"url": "https://example.invalid/fleet.git"}});
     let sources = Answer::list("source.toolkit.fluxcd.io/v1", "GitRepository", vec![source]);
     api.on("GET /apis/source.toolkit.fluxcd.io/v1/gitrepositories", [sources]);
-    let groups = [
-        ("kustomize.toolkit.fluxcd.io", "kustomizations", "Kustomization"),
-        ("source.toolkit.fluxcd.io", "gitrepositories", "GitRepository"),
-    ];
-    let groups = groups.map(|(name, plural, kind)| {
-        let resource = json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced",
-            "singularResource": "", "verbs": ["list", "delete", "get"]});
-        json!({"metadata": {"name": name}, "versions": [
-            {"version": "v1", "freshness": "Current", "resources": [resource]}]})
-    });
-    let groups =
-        json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": groups}).to_string();
-    api.on("GET /apis", [Answer::raw(200, KIND, groups)]);
+    let sources = ("source.toolkit.fluxcd.io/v1", "GitRepository", "gitrepositories", true);
+    api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, sources]);
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
         {"name": "old", "namespace": "shop", "uid": "u", "resourceVersion": "1", "labels": {
             "kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}});

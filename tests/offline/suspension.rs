@@ -6,24 +6,14 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, gitops_as};
 
+use crate::prune::deletion::KUSTOMIZATIONS;
+
 pub(crate) const PATH: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations";
 
 /// A server with the type Kustomization.
 pub(crate) fn api() -> FakeApi {
     let api = FakeApi::start();
-    let resource = json!({
-        "resource": "kustomizations", "singularResource": "kustomization", "scope": "Namespaced", "verbs": ["list", "delete"],
-        "responseKind": {"group": "kustomize.toolkit.fluxcd.io", "version": "v1", "kind": "Kustomization"},
-    });
-    let group = json!({"metadata": {"name": "kustomize.toolkit.fluxcd.io"},
-                       "versions": [{"version": "v1", "freshness": "Current", "resources": [resource]}]});
-    let core =
-        json!({"metadata": {"name": ""}, "versions": [{"version": "v1", "freshness": "Current", "resources": []}]});
-    let kind = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-    for (path, item) in [("GET /api", core), ("GET /apis", group)] {
-        let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [item]});
-        api.on(path, [Answer::raw(200, kind, list.to_string())]);
-    }
+    api.serve_types(&[KUSTOMIZATIONS]);
     api.on(&format!("GET {PATH}/nope"), [Answer::missing("nope")]);
     api
 }

@@ -3,22 +3,19 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::Arc;
 
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::schemes::applyset::id_of;
-use test_support::cluster::{SharedCluster, up};
+use test_support::cluster::up;
 use test_support::comparison::{Difference, Table, compare, snapshot};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops};
-use xtask::cluster::{Cluster, Options};
+use test_support::shared_cluster;
+use xtask::cluster::Options;
 use xtask::controlplane::bin;
 
-/// The cluster of these tests.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(|| up(Options::default()));
-    CLUSTER.get()
-}
+// The cluster of these tests.
+shared_cluster!(|| up(Options::default()));
 
 fn cm(namespace: &str, name: &str) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}}}\n")

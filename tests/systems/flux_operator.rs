@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::resource_sets::SetRun;
-use kubectl_gitops::tools::flux_operator::{FluxOperator, SetOutput};
+use kubectl_gitops::tools::flux_operator::FluxOperator;
 use kubectl_gitops::tools::sandbox::Sandbox;
+use kubectl_gitops::tools::sandboxed::Answer;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
 use test_support::gitops::binary;
@@ -23,10 +24,12 @@ fn run_of(spec: &Value) -> SetRun {
 }
 
 fn operator(program: &Path) -> FluxOperator {
-    FluxOperator::new(Some(program), []).with_sandbox(Sandbox::launched_by(binary()))
+    let mut operator = FluxOperator::new(Some(program), []);
+    operator.program.sandbox = Sandbox::launched_by(binary());
+    operator
 }
 
-async fn generated(run: SetRun) -> SetOutput {
+async fn generated(run: SetRun) -> Answer<String> {
     ensure(&["flux-operator"]).unwrap();
     operator(&bin("flux-operator")).build_all([run], 1).await.unwrap().remove(0).1
 }
@@ -69,7 +72,8 @@ async fn a_template_that_does_not_end_is_stopped() {
     ensure(&["flux-operator"]).unwrap();
     let body = "<< range until 4000 >><< range until 4000 >><< range until 4000 >><< end >><< end >><< end >>";
     let spec = json!({"inputs": [{"app": "a"}], "resourcesTemplate": body});
-    let (start, limited) = (Instant::now(), operator(&bin("flux-operator")).with_limit(Duration::from_secs(5)));
+    let (start, mut limited) = (Instant::now(), operator(&bin("flux-operator")));
+    limited.program.limit = Duration::from_secs(5);
     let why = limited.build_all([run_of(&spec)], 1).await.unwrap().remove(0).1.unwrap_err();
     assert!(why.starts_with("flux-operator did not finish") || why.contains("memory"), "{why}");
     assert!(start.elapsed() < Duration::from_secs(30));

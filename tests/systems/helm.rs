@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::charts::ChartRun;
-use kubectl_gitops::tools::helm::{Helm, RenderOutput};
+use kubectl_gitops::tools::helm::Helm;
 use kubectl_gitops::tools::sandbox::Sandbox;
+use kubectl_gitops::tools::sandboxed::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::binary;
 use xtask::controlplane::{bin, ensure};
@@ -32,10 +33,12 @@ fn run_of(template: &str, values: &[&str]) -> ChartRun {
 }
 
 fn helm(program: &Path) -> Helm {
-    Helm::new(Some(program), []).with_sandbox(Sandbox::launched_by(binary()))
+    let mut helm = Helm::new(Some(program), []);
+    helm.program.sandbox = Sandbox::launched_by(binary());
+    helm
 }
 
-async fn rendered(run: ChartRun) -> RenderOutput {
+async fn rendered(run: ChartRun) -> Answer<String> {
     ensure(&["helm"]).unwrap();
     helm(&bin("helm")).run_all([run], 1).await.unwrap().remove(0).1
 }
@@ -95,7 +98,8 @@ async fn a_chart_that_fails_or_never_ends_is_named() {
     // Every round is cheap, and there are many of them.
     let endless = "{{ define \"x\" }}{{ range until 4000 }}{{ range until 4000 }}{{ range until 4000 }}{{ end }}{{ end }}{{ end }}{{ end }}\
                    {{ include \"x\" . }}";
-    let (start, limited) = (Instant::now(), helm(&bin("helm")).with_limit(Duration::from_secs(5)));
+    let (start, mut limited) = (Instant::now(), helm(&bin("helm")));
+    limited.program.limit = Duration::from_secs(5);
     let endless = limited.run_all([run_of(endless, &[])], 1).await.unwrap().remove(0).1.unwrap_err();
     assert!(endless.starts_with("helm did not finish") || endless.contains("memory"), "{endless}");
     assert!(start.elapsed() < Duration::from_secs(30));

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use flate2::Compression;
 use test_support::folder::{Folder, reports};
 use test_support::gitops::binary;
+use test_support::servers;
 use xtask::controlplane;
 use xtask::dist::archive::{self, Entries};
 use xtask::dist::{self, manifests, platforms::Platform};
@@ -132,7 +133,7 @@ fn krew_installs_the_archive_and_kubectl_runs_and_completes_the_plugin() {
 #[test]
 fn krew_upgrades_the_plugin_from_an_index() {
     let krew = Krew::new("krew-index");
-    let server = crate::flux_plugin::serve(ARCHIVE.parent().unwrap());
+    let server = servers::files(ARCHIVE.parent().unwrap());
     let index = krew.home().join("index");
     fs::create_dir_all(index.join("plugins")).unwrap();
     krew.0.git(&["init", "-q", "-b", "main", "index"]);
@@ -188,7 +189,7 @@ fn the_validator_of_krew_index_accepts_the_release_and_misses_a_licence() {
     fs::create_dir_all(krew.home().join("completers")).unwrap();
     symlink(controlplane::bin("krew"), krew.home().join("completers/kubectl-krew")).unwrap();
     let validate = |archive: &Path| {
-        let server = crate::flux_plugin::serve(archive.parent().unwrap());
+        let server = servers::files(archive.parent().unwrap());
         let address = format!("{server}/{}", archive.file_name().unwrap().display());
         let manifest = manifests::krew(VERSION, &[(platform(), sum(archive))]);
         let path = krew.0.write("gitops.yaml", manifest.replace(&platform().url(VERSION), &address));

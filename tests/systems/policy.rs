@@ -82,6 +82,7 @@ fn applied(id: ObjectId) -> ObjectMetadata {
 }
 
 #[test]
+#[ignore = "cargo xtask examples"]
 fn opa_denies_the_claims_and_namespaces_that_the_policy_denies() {
     let policies = Policies::for_today("policy-rego");
     let types =
@@ -112,6 +113,7 @@ fn opa_denies_the_claims_and_namespaces_that_the_policy_denies() {
 }
 
 #[test]
+#[ignore = "cargo xtask examples"]
 fn opa_denies_the_blocked_owners_that_the_policy_denies() {
     let policies = Policies::for_today("policy-rego-blocked");
     let tree = Folder::outside_checkouts("policy-rego-tree");
@@ -122,6 +124,7 @@ fn opa_denies_the_blocked_owners_that_the_policy_denies() {
 }
 
 #[test]
+#[ignore = "cargo xtask examples"]
 fn opa_denies_nothing_where_the_policy_denies_nothing() {
     let policies = Policies::for_today("policy-rego-passes");
     let (policy, opa) = policies.denials(&["--snapshot=examples/shop.json.gz".into()], &json!({"items": []}));

@@ -10,7 +10,6 @@ use test_support::fake_api::{Answer, FakeApi, Recorded};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, binary, gitops_as};
 
-const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 const FLUX: &str = "kustomize.toolkit.fluxcd.io";
 /// Leaked objects of each of the two kinds.
 const EACH: usize = 10;
@@ -39,15 +38,11 @@ fn cluster() -> FakeApi {
 
 fn cluster_of(each: usize, delay: Duration) -> FakeApi {
     let api = FakeApi::start();
-    let resource = |plural: &str, kind: &str| {
-        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
-               "verbs": ["list", "delete", "get"]})
-    };
-    let group = |name: &str, resources: Value| json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
-    let core = group("", json!([resource("configmaps", "ConfigMap"), resource("secrets", "Secret")]));
-    api.on("GET /api", [Answer::raw(200, KIND, core.to_string())]);
-    let kustomizations = group(FLUX, json!([resource("kustomizations", "Kustomization")]));
-    api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
+    api.serve_types(&[
+        ("v1", "ConfigMap", "configmaps", true),
+        ("v1", "Secret", "secrets", true),
+        (&format!("{FLUX}/v1"), "Kustomization", "kustomizations", true),
+    ]);
     let entries: Vec<Value> =
         (0..900).map(|number| json!({"id": format!("shop_cm-{number}__ConfigMap"), "v": "v1"})).collect();
     let owner = json!({"apiVersion": format!("{FLUX}/v1"), "kind": "Kustomization", "metadata": {"name": "apps", "namespace": "flux-system", "uid": "o", "resourceVersion": "5", "generation": 1},

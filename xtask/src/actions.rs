@@ -76,8 +76,12 @@ fn write_template() -> Result<()> {
     let marks = text.split_once("<< 'END_OF_PLAN_SH'\n");
     let (before, rest) = marks.with_context(|| format!("{COMPONENT} has no place for the script"))?;
     let (_, after) = rest.split_once("      END_OF_PLAN_SH\n").context("the here-document has no end")?;
-    let indent = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("      {line}\n") };
-    let copied: String = script.lines().map(indent).collect();
+    let copied: String = script.lines().map(indented).collect();
     fs::write(component, format!("{before}<< 'END_OF_PLAN_SH'\n{copied}      END_OF_PLAN_SH\n{after}"))
         .with_context(|| format!("cannot write {COMPONENT}"))
+}
+
+/// Returns a line of the script as it is in the component.
+fn indented(line: &str) -> String {
+    if line.is_empty() { "\n".to_owned() } else { format!("      {line}\n") }
 }

@@ -32,11 +32,24 @@ pub mod shells;
 pub mod test;
 pub mod tool;
 
+use std::fmt;
 use std::path::PathBuf;
 
 pub use launch::{answer, demo, files, say, workspace_root};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+/// Error of a command line that names no task.
+#[derive(Debug)]
+pub struct Usage;
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no such task")
+    }
+}
+
+impl std::error::Error for Usage {}
 
 /// Returns the folder for all output of the tasks. `cargo clean` removes it.
 pub fn target_dir() -> PathBuf {

@@ -2,16 +2,18 @@
 
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use xtask::{
-    actions, bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle, record, say,
-    schemas, shells, test,
+    Usage, actions, bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle,
+    record, say, schemas, shells, test,
 };
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
-  test                                       check the format, run the lints and every test
+  check                                      the fast tier: format, lints, tests without a cluster; needs Rust and git
+  test                                       the fast tier, then the full one: licences, and tests on real programs
+  examples                                   test the alert rules and the Rego policy with promtool and opa; needs Go
   advisories                                 fetch the known vulnerabilities of crates, and check the dependencies
   dist [OS/ARCH…]                            build the archives of a release, and manifests with their sums (default: this machine)
   dist manifests                             write the manifests of a release with an archive of every platform
@@ -43,37 +45,39 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match dispatch(&words) {
-        Some(Ok(())) => ExitCode::SUCCESS,
-        Some(Err(error)) => {
-            say(format!("error: {error:#}"));
-            ExitCode::FAILURE
-        }
-        None => {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Usage>() => {
             say(USAGE);
             ExitCode::from(2)
+        }
+        Err(error) => {
+            say(format!("error: {error:#}"));
+            ExitCode::FAILURE
         }
     }
 }
 
-/// Runs the task that `words` name. Returns `None` if there is no such task.
-fn dispatch(words: &[&str]) -> Option<Result<()>> {
+/// Runs the task that `words` name. The error is [`Usage`] if there is no such task.
+fn dispatch(words: &[&str]) -> Result<()> {
     match words {
-        ["controlplane", names @ ..] => Some(controlplane::command(names)),
-        ["oracle", rest @ ..] => Some(oracle::command(rest)),
+        ["controlplane", names @ ..] => controlplane::command(names),
+        ["oracle", rest @ ..] => oracle::command(rest),
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
-        ["advisories"] => Some(dependencies::advisories()),
-        ["fuzz", rest @ ..] => Some(fuzz::command(rest)),
-        ["dist", rest @ ..] => Some(dist::command(rest)),
-        ["demo"] => Some(demo::run()),
-        ["test"] => Some(test::run()),
+        ["advisories"] => dependencies::advisories(),
+        ["fuzz", rest @ ..] => fuzz::command(rest),
+        ["dist", rest @ ..] => dist::command(rest),
+        ["demo"] => demo::run(),
+        ["check"] => test::check(),
+        ["test"] => test::run(),
+        ["examples"] => test::examples(),
         ["bench", rest @ ..] => bench::dispatch(rest),
-        ["browser"] => Some(browser::run()),
-        ["man"] => Some(man::run()),
-        ["schemas"] => Some(schemas::run()),
-        ["mutants", files @ ..] => Some(mutants::command(files)),
-        ["actions", words @ ..] => Some(actions::command(words)),
-        ["shells"] => Some(shells::run()),
-        ["record"] => Some(record::run()),
-        _ => None,
+        ["browser"] => browser::run(),
+        ["man"] => man::run(),
+        ["schemas"] => schemas::run(),
+        ["mutants", files @ ..] => mutants::command(files),
+        ["actions", words @ ..] => actions::command(words),
+        ["shells"] => shells::run(),
+        ["record"] => record::run(),
+        _ => bail!(Usage),
     }
 }

@@ -44,7 +44,12 @@ const RULES: Part = Part {
 /// Deletions on a cluster.
 const EXECUTION: Part = Part {
     package: "kubectl-gitops",
-    files: &["src/cluster/write/execute.rs", "src/cluster/write/step.rs", "src/cluster/write/reading.rs"],
+    files: &[
+        "src/cluster/write/execute.rs",
+        "src/cluster/write/schedule.rs",
+        "src/cluster/write/step.rs",
+        "src/cluster/write/reading.rs",
+    ],
     tests: &["--test", "offline", "--", "prune::", "interleavings::"],
     seeds: ("INTERLEAVINGS", "400"),
 };

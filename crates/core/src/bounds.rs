@@ -19,14 +19,15 @@ pub struct Bound {
 pub const YAML_DEPTH: Bound = Bound { name: "yaml-depth", limit: 128, unit: "nested lists and maps" };
 
 /// Nested lists and maps of a kustomization file. Go reads 10,000.
-pub const KUSTOMIZATION_DEPTH: Bound =
+pub(crate) const KUSTOMIZATION_DEPTH: Bound =
     Bound { name: "kustomization-depth", limit: 1000, unit: "nested lists and maps" };
 
 /// Values of a kustomization file, with those that aliases repeat. Go reads more only if few come from aliases.
-pub const KUSTOMIZATION_VALUES: Bound = Bound { name: "kustomization-values", limit: 1_000_000, unit: "values" };
+pub(crate) const KUSTOMIZATION_VALUES: Bound = Bound { name: "kustomization-values", limit: 1_000_000, unit: "values" };
 
 /// Nested `${…}` in one text: each level uses the stack.
-pub const SUBSTITUTION_DEPTH: Bound = Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
+pub(crate) const SUBSTITUTION_DEPTH: Bound =
+    Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
 
 /// Bytes that the substitutions of one object write, with those of arguments. The API server stores objects of 1.5 MiB.
 pub const SUBSTITUTION_SIZE: Bound = Bound { name: "substitution-size", limit: 16 << 20, unit: "bytes of results" };
@@ -36,13 +37,13 @@ pub const SUBSTITUTION_STEPS: Bound = Bound { name: "substitution-steps", limit:
 
 /// Bytes of all ignore rules of a source: each is compared with each path. A line of 64 KiB would be more than
 /// source-controller reads.
-pub const IGNORE_SIZE: Bound = Bound { name: "ignore-size", limit: 48 << 10, unit: "bytes of ignore rules" };
+pub(crate) const IGNORE_SIZE: Bound = Bound { name: "ignore-size", limit: 48 << 10, unit: "bytes of ignore rules" };
 
 /// Bytes of a Helm release record when it is unpacked. etcd stores 1.5 MiB of it packed, and gzip shrinks by up to 1000.
-pub const HELM_RECORD_SIZE: Bound = Bound { name: "helm-record-size", limit: 64 << 20, unit: "bytes" };
+pub(crate) const HELM_RECORD_SIZE: Bound = Bound { name: "helm-record-size", limit: 64 << 20, unit: "bytes" };
 
 /// Bytes of a manifest that qbec recorded, when it is unpacked. The API server stores objects of 1.5 MiB.
-pub const QBEC_RECORD_SIZE: Bound = Bound { name: "qbec-record-size", limit: 4 << 20, unit: "bytes" };
+pub(crate) const QBEC_RECORD_SIZE: Bound = Bound { name: "qbec-record-size", limit: 4 << 20, unit: "bytes" };
 
 /// Bytes of a packed chart. source-controller reads 10 MiB unless its flags say more.
 pub const CHART_ARCHIVE_SIZE: Bound = Bound { name: "chart-archive-size", limit: 32 << 20, unit: "bytes" };
@@ -57,22 +58,23 @@ pub const CHART_FILE_SIZE: Bound = Bound { name: "chart-file-size", limit: 5 << 
 pub const CHART_FILES: Bound = Bound { name: "chart-files", limit: 10_000, unit: "files" };
 
 /// Bytes of a pattern in `exclude` of an ArtifactGenerator. The API server accepts 1024 in `from`.
-pub const EXCLUDE_LENGTH: Bound = Bound { name: "exclude-length", limit: 1024, unit: "bytes in a pattern of exclude" };
+pub(crate) const EXCLUDE_LENGTH: Bound =
+    Bound { name: "exclude-length", limit: 1024, unit: "bytes in a pattern of exclude" };
 
 /// Alternatives in braces of one pattern in `exclude`: they multiply.
-pub const EXCLUDE_ALTERNATIVES: Bound =
+pub(crate) const EXCLUDE_ALTERNATIVES: Bound =
     Bound { name: "exclude-alternatives", limit: 1000, unit: "alternatives in a pattern of exclude" };
 
 /// Paths that the copy operations of one ArtifactGenerator compare and copy. Its spec can name a large tree thousands of
 /// times.
-pub const COPY_STEPS: Bound = Bound { name: "copy-steps", limit: 5_000_000, unit: "compared and copied paths" };
+pub(crate) const COPY_STEPS: Bound = Bound { name: "copy-steps", limit: 5_000_000, unit: "compared and copied paths" };
 
 /// Bytes of YAML that one ArtifactGenerator merges.
-pub const MERGE_SIZE: Bound = Bound { name: "merge-size", limit: 64 << 20, unit: "bytes of merged YAML" };
+pub(crate) const MERGE_SIZE: Bound = Bound { name: "merge-size", limit: 64 << 20, unit: "bytes of merged YAML" };
 
 /// Lines of an object before and after a change, together, of which a diff is computed. Its time grows with the square of
 /// the number of lines that differ.
-pub const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
+pub(crate) const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
 pub const ALL: [Bound; 18] = [
@@ -148,7 +150,7 @@ impl Budget {
 
 /// Reason why compressed bytes cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnpackError {
+pub(crate) enum UnpackError {
     #[error("it is damaged or truncated")]
     Damaged,
     #[error(transparent)]
@@ -156,7 +158,7 @@ pub enum UnpackError {
 }
 
 /// Unpacks gzip without writing more than the bound permits.
-pub fn unpack_gzip(packed: &[u8], bound: Bound) -> Result<Vec<u8>, UnpackError> {
+pub(crate) fn unpack_gzip(packed: &[u8], bound: Bound) -> Result<Vec<u8>, UnpackError> {
     let mut unpacked = vec![];
     let reader = flate2::read::MultiGzDecoder::new(packed);
     reader.take(bound.limit as u64 + 1).read_to_end(&mut unpacked).map_err(|_| UnpackError::Damaged)?;

@@ -22,13 +22,16 @@ pub(crate) enum NotParsed {
 
 /// Parses an expression, unless it is larger than the limits.
 pub(crate) fn parse(text: &str) -> Result<Program, NotParsed> {
-    let count = |signs: &str| text.chars().filter(|c| signs.contains(*c)).count();
-    let operators =
-        count(".,+*/%<>=&|") + text.split(|c: char| !c.is_alphanumeric()).filter(|word| *word == "in").count();
-    if text.len() > MAX_LENGTH || count("([{!-?") > MAX_SIGNS || operators > MAX_OPERATORS {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let operators = count(text, ".,+*/%<>=&|") + words.filter(|word| *word == "in").count();
+    if text.len() > MAX_LENGTH || count(text, "([{!-?") > MAX_SIGNS || operators > MAX_OPERATORS {
         return Err(NotParsed::TooLarge);
     }
     with_stack(|| Program::compile(text)).map_err(|error| NotParsed::Invalid(error.to_string()))
+}
+
+fn count(text: &str, signs: &str) -> usize {
+    text.chars().filter(|c| signs.contains(*c)).count()
 }
 
 /// Evaluates an expression with enough stack.

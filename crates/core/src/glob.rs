@@ -145,16 +145,14 @@ impl<'a> Positions<'a> {
     }
 
     /// Adds a position and, before a `*`, the one behind it. Positions are mostly added in order.
-    fn add(&mut self, position: usize) {
-        let mut position = position;
-        loop {
+    fn add(&mut self, first: usize) {
+        for position in first.. {
             if let Err(at) = self.active.binary_search(&position) {
                 self.active.insert(at, position);
             }
             if self.parts.get(position) != Some(&GlobPart::Run) {
                 return;
             }
-            position += 1;
         }
     }
 

@@ -1,12 +1,14 @@
 //! Builders of objects and snapshots for tests; compiled only with the feature `testing`.
 
 use chrono::{DateTime, Utc};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{
     KeyValues, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType, parse_time,
 };
 use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use crate::ownership::schemes::flux_kustomization;
 
 /// A generator of pseudo-random numbers that are the same in every run.
 pub struct Dice(pub u64);
@@ -60,6 +62,8 @@ pub trait Build: Sized {
     fn controlled_by(self, uid: &str) -> Self;
     /// Adds an owner reference to a ReplicaSet that is not the controller.
     fn referring_to(self, uid: &str) -> Self;
+    /// Adds the labels of a Kustomization in flux-system, as kustomize-controller applies them.
+    fn of_kustomization(self, name: &str) -> Self;
     /// Sets the time of creation, in seconds since 1970.
     fn created(self, seconds: i64) -> Self;
     /// Marks the object as being deleted and held by a finalizer.
@@ -129,6 +133,11 @@ impl Build for ObjectMetadata {
         self
     }
 
+    fn of_kustomization(self, name: &str) -> Self {
+        let labelled = self.label(flux_kustomization::NAME, name).label(flux_kustomization::NAMESPACE, "flux-system");
+        labelled.writer("kustomize-controller", flux_kustomization::NAME)
+    }
+
     fn created(mut self, seconds: i64) -> Self {
         self.creation_timestamp = DateTime::from_timestamp(seconds, 0);
         self
@@ -143,6 +152,19 @@ impl Build for ObjectMetadata {
     fn with_content(self, content: Value) -> Resource {
         Resource { object: self, content }
     }
+}
+
+/// Returns a ready Kustomization in flux-system whose inventory has these ids.
+pub fn kustomization(name: &str, ids: &[&str]) -> Resource {
+    let entries: Vec<Value> = ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
+    let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"});
+    object(flux_kustomization::GROUP, flux_kustomization::KIND, "flux-system", name)
+        .with_content(json!({"spec": {}, "status": {"inventory": {"entries": entries}, "conditions": [ready]}}))
+}
+
+/// Returns a gap in the whole cluster.
+pub fn gap(kind: GapKind, subject: &str) -> Gap {
+    Gap { kind, subject: subject.to_owned(), namespace: None, message: "forbidden".to_owned() }
 }
 
 /// Returns a type of version v1.

@@ -1,4 +1,4 @@
-//! Text that messages and documents share: counts and lists.
+//! Text that messages and documents share: counts, lists and hashes.
 
 use std::fmt::Display;
 
@@ -12,6 +12,16 @@ pub fn pluralize(number: usize, noun: &str) -> String {
 /// Returns lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns a hash of parts, each with its length, so that other parts with the same text have another hash.
+pub(crate) fn hash_of_parts<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
 }
 
 /// Returns the SHA-256 of some bytes as controllers write it, `sha256:…`.

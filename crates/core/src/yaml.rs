@@ -68,17 +68,34 @@ pub(crate) fn has_tag_beside_comma(text: &str) -> bool {
 
 /// Reads the documents of a text.
 pub fn documents<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, YamlError> {
+    Ok(results(text)?.collect::<Result<_, _>>()?)
+}
+
+/// Reads the documents of a text, each with its own result.
+pub fn results<'t, T: Deserialize<'t>>(
+    text: &'t str,
+) -> Result<impl Iterator<Item = Result<T, serde_yaml::Error>> + 't, Exceeded> {
     check_depth(text)?;
-    let documents = serde_yaml::Deserializer::from_str(text);
-    documents.map(|document| Ok(T::deserialize(document)?)).collect()
+    Ok(serde_yaml::Deserializer::from_str(text).map(|document| T::deserialize(document)))
+}
+
+/// Returns the texts of the documents in the output of kustomize or helm, where a line `---` separates them. Empty ones are
+/// left out.
+pub(crate) fn split(text: &str) -> impl Iterator<Item = String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let documents: Vec<String> = lines
+        .split(|line| line.trim_end() == "---")
+        .map(|lines| lines.iter().flat_map(|line| [*line, "\n"]).collect())
+        .collect();
+    documents.into_iter().filter(|document| !document.trim().is_empty())
 }
 
 /// Reads a file that must be one document.
 ///
 /// Fails with the reason for people.
 pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
-    let mut documents = documents(text).map_err(|error| error.to_string())?;
-    documents.pop().filter(|_| documents.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
+    let mut all = documents(text).map_err(|error| error.to_string())?;
+    all.pop().filter(|_| all.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
 }
 
 /// Reads a text with one document.

@@ -104,17 +104,16 @@ impl ConnectionArgs {
 
     /// Returns the name of a flag that is about one cluster or the credentials for it, if one is given.
     pub fn flag_of_one_cluster(&self) -> Option<&'static str> {
-        let is_given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
         let flags = [
-            ("--context", is_given(&self.context)),
-            ("--cluster", is_given(&self.cluster)),
-            ("--user", is_given(&self.user)),
-            ("--server", is_given(&self.server)),
+            ("--context", is_given(self.context.as_deref())),
+            ("--cluster", is_given(self.cluster.as_deref())),
+            ("--user", is_given(self.user.as_deref())),
+            ("--server", is_given(self.server.as_deref())),
             ("--token", self.token.is_some()),
             ("--client-certificate", self.client_certificate.is_some()),
             ("--client-key", self.client_key.is_some()),
             ("--certificate-authority", self.certificate_authority.is_some()),
-            ("--tls-server-name", is_given(&self.tls_server_name)),
+            ("--tls-server-name", is_given(self.tls_server_name.as_deref())),
             ("--insecure-skip-tls-verify", self.insecure_skip_tls_verify),
         ];
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
@@ -161,6 +160,10 @@ pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
          time unit (e.g. 1s | 2m | 3h)"
             .to_owned()
     })
+}
+
+fn is_given(text: Option<&str>) -> bool {
+    text.is_some_and(|text| !text.is_empty())
 }
 
 #[cfg(test)]

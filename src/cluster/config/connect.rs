@@ -85,11 +85,9 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
     // retry.rs retries. kube's `read_timeout` would end idle watches, so the request timeout is applied per request.
     config.default_retry = false;
     let certificate_authority = config.root_cert.as_ref().map(|found| sha256(&found.concat())).unwrap_or_default();
-    let client = client::build(config).map_err(|error| invalid_config(&error))?;
-    let server = server.to_string().trim_end_matches('/').to_owned();
     Ok(Connection {
-        client,
-        server,
+        client: client::build(config).map_err(|error| invalid_config(&error))?,
+        server: server.to_string().trim_end_matches('/').to_owned(),
         namespace,
         namespace_given: namespace_flag.is_some(),
         host,
@@ -128,9 +126,10 @@ fn server_url(selected: &SelectedContext) -> Result<Uri> {
         let error = Error::failed("the server's address must not contain a user and password");
         return Err(error.hint("set them for the user in the kubeconfig, or use --token"));
     }
-    let url = match server.contains("://") {
-        true => server.to_owned(),
-        false => format!("{}://{server}", if tls { "https" } else { "http" }),
+    let url = if server.contains("://") {
+        server.to_owned()
+    } else {
+        format!("{}://{server}", if tls { "https" } else { "http" })
     };
     let parsed = url.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
     parsed.filter(|uri| uri.host().is_some_and(|host| !host.is_empty())).ok_or_else(|| {

@@ -93,9 +93,14 @@ pub(crate) fn select(args: &ConnectionArgs, environment: &Environment) -> Result
         // As in kubectl, a context whose user does not exist is anonymous.
         None => AuthInfo::default(),
     };
-    let (cluster_name, user_name) = (cluster_name.to_owned(), user_name.to_owned());
-    let context_name = context_name.unwrap_or_default().to_owned();
-    Ok(Some(SelectedContext { cluster, context_name, cluster_name, user, user_name, namespace: context.namespace }))
+    Ok(Some(SelectedContext {
+        cluster,
+        context_name: context_name.unwrap_or_default().to_owned(),
+        cluster_name: cluster_name.to_owned(),
+        user,
+        user_name: user_name.to_owned(),
+        namespace: context.namespace,
+    }))
 }
 
 /// Returns a value that is not empty: to kubectl, empty flags and fields are absent.

@@ -47,8 +47,8 @@ fn exception(entry: &str, port: u16) -> Option<&str> {
         }
         _ => entry,
     };
-    let entry = entry.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(entry);
-    Some(entry.trim_start_matches('[').trim_end_matches(']'))
+    let suffix = entry.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(entry);
+    Some(suffix.trim_start_matches('[').trim_end_matches(']'))
 }
 
 /// Returns true if the server is on this machine.
@@ -60,9 +60,12 @@ pub(crate) fn is_loopback(server: &Uri) -> bool {
 /// Parses a proxy URL. The default scheme is HTTP; `socks5h` is `socks5` (both let the proxy resolve names). Rejects SOCKS
 /// proxies with credentials, because the client does not send them.
 fn parse_proxy(url: &str) -> Option<Uri> {
-    let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
-    let url = url.strip_prefix("socks5h://").map_or(url.clone(), |rest| format!("socks5://{rest}"));
-    let uri: Uri = url.parse().ok()?;
+    let uri: Uri = match url.split_once("://") {
+        Some(("socks5h", rest)) => format!("socks5://{rest}").parse(),
+        Some(_) => url.parse(),
+        None => format!("http://{url}").parse(),
+    }
+    .ok()?;
     let credentials = uri.authority()?.as_str().contains('@');
     match uri.scheme_str()? {
         "http" | "https" => Some(uri),

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use futures::stream::{StreamExt, iter};
 use serde::Deserialize;
 
-use crate::cluster::{Cluster, Failure, Response};
+use crate::cluster::connection::{Cluster, Response};
+use crate::cluster::http::failure::Failure;
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{GroupKind, ResourceType};
 use gitops_core::kubernetes::snapshot::OtherVersion;
@@ -104,11 +105,14 @@ fn parse_aggregated(response: &Response) -> Option<Result<AggregatedList, Failur
     if !response.content_type.contains("apidiscovery.k8s.io") {
         return None;
     }
-    let list = serde_json::from_slice::<AggregatedList>(&response.body).map_err(Failure::unreadable);
-    Some(list.and_then(|list| match list.kind == "APIGroupDiscoveryList" && !list.items.is_empty() {
-        true => Ok(list),
-        false => Err(Failure::unreadable(format!("a {:?} with {} groups", list.kind, list.items.len()))),
-    }))
+    Some(serde_json::from_slice(&response.body).map_err(Failure::unreadable).and_then(check_aggregated))
+}
+
+fn check_aggregated(list: AggregatedList) -> Result<AggregatedList, Failure> {
+    if list.kind == "APIGroupDiscoveryList" && !list.items.is_empty() {
+        return Ok(list);
+    }
+    Err(Failure::unreadable(format!("a {:?} with {} groups", list.kind, list.items.len())))
 }
 
 fn from_aggregated(groups: impl Iterator<Item = AggregatedGroup>) -> Result<Discovered, Failure> {

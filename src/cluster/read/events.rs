@@ -5,41 +5,37 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 use serde::Deserialize;
 
-use crate::cluster::{Cluster, Failure};
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::Failure;
 use gitops_core::flux::suspension::evidence::ObjectEvent;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{Resource, parse_time};
 
-impl Cluster {
-    /// Reads the Events about these objects, with one request for each kind and namespace.
-    pub async fn object_events(&self, objects: &[&Resource]) -> (Vec<ObjectEvent>, Vec<Gap>) {
-        let places: BTreeSet<_> =
-            objects.iter().map(|full| (&full.object.id.namespace, &full.object.id.kind)).collect();
-        let requests = places.into_iter().map(|(namespace, kind)| self.events(namespace, kind));
-        let mut all = vec![];
-        let mut gaps = vec![];
-        for answer in join_all(requests).await {
-            match answer {
-                Ok(events) => all.extend(events),
-                Err(gap) => gaps.push(gap),
-            }
+/// Reads the Events about these objects, with one request for each kind and namespace.
+pub(crate) async fn object_events(cluster: &Cluster, objects: &[&Resource]) -> (Vec<ObjectEvent>, Vec<Gap>) {
+    let places: BTreeSet<_> = objects.iter().map(|full| (&full.object.id.namespace, &full.object.id.kind)).collect();
+    let requests = places.into_iter().map(|(namespace, kind)| events(cluster, namespace, kind));
+    let mut all = vec![];
+    let mut gaps = vec![];
+    for answer in join_all(requests).await {
+        match answer {
+            Ok(found) => all.extend(found),
+            Err(gap) => gaps.push(gap),
         }
-        (all, gaps)
     }
+    (all, gaps)
+}
 
-    async fn events(&self, namespace: &str, kind: &str) -> Result<Vec<ObjectEvent>, Gap> {
-        let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.kind%3D{kind}");
-        let answer = self.get(&path, "application/json").await;
-        let answer = answer.map_err(|failure| failure.gap("events", Some(namespace)))?;
-        let list: EventList = serde_json::from_slice(&answer.body)
-            .map_err(|error| Failure::unreadable(error).gap("events", Some(namespace)))?;
-        if list.kind != "EventList" {
-            return Err(
-                Failure::unreadable(format!("a {:?} is no EventList", list.kind)).gap("events", Some(namespace))
-            );
-        }
-        Ok(list.items.into_iter().filter_map(Event::into_object_event).collect())
+async fn events(cluster: &Cluster, namespace: &str, kind: &str) -> Result<Vec<ObjectEvent>, Gap> {
+    let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.kind%3D{kind}");
+    let response = cluster.get(&path, "application/json").await;
+    let answer = response.map_err(|failure| failure.gap("events", Some(namespace)))?;
+    let list: EventList = serde_json::from_slice(&answer.body)
+        .map_err(|error| Failure::unreadable(error).gap("events", Some(namespace)))?;
+    if list.kind != "EventList" {
+        return Err(Failure::unreadable(format!("a {:?} is no EventList", list.kind)).gap("events", Some(namespace)));
     }
+    Ok(list.items.into_iter().filter_map(Event::into_object_event).collect())
 }
 
 #[derive(Deserialize)]

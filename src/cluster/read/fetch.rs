@@ -1,12 +1,13 @@
 //! GET of single objects.
 
+use futures::future::join_all;
 use serde_json::Value;
-use tokio::task::JoinSet;
 
 use super::list::{collection_path, full_object, object_metadata};
-use crate::cluster::{Cluster, Failure, FailureKind, Response};
+use crate::cluster::connection::{Cluster, Response};
+use crate::cluster::http::failure::{Failure, FailureKind};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
-use gitops_core::flux::build::stored_artifact::StoredArtifact;
+use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
@@ -37,13 +38,8 @@ impl Cluster {
 
     /// Returns those of these objects that exist and can be read, with their content.
     pub async fn fetch_all(&self, snapshot: &Snapshot, ids: Vec<ObjectId>) -> Vec<Resource> {
-        let mut reads = JoinSet::new();
-        for id in ids {
-            let Some(kind) = snapshot.resource_type(&id.group_kind()).cloned() else { continue };
-            let cluster = self.clone();
-            reads.spawn(async move { cluster.fetch(&kind, &id).await.ok().flatten() });
-        }
-        reads.join_all().await.into_iter().flatten().collect()
+        let reads = ids.iter().filter_map(|id| Some(self.fetch(snapshot.resource_type(&id.group_kind())?, id)));
+        join_all(reads).await.into_iter().filter_map(|read| read.ok().flatten()).collect()
     }
 
     /// Returns the archive of an artifact of source-controller, by the API server's proxy to its Service.
@@ -54,8 +50,8 @@ impl Cluster {
     /// Returns the version of the API server, such as `v1.33.1`.
     pub async fn version(&self) -> Result<String, Failure> {
         let answer = self.get("/version", JSON).await?;
-        let version: Value = serde_json::from_slice(&answer.body).map_err(Failure::unreadable)?;
-        let version = version.get("gitVersion").and_then(Value::as_str);
+        let info: Value = serde_json::from_slice(&answer.body).map_err(Failure::unreadable)?;
+        let version = info.get("gitVersion").and_then(Value::as_str);
         version.map(str::to_owned).ok_or_else(|| Failure::unreadable("it has no gitVersion"))
     }
 

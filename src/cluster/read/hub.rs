@@ -8,7 +8,8 @@ use kube::config::Kubeconfig;
 
 use super::list::Query;
 use crate::cluster::config::proxy::is_loopback;
-use crate::cluster::{Cluster, Failure};
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::Failure;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::ownership::hub::{Access, Hub, access, owner_kinds};
 use gitops_core::yaml;
@@ -16,50 +17,48 @@ use gitops_core::yaml;
 /// Keys that Flux tries for the kubeconfig in a Secret when the reference names none.
 const KEYS: [&str; 2] = ["value", "value.yaml"];
 
-impl Cluster {
-    /// Returns the owners in this cluster that may apply to the cluster at `target`. Reads the Secrets that grant access
-    /// to other clusters only if `read_secrets` is set, and keeps only addresses from them.
-    ///
-    /// Fails when discovery fails.
-    pub async fn hub(&self, target: &str, read_secrets: bool) -> Result<Hub, Failure> {
-        let discovered = self.discover().await?;
-        let owners = discovered.types.iter().filter(|kind| owner_kinds().any(|(group, name)| kind.is(group, name)));
-        let kinds: Vec<_> = owners.cloned().collect();
-        let (owners, mut gaps) = self.read_full(&kinds, Query::default()).await;
-        gaps.extend(discovered.gaps.into_iter().filter(|gap| {
-            let group = gap.subject.split('/').next().unwrap_or_default();
-            owner_kinds().any(|(known, _)| known == group)
-        }));
-        let wanted: BTreeSet<Access> = owners.iter().filter_map(access).collect();
-        let mut addresses = BTreeMap::new();
-        for access in wanted.into_iter().filter(|access| read_secrets || &*access.id.kind != "Secret") {
-            let kind = discovered.types.iter().find(|kind| kind.is(&access.id.group, &access.id.kind));
-            let Some(kind) = kind else { continue };
-            // If it cannot be read, its owners are reported as "remote, not checked".
-            if let Ok(Some(full)) = self.fetch(kind, &access.id).await
-                && let Some(address) = address(&full, access.key.as_deref())
-            {
-                addresses.insert(access, address);
-            }
+/// Returns the owners in this cluster that may apply to the cluster at `target`. Reads the Secrets that grant access
+/// to other clusters only if `read_secrets` is set, and keeps only addresses from them.
+///
+/// Fails when discovery fails.
+pub(crate) async fn read_hub(cluster: &Cluster, target: &str, read_secrets: bool) -> Result<Hub, Failure> {
+    let discovered = cluster.discover().await?;
+    let owners = discovered.types.iter().filter(|kind| owner_kinds().any(|(group, name)| kind.is(group, name)));
+    let kinds: Vec<_> = owners.cloned().collect();
+    let (owners, mut gaps) = cluster.list_full(&kinds, Query::default()).await;
+    gaps.extend(discovered.gaps.into_iter().filter(|gap| {
+        let group = gap.subject.split('/').next().unwrap_or_default();
+        owner_kinds().any(|(known, _)| known == group)
+    }));
+    let wanted: BTreeSet<Access> = owners.iter().filter_map(access).collect();
+    let mut addresses = BTreeMap::new();
+    for access in wanted.into_iter().filter(|access| read_secrets || &*access.id.kind != "Secret") {
+        let kind = discovered.types.iter().find(|kind| kind.is(&access.id.group, &access.id.kind));
+        let Some(kind) = kind else { continue };
+        // If it cannot be read, its owners are reported as "remote, not checked".
+        if let Ok(Some(full)) = cluster.fetch(kind, &access.id).await
+            && let Some(address) = address(&full, access.key.as_deref())
+        {
+            addresses.insert(access, address);
         }
-        let this = same_address_from(target, &self.server).then(|| target.to_owned());
-        Ok(Hub { owners, addresses, this, gaps, ..Hub::default() })
     }
+    let this = same_address_from(target, &cluster.server).then(|| target.to_owned());
+    Ok(Hub { owners, addresses, this, gaps, ..Hub::default() })
+}
 
-    /// Returns the identity of the cluster: the uid of its namespace kube-system, if it may be read.
-    pub async fn uid(&self) -> Option<Box<str>> {
-        let namespaces = ResourceType {
-            group: "".into(),
-            version: "v1".into(),
-            kind: "Namespace".into(),
-            plural: "namespaces".into(),
-            singular: "".into(),
-            short_names: vec![],
-            namespaced: false,
-        };
-        let system = ObjectId::new("", "Namespace", "", "kube-system");
-        Some(self.fetch_metadata(&namespaces, &system).await.ok()??.uid)
-    }
+/// Returns the identity of the cluster: the uid of its namespace kube-system, if it may be read.
+pub(crate) async fn cluster_uid(cluster: &Cluster) -> Option<Box<str>> {
+    let namespaces = ResourceType {
+        group: "".into(),
+        version: "v1".into(),
+        kind: "Namespace".into(),
+        plural: "namespaces".into(),
+        singular: "".into(),
+        short_names: vec![],
+        namespaced: false,
+    };
+    let system = ObjectId::new("", "Namespace", "", "kube-system");
+    Some(cluster.fetch_metadata(&namespaces, &system).await.ok()??.uid)
 }
 
 /// Returns true if an address means the same server to this machine and to the hub: a loopback address does so only if

@@ -3,14 +3,18 @@
 //! An answer that is no list of the type, or a list with a page missing, ends in a gap (docs/reference/kubectl-plugin.md
 //! 6.6).
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::task::JoinSet;
 
-use super::answer::{PageEnd, Pages, check_item, check_item_type, check_list, check_object, check_stored};
-use super::metadata::{Interner, RawMetadata, trim};
-use super::protobuf::PartialList;
-use crate::cluster::{Cluster, Failure, FailureKind, Response};
+use super::format::answer::{PageEnd, Pages, check_item, check_item_type, check_list, check_object, check_stored};
+use super::format::metadata::{Interner, RawMetadata, trim, writers, writers_of_spec};
+use super::format::protobuf::PartialList;
+use crate::cluster::connection::{Cluster, Response};
+use crate::cluster::http::failure::{Failure, FailureKind};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::ownership::schemes::{flux_helmrelease, flux_kustomization};
@@ -23,8 +27,20 @@ const JSON: &str = "application/json";
 /// Page size: large enough that most types need one request, small enough to bound memory.
 const PAGE: usize = 1000;
 
-/// Appends the items of one page. Returns what the page says about the pages after it.
-type PageReader<'a, T> = dyn FnMut(&Response, &mut Vec<T>) -> Result<PageEnd, String> + Send + 'a;
+/// What is kept of each object of a list.
+pub(super) trait Item: Sized + Send + 'static {
+    /// The Accept header of a request for it.
+    const ACCEPT: &str;
+
+    /// Appends the items of one page. Returns what the page says about the pages after it.
+    fn read_page(
+        page: &Response,
+        kind: &ResourceType,
+        query: Query<'_>,
+        interner: &mut Interner,
+        items: &mut Vec<Self>,
+    ) -> Result<PageEnd, String>;
+}
 
 /// Restriction of a list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,54 +58,86 @@ pub struct Listing<T> {
     pub gap: Option<Gap>,
 }
 
+/// One list of many.
+#[derive(Clone)]
+pub(super) struct ListRequest {
+    pub(super) kind: ResourceType,
+    pub(super) namespace: Option<Arc<str>>,
+    /// Empty for all objects.
+    pub(super) selector: Arc<str>,
+}
+
 impl Cluster {
     /// Lists the metadata of all objects of a type.
     pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<ObjectMetadata> {
-        let mut interner = Interner::default();
-        self.list(kind, query, METADATA, &mut |page, items| read_metadata(page, kind, query, &mut interner, items))
-            .await
+        list(self, kind, query).await
     }
 
-    /// Lists all objects of a type with their content.
-    pub async fn list_full(&self, kind: &ResourceType, query: Query<'_>) -> Listing<Resource> {
-        let mut interner = Interner::default();
-        self.list(kind, query, JSON, &mut |page, items| read_full(page, kind, query, &mut interner, items)).await
+    /// Returns all objects of these types with their content, sorted by identity, and a gap for each unreadable type.
+    pub async fn list_full(&self, types: &[ResourceType], query: Query<'_>) -> (Vec<Resource>, Vec<Gap>) {
+        let namespace = query.namespace.map(Arc::from);
+        let selector: Arc<str> = Arc::from(query.selector.unwrap_or_default());
+        let requests = types.iter().map(|kind| ListRequest {
+            kind: kind.clone(),
+            namespace: namespace.clone(),
+            selector: selector.clone(),
+        });
+        let (mut objects, mut gaps) = list_all::<Resource>(self, requests).await;
+        objects.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        gaps.sort();
+        (objects, gaps)
     }
+}
 
-    async fn list<T>(
-        &self,
-        kind: &ResourceType,
-        query: Query<'_>,
-        accept: &str,
-        read_page: &mut PageReader<'_, T>,
-    ) -> Listing<T> {
-        let mut items = vec![];
-        let mut page = Page::Token(String::new());
-        let mut pages = Pages::default();
-        loop {
-            let gap = match self.get(&list_path(kind, query, &page), accept).await {
-                Ok(response) => {
-                    let end = read_page(&response, &mut items);
-                    match end.and_then(|end| pages.next(end, items.len())) {
-                        Ok(None) => return Listing { items, gap: None },
-                        Ok(Some(token)) => {
-                            page = Page::Token(token);
-                            continue;
-                        }
-                        Err(problem) => Failure::unreadable(problem).gap(kind.resource(), query.namespace),
+/// Sends all these lists at the same time, each in a task of its own, so that they are decoded in parallel. Returns the
+/// objects in any order, and a gap for each list that failed.
+pub(super) async fn list_all<T: Item>(
+    cluster: &Cluster,
+    requests: impl Iterator<Item = ListRequest>,
+) -> (Vec<T>, Vec<Gap>) {
+    let lists: JoinSet<Listing<T>> = requests.map(|request| list_one(cluster.clone(), request)).collect();
+    let mut items = vec![];
+    let mut gaps = vec![];
+    for listing in lists.join_all().await {
+        items.extend(listing.items);
+        gaps.extend(listing.gap);
+    }
+    (items, gaps)
+}
+
+async fn list_one<T: Item>(cluster: Cluster, request: ListRequest) -> Listing<T> {
+    let selector = Some(&*request.selector).filter(|selector| !selector.is_empty());
+    list(&cluster, &request.kind, Query { namespace: request.namespace.as_deref(), selector }).await
+}
+
+async fn list<T: Item>(cluster: &Cluster, kind: &ResourceType, query: Query<'_>) -> Listing<T> {
+    let mut interner = Interner::default();
+    let mut items = vec![];
+    let mut page = Page::Token(String::new());
+    let mut pages = Pages::default();
+    loop {
+        let gap = match cluster.get(&list_path(kind, query, &page), T::ACCEPT).await {
+            Ok(response) => {
+                let end = T::read_page(&response, kind, query, &mut interner, &mut items);
+                match end.and_then(|end| pages.next(end, items.len())) {
+                    Ok(None) => return Listing { items, gap: None },
+                    Ok(Some(token)) => {
+                        page = Page::Token(token);
+                        continue;
                     }
+                    Err(problem) => Failure::unreadable(problem).gap(kind.resource(), query.namespace),
                 }
-                // The revision of the first page is gone; one list without pages is consistent again.
-                Err(failure) if failure.kind == FailureKind::Expired && page != Page::All => {
-                    items.clear();
-                    pages = Pages::default();
-                    page = Page::All;
-                    continue;
-                }
-                Err(failure) => failure.gap(kind.resource(), query.namespace),
-            };
-            return Listing { items, gap: Some(gap) };
-        }
+            }
+            // The revision of the first page is gone; one list without pages is consistent again.
+            Err(failure) if failure.kind == FailureKind::Expired && page != Page::All => {
+                items.clear();
+                pages = Pages::default();
+                page = Page::All;
+                continue;
+            }
+            Err(failure) => failure.gap(kind.resource(), query.namespace),
+        };
+        return Listing { items, gap: Some(gap) };
     }
 }
 
@@ -120,8 +168,8 @@ fn list_path(kind: &ResourceType, query: Query<'_>, page: &Page) -> String {
 /// Returns the URL path of the objects of a type, in one namespace or in all.
 pub(crate) fn collection_path(kind: &ResourceType, namespace: Option<&str>) -> String {
     let root = if kind.group.is_empty() { "/api" } else { "/apis" };
-    let namespace = namespace.filter(|_| kind.namespaced).map(|name| format!("/namespaces/{name}")).unwrap_or_default();
-    format!("{root}/{}{namespace}/{}", kind.api_version(), kind.plural)
+    let place = namespace.filter(|_| kind.namespaced).map(|name| format!("/namespaces/{name}")).unwrap_or_default();
+    format!("{root}/{}{place}/{}", kind.api_version(), kind.plural)
 }
 
 /// Percent-encodes a query value.
@@ -137,49 +185,57 @@ fn encode(text: &str) -> String {
     encoded
 }
 
-fn read_metadata(
-    response: &Response,
-    kind: &ResourceType,
-    query: Query<'_>,
-    interner: &mut Interner,
-    items: &mut Vec<ObjectMetadata>,
-) -> Result<PageEnd, String> {
-    if response.content_type.starts_with("application/vnd.kubernetes.protobuf") {
-        let list = PartialList::read(&response.body)?;
-        items.reserve(list.len());
-        for metadata in list.items() {
-            let metadata = metadata?;
-            check_item(&metadata, kind, query.namespace)?;
-            items.push(trim(&metadata, kind, interner));
+impl Item for ObjectMetadata {
+    const ACCEPT: &str = METADATA;
+
+    fn read_page(
+        page: &Response,
+        kind: &ResourceType,
+        query: Query<'_>,
+        interner: &mut Interner,
+        items: &mut Vec<Self>,
+    ) -> Result<PageEnd, String> {
+        if page.content_type.starts_with("application/vnd.kubernetes.protobuf") {
+            let list = PartialList::read(&page.body)?;
+            items.reserve(list.len());
+            for item in list.items() {
+                let metadata = item?;
+                check_item(&metadata, kind, query.namespace)?;
+                items.push(trim(&metadata, kind, interner));
+            }
+            return Ok(list.end());
         }
-        return Ok(list.end());
+        let list: List<Partial<'_>> = serde_json::from_slice(&page.body).map_err(|error| error.to_string())?;
+        check_list(&list.kind, &list.api_version, kind, true)?;
+        for item in &list.items {
+            check_item_type(&item.kind, kind, true)?;
+            check_item(&item.metadata, kind, query.namespace)?;
+            items.push(trim(&item.metadata, kind, interner));
+        }
+        Ok(list.metadata)
     }
-    let list: List<Partial<'_>> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
-    check_list(&list.kind, &list.api_version, kind, true)?;
-    for item in &list.items {
-        check_item_type(&item.kind, kind, true)?;
-        check_item(&item.metadata, kind, query.namespace)?;
-        items.push(trim(&item.metadata, kind, interner));
-    }
-    Ok(list.metadata)
 }
 
-fn read_full(
-    response: &Response,
-    kind: &ResourceType,
-    query: Query<'_>,
-    interner: &mut Interner,
-    items: &mut Vec<Resource>,
-) -> Result<PageEnd, String> {
-    let list: List<&RawValue> = serde_json::from_slice(&response.body).map_err(|error| error.to_string())?;
-    check_list(&list.kind, &list.api_version, kind, false)?;
-    for item in list.items {
-        let partial: Partial<'_> = serde_json::from_str(item.get()).map_err(|error| error.to_string())?;
-        check_item_type(&partial.kind, kind, false)?;
-        check_item(&partial.metadata, kind, query.namespace)?;
-        items.push(with_content(item.get(), &partial, kind, interner)?);
+impl Item for Resource {
+    const ACCEPT: &str = JSON;
+
+    fn read_page(
+        page: &Response,
+        kind: &ResourceType,
+        query: Query<'_>,
+        interner: &mut Interner,
+        items: &mut Vec<Self>,
+    ) -> Result<PageEnd, String> {
+        let list: List<&RawValue> = serde_json::from_slice(&page.body).map_err(|error| error.to_string())?;
+        check_list(&list.kind, &list.api_version, kind, false)?;
+        for item in list.items {
+            let partial: Partial<'_> = serde_json::from_str(item.get()).map_err(|error| error.to_string())?;
+            check_item_type(&partial.kind, kind, false)?;
+            check_item(&partial.metadata, kind, query.namespace)?;
+            items.push(with_content(item.get(), &partial, kind, interner)?);
+        }
+        Ok(list.metadata)
     }
-    Ok(list.metadata)
 }
 
 /// Reads one object with its content from the answer to a GET or a PATCH. Fails if it is another object than `id`.
@@ -224,9 +280,10 @@ fn with_content(
     let mut object = trim(&partial.metadata, kind, interner);
     let is_applied_by_parents = object.id.is(flux_kustomization::GROUP, flux_kustomization::KIND)
         || object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND);
-    object.managed_fields = match is_applied_by_parents {
-        true => super::metadata::writers_of_spec(&partial.metadata, interner),
-        false => super::metadata::writers(&partial.metadata, interner),
+    object.managed_fields = if is_applied_by_parents {
+        writers_of_spec(&partial.metadata, interner)
+    } else {
+        writers(&partial.metadata, interner)
     };
     Ok(Resource { object, content: Value::Object(content) })
 }

@@ -7,7 +7,8 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt, watcher};
 
 use super::list::{Query, watched_object};
-use crate::cluster::{Cluster, Failure};
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::Failure;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
 
 /// Change of an object during a watch.
@@ -20,43 +21,40 @@ pub struct WatchedChange {
 }
 
 /// Changes of objects, and failures of watches, which are tried again.
-type Changes = BoxStream<'static, Result<WatchedChange, Failure>>;
+pub(crate) type Changes = BoxStream<'static, Result<WatchedChange, Failure>>;
 
-impl Cluster {
-    /// Watches types without end. An object in `known` is reported when it changes. An object that disappears while no
-    /// watch is open is reported as deleted after the next list. A failed watch is an error in the stream and is tried
-    /// again with increasing pauses.
-    pub fn watch(&self, types: &[ResourceType], query: Query<'_>, known: &[&Resource]) -> Changes {
-        let streams = types.iter().map(|kind| {
-            let of_kind = known.iter().filter(|full| kind.is(&full.object.id.group, &full.object.id.kind));
-            let known = of_kind.map(|full| (full.object.uid.clone(), (*full).clone())).collect();
-            self.watch_type(kind.clone(), query, Tracker { kind: kind.clone(), known, relisted: None })
-        });
-        select_all(streams).boxed()
-    }
+/// Watches types without end. An object in `known` is reported when it changes. An object that disappears while no
+/// watch is open is reported as deleted after the next list. A failed watch is an error in the stream and is tried
+/// again with increasing pauses.
+pub(crate) fn watch(cluster: &Cluster, types: &[ResourceType], query: Query<'_>, known: &[&Resource]) -> Changes {
+    let streams = types.iter().map(|kind| {
+        let of_kind = known.iter().filter(|full| kind.is(&full.object.id.group, &full.object.id.kind));
+        let known = of_kind.map(|full| (full.object.uid.clone(), (*full).clone())).collect();
+        watch_type(cluster, kind.clone(), query, Tracker { kind: kind.clone(), known, relisted: None })
+    });
+    select_all(streams).boxed()
+}
 
-    fn watch_type(&self, kind: ResourceType, query: Query<'_>, mut tracker: Tracker) -> Changes {
-        let resource = ApiResource {
-            group: kind.group.to_string(),
-            version: kind.version.to_string(),
-            api_version: kind.api_version(),
-            kind: kind.kind.to_string(),
-            plural: kind.plural.to_string(),
-        };
-        let api: Api<DynamicObject> = match query.namespace.filter(|_| kind.namespaced) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        };
-        let config =
-            watcher::Config { label_selector: query.selector.map(str::to_owned), ..watcher::Config::default() };
-        let host = self.host.clone();
-        let events = watcher(api, config).default_backoff();
-        let changes = events.map(move |event| match event {
-            Ok(event) => tracker.changes(event),
-            Err(error) => vec![Err(failure(&error, &kind, &host))],
-        });
-        changes.flat_map(futures::stream::iter).boxed()
-    }
+fn watch_type(cluster: &Cluster, kind: ResourceType, query: Query<'_>, mut tracker: Tracker) -> Changes {
+    let resource = ApiResource {
+        group: kind.group.to_string(),
+        version: kind.version.to_string(),
+        api_version: kind.api_version(),
+        kind: kind.kind.to_string(),
+        plural: kind.plural.to_string(),
+    };
+    let api: Api<DynamicObject> = match query.namespace.filter(|_| kind.namespaced) {
+        Some(namespace) => Api::namespaced_with(cluster.client.clone(), namespace, &resource),
+        None => Api::all_with(cluster.client.clone(), &resource),
+    };
+    let config = watcher::Config { label_selector: query.selector.map(str::to_owned), ..watcher::Config::default() };
+    let host = cluster.host.clone();
+    let events = watcher(api, config).default_backoff();
+    let changes = events.map(move |event| match event {
+        Ok(event) => tracker.changes(event),
+        Err(error) => vec![Err(failure(&error, &kind, &host))],
+    });
+    changes.flat_map(futures::stream::iter).boxed()
 }
 
 /// Converts a failed watch. What the server refuses is in its own words, such as a missing right.

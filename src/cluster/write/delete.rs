@@ -6,13 +6,14 @@ use http::{Request, header};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::Failure;
 use crate::cluster::read::fetch::object_path;
-use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 
 /// Progress of a deletion that the server accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeletionProgress {
+pub(super) enum DeletionProgress {
     /// The object no longer exists, or another one of the same name replaced it.
     Gone,
     /// The object exists and is not terminating.
@@ -24,89 +25,94 @@ pub enum DeletionProgress {
 /// Pause between two reads of an object from which its conditions are read too.
 const SLOW: Duration = Duration::from_secs(1);
 
-impl Cluster {
-    /// Returns the conditions of an object that have a message, such as the content that a Namespace still has.
-    async fn conditions(&self, kind: &ResourceType, id: &ObjectId) -> Vec<String> {
-        if id.is("", "Secret") {
-            return vec![];
-        }
-        let object = self.fetch_json(kind, id).await.ok().flatten().unwrap_or_default();
-        let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-        let text = |condition: &Value| {
-            let text = |key: &str| condition[key].as_str().filter(|text| !text.is_empty());
-            Some(format!("{}: {}", text("type")?, text("message")?)).filter(|_| condition["status"] == "True")
-        };
-        conditions.map(|conditions| conditions.iter().filter_map(text).collect()).unwrap_or_default()
+/// Returns the conditions of an object that have a message, such as the content that a Namespace still has.
+async fn conditions(cluster: &Cluster, kind: &ResourceType, id: &ObjectId) -> Vec<String> {
+    if id.is("", "Secret") {
+        return vec![];
     }
+    let object = cluster.fetch_json(kind, id).await.ok().flatten().unwrap_or_default();
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().filter_map(condition_text).collect()
+}
 
-    /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
-    ///
-    /// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
-    /// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again.
-    pub async fn delete(&self, kind: &ResourceType, read: &ObjectMetadata, dry_run: bool) -> Result<(), Failure> {
-        let mut options = json!({
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": read.uid, "resourceVersion": read.resource_version},
-        });
-        if dry_run {
-            options["dryRun"] = json!(["All"]);
-        }
-        let request = Request::delete(object_path(kind, &read.id))
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json")
-            .body(options.to_string().into_bytes())
-            .map_err(Failure::of_request)?;
-        let response = if dry_run { self.send(request).await? } else { self.send_without_retry(request).await? };
-        check_answer(&response.body, kind, read).map_err(Failure::unreadable)
+/// Returns the text of a condition that is true and has a message.
+fn condition_text(condition: &Value) -> Option<String> {
+    let [name, message] = ["type", "message"].map(|key| condition[key].as_str().filter(|text| !text.is_empty()));
+    Some(format!("{}: {}", name?, message?)).filter(|_| condition["status"] == "True")
+}
+
+/// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
+///
+/// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
+/// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again.
+pub(crate) async fn delete(
+    cluster: &Cluster,
+    kind: &ResourceType,
+    read: &ObjectMetadata,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let mut options = json!({
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": read.uid, "resourceVersion": read.resource_version},
+    });
+    if dry_run {
+        options["dryRun"] = json!(["All"]);
     }
+    let request = Request::delete(object_path(kind, &read.id))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json")
+        .body(options.to_string().into_bytes())
+        .map_err(Failure::of_request)?;
+    let response = if dry_run { cluster.send(request).await? } else { cluster.send_without_retry(request).await? };
+    check_answer(&response.body, kind, read).map_err(Failure::unreadable)
+}
 
-    /// Polls until the object of this uid is gone or `end` has passed: after 50 ms, then slower, up to once a second. Calls
-    /// `waiting` with the finalizers whenever they change. Reads that fail are repeated.
-    pub async fn wait_until_gone(
-        &self,
-        kind: &ResourceType,
-        deleted: &ObjectMetadata,
-        end: Instant,
-        waiting: &mut dyn FnMut(&[String]),
-    ) -> Result<DeletionProgress, Failure> {
-        let mut pause = Duration::from_millis(50);
-        let mut known: Option<Vec<String>> = None;
-        loop {
-            let progress = match self.fetch_metadata(kind, &deleted.id).await {
-                Ok(Some(current)) if current.uid == deleted.uid && current.deletion_timestamp.is_some() => {
-                    let mut finalizers: Vec<String> = current.finalizers.iter().map(ToString::to_string).collect();
-                    if pause >= SLOW {
-                        finalizers.extend(self.conditions(kind, &deleted.id).await);
-                    }
-                    if known.as_ref() != Some(&finalizers) {
-                        waiting(&finalizers);
-                        known = Some(finalizers.clone());
-                    }
-                    Ok(DeletionProgress::Terminating(finalizers))
+/// Polls until the object of this uid is gone or `end` has passed: after 50 ms, then slower, up to once a second. Calls
+/// `waiting` with the finalizers whenever they change. Reads that fail are repeated.
+pub(super) async fn wait_until_gone(
+    cluster: &Cluster,
+    kind: &ResourceType,
+    deleted: &ObjectMetadata,
+    end: Instant,
+    waiting: &mut dyn FnMut(&[String]),
+) -> Result<DeletionProgress, Failure> {
+    let mut pause = Duration::from_millis(50);
+    let mut known: Option<Vec<String>> = None;
+    loop {
+        let progress = match cluster.fetch_metadata(kind, &deleted.id).await {
+            Ok(Some(current)) if current.uid == deleted.uid && current.deletion_timestamp.is_some() => {
+                let mut finalizers: Vec<String> = current.finalizers.iter().map(ToString::to_string).collect();
+                if pause >= SLOW {
+                    finalizers.extend(conditions(cluster, kind, &deleted.id).await);
                 }
-                Ok(Some(current)) if current.uid == deleted.uid => Ok(DeletionProgress::Unchanged),
-                Ok(_) => return Ok(DeletionProgress::Gone),
-                Err(failure) => Err(failure),
-            };
-            if Instant::now() + pause > end {
-                return progress;
+                if known.as_ref() != Some(&finalizers) {
+                    waiting(&finalizers);
+                    known = Some(finalizers.clone());
+                }
+                Ok(DeletionProgress::Terminating(finalizers))
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_secs(1));
+            Ok(Some(current)) if current.uid == deleted.uid => Ok(DeletionProgress::Unchanged),
+            Ok(_) => return Ok(DeletionProgress::Gone),
+            Err(failure) => Err(failure),
+        };
+        if Instant::now() + pause > end {
+            return progress;
         }
+        sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_secs(1));
     }
 }
 
 /// Checks that the answer to a DELETE is about this deletion: a `Status` of success, or the object as it is terminating.
 fn check_answer(body: &[u8], kind: &ResourceType, read: &ObjectMetadata) -> Result<(), String> {
     let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
-    let uid = |pointer: &str| text(pointer).is_none_or(|uid| *uid == *read.uid);
-    match text("/kind") {
-        Some("Status") if text("/status") == Some("Success") && uid("/details/uid") => Ok(()),
-        Some(name) if *name == *kind.kind && text("/metadata/uid") == Some(&*read.uid) => Ok(()),
+    let [name, status, of_status, of_object] = ["/kind", "/status", "/details/uid", "/metadata/uid"]
+        .map(|pointer| answer.pointer(pointer).and_then(Value::as_str));
+    match name {
+        Some("Status") if status == Some("Success") && of_status.is_none_or(|uid| *uid == *read.uid) => Ok(()),
+        Some(name) if *name == *kind.kind && of_object == Some(&*read.uid) => Ok(()),
         name => Err(format!("a {} is no confirmation of a deletion", name.unwrap_or("value without kind"))),
     }
 }

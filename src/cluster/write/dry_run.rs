@@ -1,12 +1,17 @@
-//! Server-side apply with the field manager of a controller, only ever as a dry-run.
+//! Dry-runs: server-side apply with the field manager of a controller, and the deletions of a plan.
 
+use futures::{StreamExt, future, stream};
 use http::{Request, header};
 use serde_json::Value;
 
+use super::delete::delete;
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::Failure;
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::read::list::check_dry_run;
-use crate::cluster::{Cluster, Failure};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::Plan;
 
 /// How a controller applies a manifest.
 #[derive(Clone, Copy, Debug)]
@@ -17,24 +22,42 @@ pub struct Applying {
     pub is_strict: bool,
 }
 
-impl Cluster {
-    /// Returns the object as it would be after a controller applied the manifest. Stores nothing.
-    pub async fn apply_dry_run(
-        &self,
-        kind: &ResourceType,
-        id: &ObjectId,
-        manifest: &Value,
-        Applying { manager, is_strict }: Applying,
-    ) -> Result<Value, Failure> {
-        let (path, validation) = (object_path(kind, id), if is_strict { "&fieldValidation=Strict" } else { "" });
-        let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force=true{validation}"))
-            .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
-            .header(header::ACCEPT, "application/json")
-            .body(manifest.to_string().into_bytes())
-            .map_err(Failure::of_request)?;
-        let response = self.send(request).await?;
-        let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
-        check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
-        serde_json::from_slice(&response.body).map_err(Failure::unreadable)
-    }
+/// Returns the object as it would be after a controller applied the manifest. Stores nothing.
+pub(crate) async fn apply_dry_run(
+    cluster: &Cluster,
+    kind: &ResourceType,
+    id: &ObjectId,
+    manifest: &Value,
+    Applying { manager, is_strict }: Applying,
+) -> Result<Value, Failure> {
+    let (path, validation) = (object_path(kind, id), if is_strict { "&fieldValidation=Strict" } else { "" });
+    let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force=true{validation}"))
+        .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .header(header::ACCEPT, "application/json")
+        .body(manifest.to_string().into_bytes())
+        .map_err(Failure::of_request)?;
+    let response = cluster.send(request).await?;
+    let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
+    check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
+    serde_json::from_slice(&response.body).map_err(Failure::unreadable)
+}
+
+/// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
+pub async fn dry_run_deletions(
+    cluster: &Cluster,
+    plan: &Plan,
+    snapshot: &Snapshot,
+    parallel: usize,
+) -> Vec<(ObjectId, String)> {
+    let dry_runs = plan.roots().map(|change| async {
+        let id = &change.object.id;
+        let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
+            (Some(kind), Some(object)) => {
+                delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
+            }
+            _ => Err("its type is not served".to_owned()),
+        };
+        answer.err().map(|why| (id.clone(), why))
+    });
+    stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
 }

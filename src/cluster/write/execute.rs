@@ -1,234 +1,330 @@
-//! Execution of a plan: a dry-run of every deletion first, then the deletions wave by wave. Each wave begins with a new
-//! reading of the cluster, and each deletion follows a re-evaluation (docs/reference/ownership.md 8, rule 7).
+//! Execution of a plan, wave by wave. Each wave begins with a new reading of the cluster, and each deletion follows a
+//! re-evaluation (docs/reference/ownership.md 8, rule 7).
+//!
+//! `schedule` says what to do next, `step` has the requests, `reading` judges, and this puts together what they say.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::time::Duration;
 
-use futures::stream::{self, FuturesUnordered};
-use futures::{StreamExt, future};
+use chrono::Utc;
+use futures::StreamExt;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 
-use super::reading::Reading;
+use super::observer::{Execution, Observer};
+use super::reading::{Reading, needs_discovery};
+use super::schedule::Action;
 use super::signals::Interrupts;
-use crate::cluster::{Cluster, Failure};
-use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
-use gitops_core::kubernetes::snapshot::Snapshot;
+use super::step::{self, ATTEMPTS, Preparation, Sent};
+use super::wave::{Done, Waiting, Wave};
+use crate::cluster::connection::Cluster;
+use crate::cluster::http::failure::FailureKind;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::execution::waves;
 use gitops_core::plan::outcome::{DeletionResult, Event, PruneResult, StepResult};
-use gitops_core::plan::{Change, Plan};
-use gitops_core::prune::reevaluation::{Reevaluate, Reevaluation};
-
-/// Options of an execution.
-#[derive(Clone, Debug)]
-pub struct Execution {
-    /// Time to wait for each object to be gone, and for each answer of the server.
-    pub timeout: Duration,
-    /// Objects in the order of deletion, wave by wave. Objects that it does not name follow in Flux's order.
-    pub waves: Vec<Vec<ObjectId>>,
-    /// Maximum number of objects of one wave that are deleted at the same time.
-    pub parallel: usize,
-}
+use gitops_core::plan::{Change, Plan, Reason};
+use gitops_core::prune::reevaluation::{Reevaluate, Reevaluation, not_read};
 
 /// Time that running deletions get to end after a signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Party that follows an execution and can end it: no deletion is started after one of its methods fails.
-pub trait Observer {
-    /// Returns the objects whose content [`Observer::prepare`] needs before a deletion.
-    fn wanted(&self, _root: &Change) -> Vec<ObjectId> {
-        vec![]
-    }
-
-    /// Prepares for a deletion whose DELETE is sent next. If it fails, the DELETE is not sent.
-    fn prepare(&mut self, _root: &Change, _contents: Vec<(ObjectId, Value)>) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn event(&mut self, _event: Event<'_>) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-/// Nobody follows the execution.
-impl Observer for () {}
-
-/// Result of the preparation of a deletion.
-pub(super) enum Prepared {
-    Ready,
-    /// The object changed since it was evaluated.
-    Changed,
-    /// The observer failed: nothing more is deleted.
-    Stopped,
-}
-
 /// An execution under way.
-pub(super) struct Run<'p, 'r> {
-    pub(super) cluster: Cluster,
-    pub(super) timeout: Duration,
-    pub(super) reading: Reading<'p>,
-    observer: RefCell<&'r mut dyn Observer>,
-    /// Deletions that the server accepted, with what holds their objects.
-    terminating: RefCell<HashMap<ObjectId, Vec<String>>>,
-    /// First failure of the observer.
-    failure: RefCell<Option<String>>,
+struct Run<'p, 'r> {
+    cluster: &'p Cluster,
+    timeout: Duration,
+    parallel: usize,
+    reading: Reading<'p>,
+    observer: &'r mut dyn Observer,
+    result: PruneResult,
+    /// End of the time for running deletions after a signal.
+    grace: Option<Instant>,
+}
+
+/// Deletes the roots of a plan wave after wave, each after `reevaluate` and the rules for its cascade. Calls `observer`
+/// for every [`Event`]. A signal or a failure of the observer ends the execution: no further deletion is started.
+pub async fn execute(
+    cluster: &Cluster,
+    plan: &Plan,
+    reevaluate: &Reevaluate<'_>,
+    execution: &Execution,
+    observer: &mut dyn Observer,
+) -> PruneResult {
+    let mut run = Run {
+        cluster: &cluster.with_request_timeout(execution.timeout),
+        timeout: execution.timeout,
+        parallel: execution.parallel,
+        reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
+        observer,
+        result: PruneResult::default(),
+        grace: None,
+    };
+    let mut interrupts = Interrupts::new();
+    for wave in waves(plan, &execution.waves) {
+        run.execute_wave(&wave, &mut interrupts).await;
+    }
+    run.result
 }
 
 impl<'p> Run<'p, '_> {
-    pub(super) fn report(&self, event: Event<'_>) {
-        if let Event::Waiting(object, held_by) = event {
-            self.terminating.borrow_mut().insert(object.id.clone(), held_by.to_vec());
-        }
-        let reported = self.observer.borrow_mut().event(event);
-        self.fail(reported);
-    }
-
-    /// Reads what the observer needs before a deletion, and lets it prepare.
-    pub(super) async fn prepare(&self, root: &Change, fresh: &ObjectMetadata) -> Result<Prepared, Failure> {
-        let wanted = self.observer.borrow().wanted(root);
-        let mut contents = vec![];
-        for id in wanted {
-            let Some(kind) = self.reading.resource_type(&id) else { continue };
-            let Some(content) = self.cluster.fetch_json(&kind, &id).await? else {
-                if id == root.object.id {
-                    return Ok(Prepared::Changed);
-                }
-                continue;
-            };
-            let version = content.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-            if id == root.object.id && version != Some(&*fresh.resource_version) {
-                return Ok(Prepared::Changed);
+    /// Executes one wave. After the end of the execution, nothing of it is started.
+    async fn execute_wave(&mut self, changes: &[&'p Change], interrupts: &mut Interrupts) {
+        let mut wave = Wave::new(changes, self.parallel);
+        loop {
+            while let Some(action) = self.next(&mut wave) {
+                self.start(&mut wave, action);
             }
-            contents.push((id, content));
+            let is_over = self.grace.is_some_and(|end| Instant::now() >= end);
+            if self.is_ending() && (is_over || !wave.schedule.is_running()) {
+                self.abandon(&mut wave);
+            }
+            self.report_ended(&mut wave);
+            if wave.schedule.is_done() {
+                return;
+            }
+            let grace = self.grace.unwrap_or_else(Instant::now);
+            tokio::select! {
+                biased;
+                Some(waiting) = wave.waiting.recv() => self.report_waiting(&mut wave, waiting),
+                Some(done) = wave.activities.next() => {
+                    // An activity can end right after it sent what holds its object.
+                    while let Ok(waiting) = wave.waiting.try_recv() {
+                        self.report_waiting(&mut wave, waiting);
+                    }
+                    self.take(&mut wave, done);
+                }
+                () = interrupts.next(), if self.grace.is_none() => {
+                    self.result.interrupted = true;
+                    self.grace = Some(Instant::now() + GRACE);
+                }
+                () = sleep_until(grace), if self.grace.is_some() => {}
+            }
         }
-        let prepared = self.observer.borrow_mut().prepare(root, contents);
-        self.fail(prepared);
-        self.report(Event::Deleting(&root.object));
-        Ok(if self.failure.borrow().is_none() { Prepared::Ready } else { Prepared::Stopped })
     }
 
-    fn fail(&self, result: Result<(), String>) {
-        if let Err(why) = result {
-            self.failure.borrow_mut().get_or_insert(why);
+    fn is_ending(&self) -> bool {
+        self.result.interrupted || self.result.failure.is_some()
+    }
+
+    fn next(&self, wave: &mut Wave<'_, 'p>) -> Option<Action> {
+        if self.is_ending() {
+            wave.schedule.end();
         }
+        wave.schedule.next(Instant::now())
+    }
+
+    fn start(&mut self, wave: &mut Wave<'_, 'p>, action: Action) {
+        let cluster = self.cluster;
+        match action {
+            Action::ReadCluster => {
+                wave.begin(async move { Done::Cluster(Box::new(cluster.snapshot(Utc::now()).await)) });
+            }
+            Action::Look(step) => self.look(wave, step),
+            Action::ReadOwners => {
+                let lists = self.reading.owner_lists();
+                wave.begin(async move {
+                    let listed = step::list_owners(cluster, &lists).await;
+                    Done::OwnersListed(lists, listed)
+                });
+            }
+            Action::Delete { step, confirm } => self.delete(wave, step, confirm),
+        }
+    }
+
+    /// Puts the result of an activity in place, and continues with what follows from it.
+    fn take(&mut self, wave: &mut Wave<'_, 'p>, done: Done) {
+        let cluster = self.cluster;
+        match done {
+            Done::Cluster(read) => {
+                self.reading.replace(*read);
+                wave.schedule.cluster_read(Instant::now(), self.reading.careful(wave.changes));
+            }
+            Done::Discovered(step, Ok(discovered)) => {
+                self.reading.replace_types(discovered);
+                self.list_content(wave, step);
+            }
+            Done::Discovered(step, Err(failure)) => self.keep(wave, step, not_read(failure.to_string())),
+            Done::Listed(step, content, Ok(newer)) => {
+                self.reading.replace_content(&content, newer);
+                self.read_object(wave, step);
+            }
+            Done::Listed(step, _, Err(reason)) => self.keep(wave, step, reason),
+            Done::Looked(step, Ok(look)) => {
+                wave.steps[step].look = Some(*look);
+                wave.schedule.looked(step);
+            }
+            // An earlier DELETE may have taken effect after all.
+            Done::Looked(step, Err(DeletionResult::Gone)) if wave.steps[step].failed.is_some() => {
+                self.end(wave, step, DeletionResult::Deleted);
+            }
+            Done::Looked(step, Err(result)) => self.end(wave, step, result),
+            Done::OwnersListed(lists, Ok(listed)) => {
+                let looked_at = wave.steps.iter().zip(wave.changes).filter(|(step, _)| step.look.is_some());
+                let addresses = self.reading.owners_to_read(&lists, &listed, looked_at.map(|(_, change)| *change));
+                wave.begin(async move { Done::Owners(step::fetch_owners(cluster, addresses, &lists, &listed).await) });
+            }
+            Done::OwnersListed(_, Err(reason)) => self.take(wave, Done::Owners(Err(reason))),
+            Done::Owners(read) => {
+                self.reading.replace_owners(read);
+                wave.schedule.owners_read(Instant::now());
+            }
+            // Nothing more is sent.
+            Done::Prepared(step, _) if self.is_ending() => wave.schedule.retry(step),
+            Done::Prepared(step, Ok(Preparation::Contents(contents))) => self.send(wave, step, contents),
+            Done::Prepared(step, Ok(Preparation::ObjectChanged)) => self.retry(wave, step),
+            Done::Prepared(step, Ok(Preparation::OwnerChanged)) => wave.schedule.owner_changed(step),
+            Done::Prepared(step, Err(failure)) => self.end(wave, step, DeletionResult::Failed(failure.to_string())),
+            Done::Sent(step, Sent::Ended(result)) => self.end(wave, step, result),
+            Done::Sent(step, Sent::Again(failure)) => {
+                let failed = &mut wave.steps[step].failed;
+                if failed.is_none() || failure.kind != FailureKind::Conflict {
+                    *failed = Some(failure);
+                }
+                self.retry(wave, step);
+            }
+        }
+    }
+
+    /// Reads the content of a step's cascade again, and then its object.
+    fn look(&mut self, wave: &mut Wave<'_, 'p>, step: usize) {
+        let cluster = self.cluster;
+        if let Some(reason) = self.reading.unread() {
+            return self.keep(wave, step, reason.clone());
+        }
+        if needs_discovery(&wave.changes[step].object.id) {
+            wave.begin(async move { Done::Discovered(step, cluster.discover().await) });
+        } else if wave.schedule.is_careful(step) {
+            self.list_content(wave, step);
+        } else {
+            self.read_object(wave, step);
+        }
+    }
+
+    fn list_content(&mut self, wave: &mut Wave<'_, 'p>, step: usize) {
+        let cluster = self.cluster;
+        let content = self.reading.content(&wave.changes[step].object.id);
+        wave.begin(async move {
+            let newer = step::list_content(cluster, &content).await;
+            Done::Listed(step, content, newer)
+        });
+    }
+
+    fn read_object(&mut self, wave: &mut Wave<'_, 'p>, step: usize) {
+        let cluster = self.cluster;
+        let planned = &wave.changes[step].object;
+        let kind = self.reading.resource_type(&planned.id);
+        wave.begin(async move { Done::Looked(step, step::look(cluster, kind, planned).await.map(Box::new)) });
+    }
+
+    /// Judges an object that was looked at. Nothing else runs between this and the decision, so no older read can replace
+    /// a newer one.
+    fn delete(&mut self, wave: &mut Wave<'_, 'p>, step: usize, confirm: bool) {
+        let cluster = self.cluster;
+        let change = wave.changes[step];
+        let deletion = wave.deletion(step, self.timeout);
+        let fresh = &deletion.look.fresh;
+        if let Some(reason) = self.reading.reason_to_keep(&wave.changes[step..], fresh) {
+            return self.keep(wave, step, reason);
+        }
+        if deletion.has_failed && fresh.deletion_timestamp.is_some() {
+            let mut waiting = wave.report_of_waiting(step);
+            return wave.begin(async move {
+                Done::Sent(step, Sent::Ended(step::finish(cluster, &deletion, &mut waiting).await))
+            });
+        }
+        let wanted = self.observer.wanted(change).into_iter().map(|id| (id.clone(), self.reading.resource_type(&id)));
+        let wanted: Vec<_> = wanted.collect();
+        let claimed_owner = if confirm { self.reading.claimed_owner(change) } else { vec![] };
+        if wanted.is_empty() && claimed_owner.is_empty() {
+            return self.send(wave, step, vec![]);
+        }
+        wave.begin(async move {
+            Done::Prepared(step, step::prepare(cluster, &deletion.look.fresh, wanted, &claimed_owner).await)
+        });
+    }
+
+    /// Lets the observer prepare, and sends the DELETE.
+    fn send(&mut self, wave: &mut Wave<'_, 'p>, step: usize, contents: Vec<(ObjectId, Value)>) {
+        let cluster = self.cluster;
+        let change = wave.changes[step];
+        let prepared = self.observer.prepare(change, contents);
+        self.fail(prepared);
+        self.report(Event::Deleting(&change.object));
+        if self.result.failure.is_some() {
+            return self.end(wave, step, DeletionResult::NotTried);
+        }
+        let deletion = wave.deletion(step, self.timeout);
+        let mut waiting = wave.report_of_waiting(step);
+        wave.begin(async move { Done::Sent(step, step::send(cluster, &deletion, &mut waiting).await) });
+    }
+
+    /// Looks at a step again, unless it was the last attempt.
+    fn retry(&mut self, wave: &mut Wave<'_, 'p>, step: usize) {
+        let own = &mut wave.steps[step];
+        own.attempts += 1;
+        // What a DELETE did that failed otherwise is said, although the execution ends.
+        let is_conflict = own.failed.as_ref().is_none_or(|failure| failure.kind == FailureKind::Conflict);
+        if own.attempts < ATTEMPTS && (is_conflict || !self.is_ending()) {
+            return wave.schedule.retry(step);
+        }
+        let result = step::given_up(own.failed.take());
+        self.end(wave, step, result);
+    }
+
+    fn keep(&mut self, wave: &mut Wave<'_, 'p>, step: usize, reason: Reason) {
+        self.end(wave, step, DeletionResult::Skipped(reason));
     }
 
     /// Records and reports the end of a deletion.
-    fn end(&self, change: &'p Change, step: DeletionResult, slot: &mut Option<DeletionResult>) {
-        self.reading.end(change, &step);
-        let row = StepResult { object: change.object.clone(), step };
+    fn end(&mut self, wave: &mut Wave<'_, 'p>, step: usize, result: DeletionResult) {
+        let change = wave.changes[step];
+        self.reading.end(change, &result);
+        let row = StepResult { object: change.object.clone(), step: result };
         self.report(Event::Ended(&row));
-        *slot = Some(row.step);
+        wave.schedule.ended(step);
+        wave.steps[step].look = None;
+        wave.steps[step].result = Some(row.step);
     }
 
-    /// Returns the result of a deletion that was running when the execution ended.
-    fn abandoned(&self, id: &ObjectId) -> DeletionResult {
-        match self.terminating.borrow().get(id) {
-            Some(held_by) => DeletionResult::Terminating(held_by.clone()),
-            None => DeletionResult::Unknown("interrupted: the deletion may have been sent".to_owned()),
-        }
-    }
-}
-
-impl Cluster {
-    /// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.
-    pub async fn dry_run_deletions(
-        &self,
-        plan: &Plan,
-        snapshot: &Snapshot,
-        parallel: usize,
-    ) -> Vec<(ObjectId, String)> {
-        let dry_runs = plan.roots().map(|change| async {
-            let id = &change.object.id;
-            let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
-                (Some(kind), Some(object)) => {
-                    self.delete(kind, object, true).await.map_err(|failure| failure.to_string())
-                }
-                _ => Err("its type is not served".to_owned()),
-            };
-            answer.err().map(|why| (id.clone(), why))
-        });
-        stream::iter(dry_runs).buffered(parallel).filter_map(future::ready).collect().await
-    }
-
-    /// Deletes the roots of a plan wave after wave, each after `reevaluate` and the rules for its cascade. Calls `observer`
-    /// for every [`Event`]. A signal or a failure of the observer ends the execution: no further deletion is started.
-    pub async fn execute(
-        &self,
-        plan: &Plan,
-        reevaluate: &Reevaluate<'_>,
-        execution: &Execution,
-        observer: &mut dyn Observer,
-    ) -> PruneResult {
-        let run = &Run {
-            cluster: self.with_request_timeout(execution.timeout),
-            timeout: execution.timeout,
-            reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
-            observer: RefCell::new(observer),
-            terminating: RefCell::default(),
-            failure: RefCell::default(),
-        };
-        let mut result = PruneResult::default();
-        let mut interrupts = Interrupts::new();
-        let waves = waves(plan, &execution.waves);
-        for wave in &waves {
-            run.reading.expire();
-            let mut steps: Vec<Option<DeletionResult>> = vec![None; wave.len()];
-            let mut running = FuturesUnordered::new();
-            let (mut started, mut reported) = (0, 0);
-            while reported < wave.len() {
-                let is_ending = |result: &PruneResult| result.interrupted || run.failure.borrow().is_some();
-                if !is_ending(&result) && started < wave.len() && running.is_empty() && run.reading.is_old() {
-                    tokio::select! {
-                        () = run.reading.read_all(&run.cluster) => {}
-                        () = interrupts.next() => result.interrupted = true,
-                    }
-                }
-                // When the reading is too old, the running deletions end before the next reading.
-                while !is_ending(&result)
-                    && started < wave.len()
-                    && running.len() < execution.parallel
-                    && !run.reading.is_old()
-                {
-                    let at = started;
-                    running.push(async move { (at, run.delete_one(&wave[at..]).await) });
-                    started += 1;
-                }
-                let ended = if running.is_empty() {
-                    None
-                } else if result.interrupted {
-                    timeout(GRACE, running.next()).await.ok().flatten()
-                } else {
-                    tokio::select! {
-                        ended = running.next() => ended,
-                        () = interrupts.next() => {
-                            result.interrupted = true;
-                            continue;
-                        }
-                    }
+    /// Ends all steps of a wave after the execution ended: those that are running may have been sent.
+    fn abandon(&mut self, wave: &mut Wave<'_, 'p>) {
+        wave.activities.clear();
+        for (step, is_running) in wave.schedule.left() {
+            if is_running {
+                let result = match wave.steps[step].held_by.take() {
+                    Some(held_by) => DeletionResult::Terminating(held_by),
+                    None => DeletionResult::Unknown("interrupted: the deletion may have been sent".to_owned()),
                 };
-                if let Some((at, step)) = ended {
-                    run.end(wave[at], step, &mut steps[at]);
-                } else if is_ending(&result) {
-                    running.clear();
-                    for at in reported..wave.len() {
-                        match (&steps[at], at < started) {
-                            (Some(_), _) => {}
-                            (None, true) => run.end(wave[at], run.abandoned(&wave[at].object.id), &mut steps[at]),
-                            (None, false) => steps[at] = Some(DeletionResult::NotTried),
-                        }
-                    }
-                }
-                while let Some(step) = steps.get_mut(reported).and_then(Option::take) {
-                    let row = StepResult { object: wave[reported].object.clone(), step };
-                    run.report(Event::Reported(&row));
-                    result.steps.push(row);
-                    reported += 1;
-                }
+                self.end(wave, step, result);
+            } else {
+                wave.schedule.ended(step);
+                wave.steps[step].result = Some(DeletionResult::NotTried);
             }
         }
-        result.failure = run.failure.take();
-        result
+    }
+
+    /// Reports the steps that have ended, in their order.
+    fn report_ended(&mut self, wave: &mut Wave<'_, 'p>) {
+        while let Some(step) = wave.steps.get_mut(wave.reported).and_then(|step| step.result.take()) {
+            let row = StepResult { object: wave.changes[wave.reported].object.clone(), step };
+            self.report(Event::Reported(&row));
+            self.result.steps.push(row);
+            wave.reported += 1;
+        }
+    }
+
+    fn report_waiting(&mut self, wave: &mut Wave<'_, 'p>, (step, held_by): Waiting) {
+        self.report(Event::Waiting(&wave.changes[step].object, &held_by));
+        wave.steps[step].held_by = Some(held_by);
+    }
+
+    fn report(&mut self, event: Event<'_>) {
+        let reported = self.observer.event(event);
+        self.fail(reported);
+    }
+
+    /// Records the first failure of the observer.
+    fn fail(&mut self, result: Result<(), String>) {
+        if let Err(why) = result {
+            self.result.failure.get_or_insert(why);
+        }
     }
 }

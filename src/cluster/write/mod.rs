@@ -1,10 +1,13 @@
 //! Requests that change objects or ask the server to pretend: dry-run apply, merge patch, pinned DELETE, plan execution.
 
 pub(crate) mod delete;
-pub(super) mod dry_run;
+pub(crate) mod dry_run;
 pub(crate) mod execute;
+pub(crate) mod observer;
 pub(crate) mod patch;
 mod reading;
+mod schedule;
 mod signals;
 mod step;
-mod wait;
+pub(crate) mod wait;
+mod wave;

@@ -11,7 +11,7 @@ use super::read::GetData;
 use crate::commands::contexts::ContextsArgs;
 use crate::commands::select::Selection;
 use crate::output::format::{self, Format, Render};
-use crate::output::suspensions::Columns;
+use crate::output::suspensions::View;
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::object::Resource;
 
@@ -150,8 +150,8 @@ impl GetArgs {
     }
 
     /// Returns the columns of the table: without `-o wide`, only what is of interest about suspensions.
-    pub(super) fn columns(&self) -> Columns {
-        if self.suspended || self.expired { Columns::Suspensions } else { Columns::Default }
+    pub(super) fn view(&self) -> View {
+        if self.suspended || self.expired { View::Suspensions } else { View::State }
     }
 
     /// Returns true if flags leave out objects because of their content.

@@ -9,7 +9,7 @@ use crate::commands::{Session, select};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Part, Render};
-use crate::output::suspensions::Columns;
+use crate::output::suspensions::View;
 use crate::output::table::Table;
 use crate::output::{document, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
@@ -37,7 +37,7 @@ pub(super) struct GetDocument<'a> {
     now: DateTime<Utc>,
     /// Columns of the table without `-o wide`.
     #[serde(skip)]
-    columns: Columns,
+    view: View,
 }
 
 /// Returns the schema of the document.
@@ -53,8 +53,8 @@ impl Render for GetDocument<'_> {
         match self.items {
             [] => String::new(),
             items => {
-                let columns = if wide { Columns::Wide } else { self.columns };
-                suspensions::table(items, self.now, columns).render(look)
+                let view = if wide { View::Wide } else { self.view };
+                suspensions::table(items, self.now, view).render(look)
             }
         }
     }
@@ -64,7 +64,7 @@ impl Render for GetDocument<'_> {
     }
 
     fn rows(&self) -> Option<Table> {
-        Some(suspensions::table(self.items, self.now, Columns::Records))
+        Some(suspensions::table(self.items, self.now, View::Records))
     }
 }
 
@@ -91,7 +91,7 @@ impl Render for ObjectChange<'_> {
     }
 
     fn rows(&self) -> Option<Table> {
-        Some(suspensions::table(std::slice::from_ref(self.item), self.table.now, Columns::Records))
+        Some(suspensions::table(std::slice::from_ref(self.item), self.table.now, View::Records))
     }
 }
 
@@ -122,8 +122,8 @@ pub(super) fn print(
     args.sort(&mut items);
     let (gaps, errors) = (&gaps[..], &errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
-    let (items_shown, now, columns) = (&items[..], session.now, args.columns());
-    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: items_shown, now, columns };
+    let (items_shown, now, view) = (&items[..], session.now, args.view());
+    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: items_shown, now, view };
     session.terminal.raw(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
     if args.is_table() && items.is_empty() && complete {
         select::print_no_resources(session, namespace);
@@ -150,8 +150,8 @@ pub(super) fn print_change<'a>(
     others.push(item);
     let Some(item) = others.last() else { return Ok(()) };
     let (gaps, errors) = (&[], &[]);
-    let (now, columns) = (session.now, args.columns());
-    let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now, columns };
+    let (now, view) = (session.now, args.view());
+    let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now, view };
     let look = session.terminal.look(args.is_table() && !args.no_headers);
     let text = args.output.render(&ObjectChange { item, table }, look)?;
     let separator = if args.output == Format::Yaml { "---\n" } else { "" };

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::join_all;
 
 use crate::cluster::Cluster;
+use crate::cluster::read::events::object_events;
 use crate::commands::select::{SelectedObjects, Selection};
 use crate::error::Result;
 use gitops_core::flux::suspension::evidence::{HonourVerdict, ObjectEvent};
@@ -82,7 +83,7 @@ impl GetData {
     async fn read_events(&mut self, cluster: &Cluster) {
         let without_evidence: Vec<_> =
             self.objects().filter(|full| HonourVerdict::of(full, &[]) == HonourVerdict::NoEvidence).collect();
-        let (events, gaps) = cluster.object_events(&without_evidence).await;
+        let (events, gaps) = object_events(cluster, &without_evidence).await;
         self.events = events;
         self.selected.gaps.extend(gaps);
     }

@@ -7,6 +7,7 @@ use futures::stream::StreamExt;
 use super::args::GetArgs;
 use super::print::print_change;
 use super::read::GetData;
+use crate::cluster::read::watch::watch;
 use crate::cluster::{Cluster, Query, WatchedChange};
 use crate::commands::Session;
 use crate::error::Result;
@@ -25,7 +26,7 @@ pub(super) async fn run(
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
     let query = Query { namespace, selector: args.selector.as_deref() };
     let known: Vec<_> = data.objects().collect();
-    let mut changes = cluster.watch(&data.selected.types, query, &known);
+    let mut changes = watch(cluster, &data.selected.types, query, &known);
     // Failures since the last change: a watch is tried again and again.
     let mut failures = HashSet::new();
     let mut printed = PrintedRows::new();

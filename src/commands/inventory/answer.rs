@@ -9,6 +9,7 @@ use gitops_core::kubernetes::selector::Selector;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::read_scope::ReadScope;
+use gitops_core::ownership::report::explain::Explanation;
 use gitops_core::ownership::report::label_reports::label_report;
 use gitops_core::ownership::report::{Body, InventoryDocument, InventoryFilter, InventoryReport, OwnerObjects};
 use gitops_core::ownership::scheme::label_report::LabelReport;
@@ -96,7 +97,7 @@ fn body(
     let namespace = session.connection.namespace.as_deref();
     if let Some(text) = &args.why {
         let object = find_object(text, namespace, index.snapshot())?;
-        return Ok(Body::Explanation(Box::new(report.explain(object))));
+        return Ok(Body::Explanation(Box::new(Explanation::of(index, object))));
     }
     let is_limited = args.selects_owners(session);
     if let Some(question) = args.question() {

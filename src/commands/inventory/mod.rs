@@ -26,7 +26,7 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
         Some(contexts) => clusters::document(args, session, contexts).await?,
     };
     if let (Some(list), Some(question)) = (accepted, args.question()) {
-        list.apply(question.status(), &mut document);
+        document.remove_ignored(&list, question.status());
     }
     let exit = print(args, session, &document)?;
     let has_findings = matches!(&document.body, Body::Findings(findings) if !findings.is_empty());

@@ -2,6 +2,8 @@
 
 use super::args::InventoryArgs;
 use crate::cluster::Cluster;
+use crate::cluster::read::hub::{cluster_uid, read_hub};
+use crate::cluster::read::snapshot::add_release_records;
 use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::gap::Gap;
@@ -71,15 +73,15 @@ async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, clu
     let mut before = None;
     if let Some(context) = &args.owner_context {
         let hub = connect_to_hub(context, session, cluster).await?;
-        let owners = hub.hub(&cluster.server, args.read_secrets).await?;
+        let owners = read_hub(&hub, &cluster.server, args.read_secrets).await?;
         before = Some((context, hub, owners));
     }
     let mut reading = Reading::of_everything(session.snapshot_of(cluster).await?);
     if args.read_secrets {
-        cluster.add_release_records(&mut reading.snapshot).await;
+        add_release_records(cluster, &mut reading.snapshot).await;
     }
     if let Some((context, hub, before)) = &before {
-        let owners = hub.hub(&cluster.server, args.read_secrets).await?.since(before);
+        let owners = read_hub(hub, &cluster.server, args.read_secrets).await?.since(before);
         for gap in &owners.gaps {
             let subject = format!("{} of context {context}", gap.subject);
             reading.snapshot.gaps.push(Gap { subject, ..gap.clone() });
@@ -92,7 +94,7 @@ async fn read_with_extra_owners(args: &InventoryArgs, session: &mut Session, clu
 /// Connects to the hub: another context of the same kubeconfig, and another cluster.
 async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> Result<Cluster> {
     let hub = session.cluster_of(context).await?;
-    let is_same_cluster = match (hub.uid().await, cluster.uid().await) {
+    let is_same_cluster = match (cluster_uid(&hub).await, cluster_uid(cluster).await) {
         (Some(hub), Some(own)) => hub == own,
         _ => hub.server == cluster.server,
     };

@@ -161,15 +161,14 @@ pub struct Report {
 
 fn report(text: &str) -> std::result::Result<Report, String> {
     let (format, file) = text.split_once('=').ok_or("write FORMAT=FILE, such as html=plan.html")?;
-    let formats: Vec<Format> = format::of(FinishedPlan::PARTS).collect();
-    let Some(found) = formats.iter().find(|known| known.name() == format) else {
-        let names: Vec<&str> = formats.iter().map(|known| known.name()).collect();
+    let Some((_, found)) = format::of(FinishedPlan::PARTS).find(|(name, _)| *name == format) else {
+        let names: Vec<&str> = format::of(FinishedPlan::PARTS).map(|(name, _)| name).collect();
         return Err(format!("the formats are {}", names.join(", ")));
     };
     if file.is_empty() {
         return Err("write the name of a file after =".to_owned());
     }
-    Ok(Report { format: *found, file: file.into() })
+    Ok(Report { format: found, file: file.into() })
 }
 
 impl ExecutionArgs {

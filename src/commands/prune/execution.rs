@@ -5,7 +5,7 @@ use super::policy::{PolicyFile, ensure_not_denied};
 use super::preflight;
 use super::recorder::{Recorder, Records};
 use super::review::{self, Recording, ReviewedPlan};
-use crate::cluster::Execution;
+use crate::cluster::{Execution, execute};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -140,9 +140,8 @@ pub(super) async fn run(
     let pinned = args.apply.is_some() && !args.allow_changed;
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
     let mut recorder = Recorder::new(records, &plan, &index, &mut session.terminal);
-    let result = cluster
-        .execute(&plan, &|index, changes| source.reevaluate(index, changes, pinned), &execution, &mut recorder)
-        .await;
+    let reevaluate = |index: &Index<'_>, changes: &[&Change]| source.reevaluate(index, changes, pinned);
+    let result = execute(&cluster, &plan, &reevaluate, &execution, &mut recorder).await;
     drop(recorder);
     session.terminal.status(&deletion::outcome(&result));
     if let Some(failure) = &result.failure {

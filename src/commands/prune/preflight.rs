@@ -7,7 +7,8 @@ use futures::{StreamExt, future, stream};
 
 use super::args::ExecutionArgs;
 use super::review::ReviewedPlan;
-use crate::cluster::Cluster;
+use crate::cluster::read::access::{is_allowed, user_name};
+use crate::cluster::{Cluster, dry_run_deletions};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::deletion;
@@ -28,7 +29,7 @@ pub(super) async fn rehearse(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot
         return Err(Error::refused(format!("refused, nothing was deleted: you may not {}", missing.join("; ")))
             .hint("ask for these rights; `kubectl auth can-i --list` shows those that you have"));
     }
-    let refused = cluster.dry_run_deletions(plan, snapshot, parallel).await;
+    let refused = dry_run_deletions(cluster, plan, snapshot, parallel).await;
     if refused.is_empty() {
         return Ok(());
     }
@@ -50,14 +51,14 @@ async fn missing_rights(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, par
     }
     let rights = objects.iter().flat_map(|(place, ids)| ["delete", "get"].map(|verb| (verb, place, ids)));
     let checks = rights.map(|(verb, (kind, namespace), ids)| async move {
-        if !matches!(cluster.is_allowed(verb, kind, namespace, None).await, Ok(false)) {
+        if !matches!(is_allowed(cluster, verb, kind, namespace, None).await, Ok(false)) {
             return None;
         }
         // A role can name the objects.
         let mut missing = 0;
         for id in ids {
             missing +=
-                usize::from(matches!(cluster.is_allowed(verb, kind, namespace, Some(&id.name)).await, Ok(false)));
+                usize::from(matches!(is_allowed(cluster, verb, kind, namespace, Some(&id.name)).await, Ok(false)));
         }
         let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
         let what = format!("{verb} {}{place} ({})", kind.resource(), pluralize(missing, "object"));
@@ -84,7 +85,7 @@ pub(super) async fn confirm(
         return Err(Error::refused(format!("refused, nothing was deleted: no terminal to confirm {objects} on"))
             .hint("review with --plan, then pass --yes"));
     }
-    let user = cluster.user_name().await.unwrap_or_else(|_| "unknown".to_owned());
+    let user = user_name(cluster).await.unwrap_or_else(|_| "unknown".to_owned());
     let mut facts = vec![("cluster", cluster.server.clone()), ("context", cluster.context.clone()), ("user", user)];
     if let Some(ReviewedPlan { file, digest }) = reviewed {
         let by = file.execution.as_ref().map(|pins| format!(" by {} at {}", pins.connection.caller, pins.created));

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::args::ExecutionArgs;
 use crate::cluster::Cluster;
+use crate::cluster::read::access::user_name;
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::sanitize::one_line;
@@ -107,7 +108,7 @@ async fn pins(
         created,
         expires: created + args.max_age.map_or(MAX_AGE, limit),
         connection: ConnectionPin {
-            caller: cluster.user_name().await.unwrap_or_default(),
+            caller: user_name(&cluster).await.unwrap_or_default(),
             context: cluster.context,
             certificate_authority: cluster.certificate_authority,
         },

@@ -80,12 +80,13 @@ pub(crate) fn missing_history(sources: &BTreeSet<SourceId>, folders: &BTreeMap<S
         else {
             continue;
         };
-        let (why, how) = match checkout.is_shallow() {
-            true => ("is a shallow clone", "; `git fetch --unshallow` fetches the history"),
-            false => ("does not have the commit that Flux applied last", ""),
+        let (why, how) = if checkout.is_shallow() {
+            ("is a shallow clone", "; `git fetch --unshallow` fetches the history")
+        } else {
+            ("does not have the commit that Flux applied last", "")
         };
-        let directory = directory.display();
-        warnings.push(format!("{directory} {why}: builds could not be compared with the controller's own{how}"));
+        let compared = "builds could not be compared with the controller's own";
+        warnings.push(format!("{} {why}: {compared}{how}", directory.display()));
     }
     warnings
 }
@@ -105,6 +106,6 @@ pub(crate) fn missing_content(snapshot: &Snapshot, id: &SourceId, tree: &Tree, a
         [one] => Some(one.clone()),
         [first, rest @ ..] => Some(format!("{first}; {} could not be read either", pluralize(rest.len(), "more file"))),
     };
-    let gap = |message| Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message };
-    elsewhere.map(str::to_owned).into_iter().chain(unread).map(gap).collect()
+    let messages = elsewhere.map(str::to_owned).into_iter().chain(unread);
+    messages.map(|message| Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message }).collect()
 }

@@ -122,10 +122,10 @@ fn places<'s>(spokes: &'s [Spoke], session: &Session, offline: bool) -> Result<V
     if spokes.is_empty() {
         return Ok(found);
     }
-    let contexts = match offline {
-        true => vec![],
-        false => kubeconfig::names(&session.connection, &Environment::process())?.contexts,
-    };
+    let mut contexts = vec![];
+    if !offline {
+        contexts = kubeconfig::names(&session.connection, &Environment::process())?.contexts;
+    }
     for name in spokes.iter().map(|spoke| spoke.cluster.as_str()) {
         if found.iter().any(|(known, _)| *known == name) {
             continue;

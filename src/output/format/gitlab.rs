@@ -2,31 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::{Look, Part, Render};
-use crate::error::Result;
-use crate::output::document;
-use crate::output::report::Severity;
+use crate::output::report::{ReportedFinding, Severity};
 
-pub(super) const PART: Part = Part::Findings;
+pub(super) fn report(findings: &[ReportedFinding]) -> Vec<Value> {
+    findings.iter().map(entry).collect()
+}
 
-pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
-    let findings: Vec<Value> = answer
-        .findings()
-        .iter()
-        .map(|finding| {
-            let severity = match finding.severity {
-                Severity::Alarm => "blocker",
-                Severity::Gap => "critical",
-                Severity::Warning => "minor",
-            };
-            json!({
-                "description": finding.message,
-                "check_name": finding.rule,
-                "fingerprint": finding.fingerprint(),
-                "severity": severity,
-                "location": { "path": finding.place, "lines": { "begin": 1 } },
-            })
-        })
-        .collect();
-    document::json(&findings)
+fn entry(finding: &ReportedFinding) -> Value {
+    let severity = match finding.severity {
+        Severity::Alarm => "blocker",
+        Severity::Gap => "critical",
+        Severity::Warning => "minor",
+    };
+    json!({
+        "description": finding.message,
+        "check_name": finding.rule,
+        "fingerprint": finding.fingerprint(),
+        "severity": severity,
+        "location": { "path": finding.place, "lines": { "begin": 1 } },
+    })
 }

@@ -3,15 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Look, Part, Render};
-use crate::error::Result;
 use crate::output::report::{ReportedFinding, Severity};
 use crate::output::sanitize::markup;
 
-pub(super) const PART: Part = Part::Findings;
-
-pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
-    let findings = answer.findings();
+pub(super) fn report(findings: &[ReportedFinding]) -> String {
     let mut suites: BTreeMap<&str, Vec<&ReportedFinding>> = BTreeMap::new();
     findings.iter().for_each(|finding| suites.entry(&finding.place).or_default().push(finding));
     let all: Vec<&ReportedFinding> = findings.iter().collect();
@@ -33,11 +28,11 @@ pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
         }
         xml += "  </testsuite>\n";
     }
-    Ok(xml + "</testsuites>\n")
+    xml + "</testsuites>\n"
 }
 
 fn counts(findings: &[&ReportedFinding]) -> String {
-    let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
-    let (failures, errors) = (count(Severity::Alarm), count(Severity::Gap));
+    let [failures, errors] = [Severity::Alarm, Severity::Gap]
+        .map(|severity| findings.iter().filter(|finding| finding.severity == severity).count());
     format!("tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"", findings.len())
 }

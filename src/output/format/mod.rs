@@ -1,11 +1,17 @@
-//! Values of `-o`. A format is one file of this folder and one line in the list below.
+//! Values of `-o`. A format is a line in the table below; those for CI systems and spreadsheets have files of their own.
 //!
 //! A format shows one part of an answer. An answer states the parts that it has, so a verb takes the formats that can show
 //! one of them and rejects the others before it reads the cluster.
 
+mod csv;
+mod gitlab;
+mod junit;
+mod sarif;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
+use super::document;
 use super::report::ReportedFinding;
 pub use super::table::Look;
 use super::table::Table;
@@ -64,79 +70,86 @@ pub trait Render: Serialize {
     }
 }
 
-/// Declares the modules of the formats and the enum; the name of a format is the name of its module.
-macro_rules! formats {
-    ($($module:ident => $format:ident,)*) => {
-        $(mod $module;)*
-
-        /// A format of `-o`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Format {
-            $($format,)*
-        }
-
-        impl Format {
-            const ALL: &'static [Self] = &[$(Self::$format,)*];
-
-            /// Returns the value of `-o`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$format => stringify!($module),)*
-                }
-            }
-
-            fn part(self) -> Part {
-                match self {
-                    $(Self::$format => $module::PART,)*
-                }
-            }
-
-            /// Returns an answer in this format.
-            pub fn render(self, answer: &impl Render, look: Look) -> Result<String> {
-                match self {
-                    $(Self::$format => $module::render(answer, look),)*
-                }
-            }
-        }
-    };
+/// A format of `-o`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Owners, their objects and dependents, nested.
+    Tree,
+    Table,
+    /// A table with more columns.
+    Wide,
+    /// One JSON document. Its schema is a contract.
+    Json,
+    /// The document of `json` as YAML.
+    Yaml,
+    /// One TYPE.GROUP/NAME per line.
+    Name,
+    /// A comment on a pull request.
+    Markdown,
+    /// A page for a browser, in one file.
+    Html,
+    Sarif,
+    Gitlab,
+    Junit,
+    Csv,
 }
 
-formats! {
-    tree => Tree,
-    table => Table,
-    wide => Wide,
-    json => Json,
-    yaml => Yaml,
-    name => Name,
-    markdown => Markdown,
-    html => Html,
-    sarif => Sarif,
-    gitlab => Gitlab,
-    junit => Junit,
-    csv => Csv,
-}
+/// Every format with its value of `-o` and the part of an answer that it shows, in the order of the help.
+const FORMATS: [(Format, &str, Part); 12] = [
+    (Format::Tree, "tree", Part::Tree),
+    (Format::Table, "table", Part::Text),
+    (Format::Wide, "wide", Part::Text),
+    (Format::Json, "json", Part::Document),
+    (Format::Yaml, "yaml", Part::Document),
+    (Format::Name, "name", Part::Names),
+    (Format::Markdown, "markdown", Part::Comment),
+    (Format::Html, "html", Part::Page),
+    (Format::Sarif, "sarif", Part::Findings),
+    (Format::Gitlab, "gitlab", Part::Findings),
+    (Format::Junit, "junit", Part::Findings),
+    (Format::Csv, "csv", Part::Rows),
+];
 
 impl Format {
+    /// Returns an answer in this format.
+    pub fn render(self, answer: &impl Render, look: Look) -> Result<String> {
+        Ok(match self {
+            Self::Tree => answer.tree(),
+            Self::Table => answer.text(false, look),
+            // Whoever asks for more columns wants all of the text.
+            Self::Wide => answer.text(true, Look::whole(look.header)),
+            Self::Json => document::json(answer)?,
+            Self::Yaml => document::yaml(answer)?,
+            Self::Name => answer.names(),
+            Self::Markdown => answer.comment(),
+            Self::Html => answer.page(),
+            Self::Sarif => document::json(&sarif::log(&answer.findings()))?,
+            Self::Gitlab => document::json(&gitlab::report(&answer.findings()))?,
+            Self::Junit => junit::report(&answer.findings()),
+            Self::Csv => csv::records(answer.rows(), look.header),
+        })
+    }
+
     /// Returns true for the formats for people, to which messages are added.
     pub fn is_table(self) -> bool {
-        self.part() == Part::Text
+        matches!(self, Self::Table | Self::Wide)
     }
 
     /// Returns true for the formats that nest objects below their owners and controllers.
     pub fn is_nested(self) -> bool {
-        matches!(self.part(), Part::Tree | Part::Page)
+        matches!(self, Self::Tree | Self::Html)
     }
 }
 
-/// Returns the formats that can show one of these parts.
-pub fn of(parts: &'static [Part]) -> impl Iterator<Item = Format> {
-    Format::ALL.iter().copied().filter(|format| parts.contains(&format.part()))
+/// Returns the formats that can show one of these parts, by their values of `-o`.
+pub fn of(parts: &'static [Part]) -> impl Iterator<Item = (&'static str, Format)> + Clone {
+    FORMATS.into_iter().filter(|(.., part)| parts.contains(part)).map(|(format, name, _)| (name, format))
 }
 
 /// Returns the parser of `-o` for an answer with these parts. The other formats are rejected with a list of these.
 pub fn parser(parts: &'static [Part]) -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(of(parts).map(Format::name)).map(|name| {
-        let format = Format::ALL.iter().find(|format| format.name() == name);
-        *format.expect("the values of the parser are names of formats")
+    PossibleValuesParser::new(of(parts).map(|(name, _)| name)).map(move |name| {
+        let (_, format) = of(parts).find(|(known, _)| *known == name).expect("the values of the parser are known");
+        format
     })
 }

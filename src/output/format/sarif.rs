@@ -4,24 +4,18 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Look, Part, Render};
-use crate::error::Result;
-use crate::output::document;
 use crate::output::report::{ReportedFinding, Severity};
 
-pub(super) const PART: Part = Part::Findings;
-
-pub(super) fn render(answer: &impl Render, _look: Look) -> Result<String> {
-    let findings = answer.findings();
+pub(super) fn log(findings: &[ReportedFinding]) -> Value {
     let rules: BTreeSet<&str> = findings.iter().map(|finding| &*finding.rule).collect();
     let rules: Vec<Value> = rules.into_iter().map(|rule| json!({ "id": rule })).collect();
     let driver = json!({ "name": "kubectl-gitops", "semanticVersion": env!("CARGO_PKG_VERSION"), "rules": rules });
     let results: Vec<Value> = findings.iter().map(result).collect();
-    document::json(&json!({
+    json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{ "tool": { "driver": driver }, "results": results }],
-    }))
+    })
 }
 
 fn result(finding: &ReportedFinding) -> Value {

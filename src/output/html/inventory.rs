@@ -8,7 +8,7 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
 use gitops_core::ownership::report::tree::TreeNode;
-use gitops_core::ownership::report::{Body, Finding, InventoryDocument, MemberView, OwnerSummary};
+use gitops_core::ownership::report::{Body, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary};
 
 pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
     let mut facts = vec![
@@ -25,11 +25,11 @@ pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
         let text = Prose::default().own("Gap: ").foreign(&gap.subject).foreign(&place).own(": ").foreign(&gap.message);
         (Tone::Warn, text)
     });
-    let mut sections = sections(&answer.body);
-    for (context, report) in label_reports(answer) {
-        let lines = label_report(report);
-        sections.push(Section { lines, ..Section::new(in_context(context, "Labels")) });
-    }
+    let labels = label_reports(answer).map(|(context, report)| Section {
+        lines: label_report(report),
+        ..Section::new(in_context(context, "Labels"))
+    });
+    let sections = sections(&answer.body).into_iter().chain(labels).collect();
     Page { title: format!("Inventory: {}", summary(answer)), facts, notices: gaps.collect(), sections }
 }
 
@@ -47,11 +47,10 @@ fn sections(body: &Body) -> Vec<Section<'_>> {
     match body {
         Body::Tree(nodes) => nodes.iter().map(tree_section).collect(),
         Body::Objects(owners) => {
-            let members = |rows: &[MemberView]| rows.iter().map(member_row).collect();
-            owners
-                .iter()
-                .map(|row| owner_section(row.owner.context.as_deref(), &row.owner, members(&row.objects)))
-                .collect()
+            let sections = owners.iter().map(|OwnerObjects { owner, objects }| {
+                owner_section(owner.context.as_deref(), owner, objects.iter().map(member_row).collect())
+            });
+            sections.collect()
         }
         Body::Owners(owners) => owners.iter().map(|row| owner_section(row.context.as_deref(), row, vec![])).collect(),
         Body::Findings(findings) if findings.is_empty() => vec![findings_section(findings)],

@@ -1,14 +1,14 @@
 //! The parts of a page, and their HTML.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
-use crate::output::prose::{Part, Prose};
-use crate::output::sanitize::{escape, markup, one_line};
+use crate::output::prose::{Prose, ProsePart};
+use crate::output::sanitize::{escape, one_line};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::text::pluralize;
 
@@ -37,6 +37,7 @@ pub(super) struct Page<'a> {
 }
 
 /// Objects of an owner.
+#[derive(Default)]
 pub(super) struct Section<'a> {
     pub(super) heading: String,
     pub(super) tag: Option<(Tone, String)>,
@@ -62,8 +63,7 @@ pub(super) struct Row<'a> {
 
 impl<'a> Section<'a> {
     pub(super) fn new(heading: impl Into<String>) -> Self {
-        let heading = heading.into();
-        Self { heading, tag: None, summary: String::new(), notes: vec![], rows: vec![], lines: String::new() }
+        Self { heading: heading.into(), ..Self::default() }
     }
 }
 
@@ -80,77 +80,76 @@ impl<'a> Row<'a> {
         self.children.iter().for_each(|child| child.visit(see));
     }
 
-    fn render(&self, html: &mut String) {
-        let (tag, kind, namespace) = (text(&self.tag.1), text(&self.kind), text(&self.namespace));
-        add(html, format_args!("<li data-tag=\"{tag}\" data-kind=\"{kind}\" data-namespace=\"{namespace}\">"));
-        let name = match self.namespace.is_empty() {
-            true => text(&self.name),
-            false => format!("{namespace}/{}", text(&self.name)),
+    fn html(&self) -> Markup {
+        let (kind, namespace, name) = (one_line(&self.kind), one_line(&self.namespace), one_line(&self.name));
+        let object = html! {
+            (tag(&self.tag))
+            span.object { (kind) " " strong { @if !namespace.is_empty() { (namespace) "/" } (name) } } " "
+            span.why { (prose(&self.note)) }
         };
-        let note = prose(&self.note);
-        let object = format!(
-            "{}<span class=\"object\">{kind} <strong>{name}</strong></span> <span class=\"why\">{note}</span>",
-            tag_of(&self.tag)
-        );
-        if self.children.is_empty() {
-            add(html, format_args!("<div class=\"line leaf\">{object}</div>"));
-        } else {
-            add(html, format_args!("<details open><summary>{object}</summary>"));
-            rows(&self.children, html);
-            html.push_str("</details>");
+        html! {
+            li data-tag=(one_line(&self.tag.1)) data-kind=(kind) data-namespace=(namespace) {
+                @if self.children.is_empty() {
+                    div.line.leaf { (object) }
+                } @else {
+                    details open { summary { (object) } (rows(&self.children)) }
+                }
+                @if let Some(diff) = self.diff {
+                    details.diff {
+                        summary { "Difference" }
+                        pre tabindex="0" { @for line in diff.lines() { (diff_line(line)) "\n" } }
+                    }
+                }
+            }
         }
-        if let Some(diff) = self.diff {
-            html.push_str("<details class=\"diff\"><summary>Difference</summary><pre tabindex=\"0\">");
-            diff.lines().for_each(|line| diff_line(line, html));
-            html.push_str("</pre></details>");
-        }
-        html.push_str("</li>\n");
     }
 }
 
 impl Page<'_> {
     /// Returns the page as HTML.
     pub(super) fn render(&self) -> String {
-        let mut html = String::new();
-        let title = text(&self.title);
-        let (style, script) = (digest(STYLE), digest(SCRIPT));
-        add(
-            &mut html,
-            format_args!(
-                "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-                 <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{style}'; \
-                 script-src '{script}'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
-                 <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-                 <meta name=\"referrer\" content=\"no-referrer\">\n<link rel=\"icon\" href=\"data:,\">\n\
-                 <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n\
-                 <a class=\"skip\" href=\"#objects\">Skip to the objects</a>\n<header>\n<h1>{title}</h1>\n<dl class=\"facts\">\n"
-            ),
+        let title = one_line(&self.title);
+        let policy = format!(
+            "default-src 'none'; style-src '{}'; script-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+            digest(STYLE),
+            digest(SCRIPT)
         );
-        for (name, value) in &self.facts {
-            add(&mut html, format_args!("<dt>{}</dt><dd>{}</dd>\n", text(name), text(value)));
-        }
-        html.push_str("</dl>\n</header>\n<main>\n");
-        self.render_notices(&mut html);
-        self.render_filters(&mut html);
-        html.push_str("<div id=\"objects\">\n");
-        self.sections.iter().for_each(|section| section.render(&mut html));
-        add(&mut html, format_args!("</div>\n</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"));
-        html
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta http-equiv="Content-Security-Policy" content=(policy);
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="referrer" content="no-referrer";
+                    link rel="icon" href="data:,";
+                    title { (title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body {
+                    a.skip href="#objects" { "Skip to the objects" }
+                    header {
+                        h1 { (title) }
+                        dl.facts { @for (name, value) in &self.facts { dt { (name) } dd { (one_line(value)) } } }
+                    }
+                    main {
+                        @if !self.notices.is_empty() {
+                            ul.notices aria-label="Messages" {
+                                @for (tone, message) in &self.notices { li class=(tone.class()) { (prose(message)) } }
+                            }
+                        }
+                        (self.filters())
+                        div #objects { @for section in &self.sections { (section.html()) } }
+                    }
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        };
+        page.into_string() + "\n"
     }
 
-    fn render_notices(&self, html: &mut String) {
-        if self.notices.is_empty() {
-            return;
-        }
-        html.push_str("<ul class=\"notices\" aria-label=\"Messages\">\n");
-        for (tone, message) in &self.notices {
-            add(html, format_args!("<li class=\"{}\">{}</li>\n", tone.class(), prose(message)));
-        }
-        html.push_str("</ul>\n");
-    }
-
-    /// Adds the filters. They are hidden until the script shows them.
-    fn render_filters(&self, html: &mut String) {
+    /// Returns the filters. They are hidden until the script shows them.
+    fn filters(&self) -> Markup {
         let mut tags: BTreeMap<&str, usize> = BTreeMap::new();
         let (mut kinds, mut namespaces) = (BTreeSet::new(), BTreeSet::new());
         for row in self.sections.iter().flat_map(|section| &section.rows) {
@@ -161,49 +160,41 @@ impl Page<'_> {
             });
         }
         namespaces.remove("");
-        html.push_str(
-            "<form class=\"filters\" role=\"search\" aria-label=\"Filter the objects\" hidden>\n\
-             <input type=\"search\" name=\"search\" aria-label=\"Search\" placeholder=\"Search (press /)\" autocomplete=\"off\">\n",
-        );
-        select("kind", "All kinds", &kinds, html);
-        select("namespace", "All namespaces", &namespaces, html);
-        for (tag, number) in tags {
-            let tag = text(tag);
-            add(
-                html,
-                format_args!(
-                    "<button type=\"button\" aria-pressed=\"true\" data-show=\"{tag}\">{tag} {number}</button>\n"
-                ),
-            );
+        html! {
+            form.filters role="search" aria-label="Filter the objects" hidden {
+                input type="search" name="search" aria-label="Search" placeholder="Search (press /)" autocomplete="off";
+                @for (name, all, values) in [("kind", "All kinds", kinds), ("namespace", "All namespaces", namespaces)] {
+                    select name=(name) aria-label=(name) {
+                        option value="" { (all) }
+                        @for value in values { option { (one_line(value)) } }
+                    }
+                }
+                @for (tag, number) in tags {
+                    button type="button" aria-pressed="true" data-show=(one_line(tag)) { (one_line(tag)) " " (number) }
+                }
+                button type="button" data-fold="open" { "Expand all" }
+                button type="button" data-fold="close" { "Collapse all" }
+                output name="shown" aria-live="polite" {}
+            }
         }
-        html.push_str(
-            "<button type=\"button\" data-fold=\"open\">Expand all</button>\n\
-             <button type=\"button\" data-fold=\"close\">Collapse all</button>\n\
-             <output name=\"shown\" aria-live=\"polite\"></output>\n</form>\n",
-        );
     }
 }
 
 impl Section<'_> {
-    fn render(&self, html: &mut String) {
-        let tag = self.tag.as_ref().map(tag_of).unwrap_or_default();
-        let (heading, summary) = (text(&self.heading), text(&self.summary));
-        add(
-            html,
-            format_args!(
-                "<section class=\"owner\"><details open><summary>{tag}<h2>{heading}</h2> <span class=\"why\">{summary}</span></summary>\n"
-            ),
-        );
-        for note in &self.notes {
-            add(html, format_args!("<p class=\"note\">{}</p>\n", prose(note)));
+    fn html(&self) -> Markup {
+        html! {
+            section.owner {
+                details open {
+                    summary {
+                        @if let Some(found) = &self.tag { (tag(found)) }
+                        h2 { (one_line(&self.heading)) } " " span.why { (one_line(&self.summary)) }
+                    }
+                    @for note in &self.notes { p.note { (prose(note)) } }
+                    @if !self.lines.is_empty() { pre tabindex="0" { (escape(&self.lines)) } }
+                    @if !self.rows.is_empty() { (rows(&self.rows)) }
+                }
+            }
         }
-        if !self.lines.is_empty() {
-            add(html, format_args!("<pre tabindex=\"0\">{}</pre>\n", markup(&escape(&self.lines))));
-        }
-        if !self.rows.is_empty() {
-            rows(&self.rows, html);
-        }
-        html.push_str("</details></section>\n");
     }
 }
 
@@ -219,60 +210,41 @@ impl Tone {
     }
 }
 
-fn rows(rows: &[Row<'_>], html: &mut String) {
-    html.push_str("<ul class=\"rows\">\n");
-    rows.iter().for_each(|row| row.render(html));
-    html.push_str("</ul>\n");
+fn rows(rows: &[Row<'_>]) -> Markup {
+    html! { ul.rows { @for row in rows { (row.html()) } } }
 }
 
-fn tag_of((tone, words): &(Tone, String)) -> String {
-    format!("<span class=\"tag {}\">{}</span>", tone.class(), text(words))
+fn tag((tone, words): &(Tone, String)) -> Markup {
+    html! { span class={ "tag " (tone.class()) } { (one_line(words)) } }
 }
 
-fn select(name: &str, all: &str, values: &BTreeSet<&str>, html: &mut String) {
-    add(html, format_args!("<select name=\"{name}\" aria-label=\"{name}\">\n<option value=\"\">{all}</option>\n"));
-    for value in values {
-        add(html, format_args!("<option>{}</option>\n", text(value)));
-    }
-    html.push_str("</select>\n");
-}
-
-/// Adds a line of a unified diff; the heads of the files are no changes.
-fn diff_line(line: &str, html: &mut String) {
-    let safe = markup(&escape(line));
-    let element = match line.as_bytes() {
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => None,
-        [b'+', ..] => Some("ins"),
-        [b'-', ..] => Some("del"),
-        _ => None,
-    };
-    match element {
-        Some(element) => add(html, format_args!("<{element}>{safe}</{element}>\n")),
-        None => add(html, format_args!("{safe}\n")),
+/// Returns a line of a unified diff; the heads of the files are no changes.
+fn diff_line(line: &str) -> Markup {
+    let is_head = line.starts_with("+++") || line.starts_with("---");
+    html! {
+        @match line.as_bytes().first() {
+            Some(b'+') if !is_head => ins { (escape(line)) },
+            Some(b'-') if !is_head => del { (escape(line)) },
+            _ => (escape(line)),
+        }
     }
 }
 
 /// Returns a sentence, in which the text of others is code.
-fn prose(prose: &Prose) -> String {
-    let parts = prose.parts().iter().map(|part| match part {
-        Part::Own(words) => text(words),
-        Part::Foreign(foreign) => format!("<code>{}</code>", text(foreign)),
-    });
-    parts.collect()
-}
-
-/// Returns one line of text for an element or an attribute in quotes.
-fn text(text: &str) -> String {
-    markup(&one_line(text))
+fn prose(prose: &Prose) -> Markup {
+    html! {
+        @for part in prose.parts() {
+            @match part {
+                ProsePart::Own(words) => (one_line(words)),
+                ProsePart::Foreign(text) => code { (one_line(text)) },
+            }
+        }
+    }
 }
 
 /// Returns the digest of a script or style, as a content security policy states it.
 fn digest(content: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(content)))
-}
-
-fn add(html: &mut String, text: std::fmt::Arguments<'_>) {
-    html.write_fmt(text).expect("a String takes any text");
 }
 
 /// Returns a number of objects: `3 objects`.

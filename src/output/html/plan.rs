@@ -40,9 +40,9 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
         notices.push((Tone::Bad, text));
     }
     for gap in plan.gaps() {
-        let text = Prose::default().own("Gap: ").foreign(&gap.subject);
-        let text = text.foreign_after(" in namespace ", gap.namespace.as_deref().unwrap_or_default());
-        notices.push((Tone::Warn, text.own(": ").foreign(&gap.message)));
+        let subject = Prose::default().own("Gap: ").foreign(&gap.subject);
+        let place = gap.namespace.as_deref().unwrap_or_default();
+        notices.push((Tone::Warn, subject.foreign_after(" in namespace ", place).own(": ").foreign(&gap.message)));
     }
     notices.extend(warnings(plan).into_iter().map(|text| (Tone::Warn, text)));
     notices
@@ -149,9 +149,12 @@ impl<'a> Nesting<'a> {
     fn rows(mut self) -> Vec<(Option<&'a OwnerId>, Row<'a>)> {
         let plan = self.plan;
         let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
-        let has_row_above = |change: &Change| change.cause.as_ref().is_some_and(|cause| deleted.contains(cause));
         let mut order: Vec<usize> = (0..plan.changes().len()).collect();
-        order.sort_by_key(|at| (has_row_above(&plan.changes()[*at]), plan.changes()[*at].action));
+        order.sort_by_key(|at| {
+            let Change { cause, action, .. } = &plan.changes()[*at];
+            let has_row_above = cause.as_ref().is_some_and(|cause| deleted.contains(cause));
+            (has_row_above, *action)
+        });
         let mut rows = vec![];
         for at in order {
             if let Some(row) = self.row(at, 0) {

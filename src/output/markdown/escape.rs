@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::output::prose::{Part, Prose};
+use crate::output::prose::{Prose, ProsePart};
 use crate::output::sanitize::{escape, one_line};
 
 /// Maximum size of a quoted text in bytes.
@@ -18,8 +18,8 @@ const BACKTICKS: usize = 8;
 
 /// Returns text as a code span of one line, also for a cell of a table. Empty text has no span.
 pub fn span(text: &str) -> String {
-    let line = escape_backticks(&cut(&one_line(text), LENGTH)).replace('|', "\\u007c");
-    let line = line.trim();
+    let escaped = escape_backticks(&cut(&one_line(text), LENGTH)).replace('|', "\\u007c");
+    let line = escaped.trim();
     if line.is_empty() {
         return String::new();
     }
@@ -31,8 +31,8 @@ pub fn span(text: &str) -> String {
 /// Returns a sentence in which the text of others is quoted.
 pub(crate) fn quote(prose: &Prose) -> String {
     let parts = prose.parts().iter().map(|part| match part {
-        Part::Own(words) => words.clone(),
-        Part::Foreign(text) => span(text),
+        ProsePart::Own(words) => words.clone(),
+        ProsePart::Foreign(text) => span(text),
     });
     parts.collect()
 }

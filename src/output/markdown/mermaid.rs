@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write;
 
+use super::count_by_kind;
 use super::escape::label;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
@@ -35,10 +36,9 @@ pub(crate) fn tree(plan: &Plan) -> Option<String> {
         children.entry(parent).or_default().push(change);
     }
     let deleted: BTreeSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
-    let is_root = |place: &&Place<'_>| !matches!(place, Place::Object(id) if deleted.contains(id));
     let mut drawing = Drawing { text: "flowchart LR\n".to_owned(), nodes: 0, left_out: 0 };
-    let mut queue: VecDeque<(Place<'_>, Option<usize>)> =
-        children.keys().filter(is_root).map(|place| (place.clone(), None)).collect();
+    let roots = children.keys().filter(|place| !matches!(place, Place::Object(id) if deleted.contains(id)));
+    let mut queue: VecDeque<(Place<'_>, Option<usize>)> = roots.map(|place| (place.clone(), None)).collect();
     let mut seen = BTreeSet::new();
     while let Some((place, parent)) = queue.pop_front() {
         if !seen.insert(place.clone()) {
@@ -51,9 +51,9 @@ pub(crate) fn tree(plan: &Plan) -> Option<String> {
         };
         let Some(node) = drawing.node(&words, parent) else { continue };
         let rows = children.get(&place).map_or(&[][..], Vec::as_slice);
-        let branches = |change: &&&Change| children.contains_key(&Place::Object(&change.object.id));
-        queue.extend(rows.iter().filter(branches).map(|change| (Place::Object(&change.object.id), Some(node))));
-        let leaves: Vec<&&Change> = rows.iter().filter(|change| !branches(change)).collect();
+        let (branches, leaves): (Vec<&Change>, Vec<&Change>) =
+            rows.iter().partition(|change| children.contains_key(&Place::Object(&change.object.id)));
+        queue.extend(branches.into_iter().map(|change| (Place::Object(&change.object.id), Some(node))));
         if !leaves.is_empty() {
             drawing.node(&counted(&leaves), Some(node));
         }
@@ -87,17 +87,9 @@ impl Drawing {
 }
 
 /// `3 objects: 2 Pod, 1 ReplicaSet`; one object by its name.
-fn counted(changes: &[&&Change]) -> String {
+fn counted(changes: &[&Change]) -> String {
     if let [one] = changes {
         return one.object.id.to_string();
     }
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    changes.iter().for_each(|change| *kinds.entry(&change.object.id.kind).or_default() += 1);
-    let mut kinds: Vec<(&str, usize)> = kinds.into_iter().collect();
-    kinds.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    let mut words: Vec<String> = kinds.iter().take(KINDS).map(|(kind, number)| format!("{number} {kind}")).collect();
-    if kinds.len() > KINDS {
-        words.push("…".to_owned());
-    }
-    format!("{} objects: {}", changes.len(), words.join(", "))
+    format!("{} objects: {}", changes.len(), count_by_kind(changes.iter().copied(), KINDS, str::to_owned))
 }

@@ -30,7 +30,7 @@ const HEAD: usize = LIMIT / 2;
 const HEADINGS: usize = LIMIT / 4;
 
 /// One owner's part of the comment.
-struct Section<'a> {
+struct OwnerSection<'a> {
     heading: String,
     rows: Vec<&'a Change>,
     shown: String,
@@ -44,13 +44,13 @@ pub fn render(plan: &Plan) -> String {
     let mut comment = head(plan);
     let mut sections = sections(plan);
     let mut headings = 0;
-    let fitting = |section: &Section<'_>| {
+    let fitting = |section: &OwnerSection<'_>| {
         headings += section.cost();
         headings <= HEADINGS
     };
     let kept = sections.iter().map(fitting).take_while(|fits| *fits).count();
     let dropped = sections.split_off(kept);
-    let spent: usize = sections.iter().map(Section::cost).sum();
+    let spent: usize = sections.iter().map(OwnerSection::cost).sum();
     let mut room = (LIMIT - TAIL).saturating_sub(comment.len() + spent);
     fill(plan, &mut sections, &mut room);
     let diffs_left = add_diffs(plan, &mut sections, &mut room);
@@ -76,7 +76,7 @@ pub fn render(plan: &Plan) -> String {
     comment
 }
 
-impl Section<'_> {
+impl OwnerSection<'_> {
     /// Returns the size of the section without its rows, but with the line on omitted rows.
     fn cost(&self) -> usize {
         self.heading.len() + 110
@@ -143,21 +143,28 @@ fn add_warnings(plan: &Plan, head: &mut String) {
 
 /// Returns the deletions by kind, the largest number first: `. Deletes: 6 Namespace, 2 Pod`.
 fn by_kind(plan: &Plan) -> String {
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-    plan.deletions().for_each(|change| *kinds.entry(&change.object.id.kind).or_default() += 1);
-    let mut kinds: Vec<(&str, usize)> = kinds.into_iter().collect();
+    let words = count_by_kind(plan.deletions(), 12, span);
+    if words.is_empty() { words } else { format!(". Deletes: {words}") }
+}
+
+/// Returns the number of objects of each kind, the largest first, for this number of kinds: `2 Pod, 1 ReplicaSet, …`.
+fn count_by_kind<'a>(
+    changes: impl IntoIterator<Item = &'a Change>,
+    limit: usize,
+    quoted: impl Fn(&str) -> String,
+) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    changes.into_iter().for_each(|change| *counts.entry(&change.object.id.kind).or_default() += 1);
+    let mut kinds: Vec<(&str, usize)> = counts.into_iter().collect();
     kinds.sort_by_key(|(_, number)| std::cmp::Reverse(*number));
-    let mut words: Vec<String> =
-        kinds.iter().take(12).map(|(kind, number)| format!("{number} {}", span(kind))).collect();
-    if kinds.len() > 12 {
-        words.push("…".to_owned());
-    }
-    if words.is_empty() { String::new() } else { format!(". Deletes: {}", words.join(", ")) }
+    let shown = kinds.iter().take(limit).map(|(kind, number)| format!("{number} {}", quoted(kind)));
+    let more = (kinds.len() > limit).then(|| "…".to_owned());
+    shown.chain(more).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a section per owner that has rows, is blocked, or has an unknown outcome. The owner with most deletions is first; objects that no
 /// inventory lists are last.
-fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
+fn sections<'a>(plan: &'a Plan) -> Vec<OwnerSection<'a>> {
     let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
     plan.changes().iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
     let in_doubt = owners_in_doubt(plan);
@@ -182,13 +189,13 @@ fn sections<'a>(plan: &'a Plan) -> Vec<Section<'a>> {
         rows.sort_by_key(|change| change.action);
         let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
         let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{reason}");
-        Section { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
+        OwnerSection { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
     };
     rows.into_iter().map(section).collect()
 }
 
 /// Fills the sections with the deletions of all owners first, then with the other rows.
-fn fill(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) {
+fn fill(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) {
     for wanted in [true, false] {
         for section in &mut *sections {
             while let Some(change) = section.rows.get(section.number).filter(|_| !section.is_full) {
@@ -213,10 +220,10 @@ fn row(plan: &Plan, change: &Change) -> String {
 }
 
 /// Adds diffs to the sections of their owners while there is room. Returns the number of diffs without room.
-fn add_diffs(plan: &Plan, sections: &mut [Section<'_>], room: &mut usize) -> usize {
+fn add_diffs(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) -> usize {
     let mut left = 0;
     for diff in plan.diffs() {
-        let of = |section: &&mut Section<'_>| section.rows.iter().any(|change| change.object.id == diff.object);
+        let of = |section: &&mut OwnerSection<'_>| section.rows.iter().any(|change| change.object.id == diff.object);
         let name = html_code(&diff.object.to_string());
         let block =
             format!("\n<details><summary>diff of {name}</summary>\n\n{}\n</details>\n", fenced("diff", &diff.text));

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Checkout;
-use super::entries::{Entry, SUBMODULE, SYMLINK};
+use super::entries::{GitEntry, SUBMODULE, SYMLINK};
 use crate::error::{Error, Result};
 use crate::tools::limits;
 use gitops_core::flux::source::path::PathProblem;
@@ -19,7 +19,7 @@ impl Checkout {
     /// Returns the tree of these entries.
     ///
     /// Fails if a path is not allowed in a tree, there are too many files, or they are too large together.
-    pub(super) fn tree_of(&self, entries: Vec<Entry>) -> Result<Tree> {
+    pub(super) fn tree_of(&self, entries: Vec<GitEntry>) -> Result<Tree> {
         check_count(entries.len(), &self.directory)?;
         let blobs = entries.iter().filter(|entry| entry.mode != SUBMODULE && entry.path.is_utf8);
         let blobs = self.blobs(blobs.map(|entry| &*entry.object).collect(), &[])?;
@@ -28,10 +28,8 @@ impl Checkout {
             let file = match (entry.mode.as_str(), blobs.get(&entry.object)) {
                 (SUBMODULE, _) => File::Submodule,
                 _ if !entry.path.is_utf8 => File::Unread("its name is not UTF-8".to_owned()),
-                (_, None) => File::Unread("git did not return its content".to_owned()),
-                (_, Some(Err(why))) => File::Unread(why.clone()),
                 (SYMLINK, Some(Ok(content))) => File::Symlink(String::from_utf8_lossy(content).into_owned()),
-                (_, Some(Ok(content))) => File::Regular(content.clone()),
+                (_, blob) => file_of(blob),
             };
             self.insert(&mut tree, entry.path.text, file)?;
         }
@@ -51,8 +49,8 @@ impl Checkout {
     /// Reads blobs by their object names. `variables` are added to the environment.
     pub(super) fn blobs(&self, objects: BTreeSet<&str>, variables: &[(&str, &Path)]) -> Result<BTreeMap<String, Blob>> {
         let present = if self.is_partial && variables.is_empty() { Some(self.present_objects()?) } else { None };
-        let is_present = |object: &&str| present.as_ref().is_none_or(|present| present.contains(*object));
-        let (wanted, absent): (Vec<&str>, Vec<&str>) = objects.into_iter().partition(is_present);
+        let (wanted, absent): (Vec<&str>, Vec<&str>) =
+            objects.into_iter().partition(|object| present.as_ref().is_none_or(|present| present.contains(*object)));
         let why = "it is not in this partial clone; `git fetch --refetch --no-filter` fetches all content";
         let mut blobs: BTreeMap<String, Blob> =
             absent.into_iter().map(|object| (object.to_owned(), Err(why.to_owned()))).collect();
@@ -61,11 +59,11 @@ impl Checkout {
         for (object, answer) in wanted.iter().zip(String::from_utf8_lossy(&sizes).lines()) {
             match answer.split(' ').collect::<Vec<_>>()[..] {
                 [_, "blob", size] => {
-                    let size = size.parse().unwrap_or(u64::MAX);
-                    match too_large(size) {
+                    let bytes = size.parse().unwrap_or(u64::MAX);
+                    match too_large(bytes) {
                         Some(why) => drop(blobs.insert((*object).to_owned(), Err(why))),
                         None => {
-                            total += size;
+                            total += bytes;
                             readable.push(*object);
                         }
                     }
@@ -93,6 +91,15 @@ impl Checkout {
 
     fn unexpected(&self, error: &std::io::Error) -> Error {
         Error::failed(format!("git cat-file in {}: {error}", self.directory.display()))
+    }
+}
+
+/// Returns the regular file with this content.
+pub(super) fn file_of(blob: Option<&Blob>) -> File {
+    match blob {
+        Some(Ok(content)) => File::Regular(content.clone()),
+        Some(Err(why)) => File::Unread(why.clone()),
+        None => File::Unread("git did not return its content".to_owned()),
     }
 }
 
@@ -126,19 +133,22 @@ fn lines(objects: &[&str]) -> Vec<u8> {
     objects.iter().flat_map(|object| [object.as_bytes(), b"\n"]).flatten().copied().collect()
 }
 
+fn other_output() -> std::io::Error {
+    std::io::Error::other("it ended early, or its output is not that of cat-file")
+}
+
 /// Reads `<object> blob <size>\n<content>\n`.
 fn read_blob(output: &mut impl BufRead) -> std::io::Result<Arc<[u8]>> {
-    let unexpected = || std::io::Error::other("it ended early, or its output is not that of cat-file");
     let mut header = String::new();
     output.take(256).read_line(&mut header)?;
-    let size: u64 = header.trim_end().rsplit(' ').next().and_then(|size| size.parse().ok()).ok_or_else(unexpected)?;
+    let size: u64 = header.trim_end().rsplit(' ').next().and_then(|size| size.parse().ok()).ok_or_else(other_output)?;
     if size > limits::MAX_FILE {
-        return Err(unexpected());
+        return Err(other_output());
     }
     let mut content = Vec::new();
     output.take(size + 1).read_to_end(&mut content)?;
     if content.pop() != Some(b'\n') || content.len() as u64 != size {
-        return Err(unexpected());
+        return Err(other_output());
     }
     Ok(content.into())
 }

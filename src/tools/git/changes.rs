@@ -5,12 +5,11 @@
 //! with any other configured filter have unknown content. Git itself converts line ends and encodings.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
 use super::Checkout;
-use super::blobs::check_total;
+use super::blobs::{check_total, file_of};
 use crate::error::{Error, Result};
 use crate::tools::{files, limits};
 use gitops_core::flux::source::tree::File;
@@ -77,19 +76,14 @@ impl Checkout {
         let temporary = crate::tools::temporary_directory()?;
         let variables = [("GIT_OBJECT_DIRECTORY", temporary.path())];
         let input: String = paths.iter().map(|path| format!("{}\n", quote(path))).collect();
-        let hashes = self.run(&variables, &["hash-object", "-w", "--stdin-paths"], Some(input.into_bytes()))?;
-        let hashes = String::from_utf8_lossy(&hashes);
-        let hashes: Vec<&str> = hashes.lines().collect();
+        let output = self.run(&variables, &["hash-object", "-w", "--stdin-paths"], Some(input.into_bytes()))?;
+        let text = String::from_utf8_lossy(&output);
+        let hashes: Vec<&str> = text.lines().collect();
         if hashes.len() != paths.len() {
             return Err(Error::failed(format!("git hash-object in {} left out files", self.directory.display())));
         }
         let blobs = self.blobs(hashes.iter().copied().collect(), &variables)?;
-        let file = |hash: &&str| match blobs.get(*hash) {
-            Some(Ok(content)) => File::Regular(Arc::clone(content)),
-            Some(Err(why)) => File::Unread(why.clone()),
-            None => File::Unread("git did not return its content".to_owned()),
-        };
-        Ok(hashes.iter().map(file).collect())
+        Ok(hashes.iter().map(|hash| file_of(blobs.get(*hash))).collect())
     }
 
     /// Returns how git converts these files; files without conversion may be missing.

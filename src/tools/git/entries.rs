@@ -5,7 +5,7 @@ pub const SUBMODULE: &str = "160000";
 pub const SYMLINK: &str = "120000";
 
 /// A file in the index or in a tree object.
-pub struct Entry {
+pub struct GitEntry {
     pub mode: String,
     pub object: String,
     /// Path below the top, escaped if it is not UTF-8.
@@ -39,18 +39,18 @@ pub fn records(listing: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Parses `<tag> <mode> <object> <stage>\t<path>` of `git ls-files --stage -v`.
-pub fn index_entry(record: &[u8]) -> Option<Entry> {
+pub fn index_entry(record: &[u8]) -> Option<GitEntry> {
     let (fields, path) = split(record)?;
     let [tag, mode, object, stage] = fields[..] else { return None };
     let pinned = tag == "S" || tag.starts_with(|c: char| c.is_ascii_lowercase());
-    Some(Entry { mode: mode.to_owned(), object: object.to_owned(), path, stage: stage.to_owned(), pinned })
+    Some(GitEntry { mode: mode.to_owned(), object: object.to_owned(), path, stage: stage.to_owned(), pinned })
 }
 
 /// Parses `<mode> <type> <object>\t<path>` of `git ls-tree`.
-pub fn tree_entry(record: &[u8]) -> Option<Entry> {
+pub fn tree_entry(record: &[u8]) -> Option<GitEntry> {
     let (fields, path) = split(record)?;
     let [mode, _, object] = fields[..] else { return None };
-    Some(Entry { mode: mode.to_owned(), object: object.to_owned(), path, stage: "0".to_owned(), pinned: false })
+    Some(GitEntry { mode: mode.to_owned(), object: object.to_owned(), path, stage: "0".to_owned(), pinned: false })
 }
 
 fn split(record: &[u8]) -> Option<(Vec<&str>, Name)> {

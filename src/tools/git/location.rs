@@ -24,11 +24,11 @@ impl Checkout {
     ///
     /// Fails when the directory does not exist, `git` cannot be run, or git refuses the repository.
     pub fn containing(directory: &Path) -> Result<Option<Self>> {
-        let directory = directory
+        let path = directory
             .canonicalize()
             .map_err(|error| Error::failed(format!("cannot read {}: {error}", directory.display())))?;
         // Git runs only in a directory with `.git`: below it could find a bare repository that is part of the tree.
-        for top in directory.ancestors().filter(|above| above.join(".git").symlink_metadata().is_ok()) {
+        for top in path.ancestors().filter(|above| above.join(".git").symlink_metadata().is_ok()) {
             if let Some(checkout) = Self::at(top)? {
                 return Ok(Some(checkout));
             }
@@ -49,8 +49,8 @@ impl Checkout {
             return Err(Error::failed(format!("git does not name the repository of {}", top.display())));
         };
         if found != top {
-            let found = found.display();
-            return Err(Error::failed(format!("the repository of {} has its files in {found}", top.display()))
+            let (top, found) = (top.display(), found.display());
+            return Err(Error::failed(format!("the repository of {top} has its files in {found}"))
                 .hint("core.worktree of its configuration names another directory; name that one"));
         }
         if !is_own(&git, top, &repository) {
@@ -89,9 +89,9 @@ fn refused(top: &Path, error: Error) -> Error {
     if !foreign {
         return error;
     }
-    let top = top.display();
-    Error::failed(format!("git refuses the checkout {top}: it belongs to another user"))
-        .hint(format!("if you trust it, run `git config --global --add safe.directory {top}`"))
+    let checkout = top.display();
+    Error::failed(format!("git refuses the checkout {checkout}: it belongs to another user"))
+        .hint(format!("if you trust it, run `git config --global --add safe.directory {checkout}`"))
 }
 
 /// Returns the filters that the configuration defines, and the options that turn them off.
@@ -124,11 +124,8 @@ pub(super) fn configuration(git: &Git<'_>, pattern: &str) -> Result<Vec<(String,
         Err(error) if error.message.ends_with(": ") => return Ok(vec![]),
         Err(error) => return Err(error),
     };
-    let records = String::from_utf8_lossy(&listing).into_owned();
-    let records = records.split('\0').filter(|record| !record.is_empty());
-    Ok(records.map(|record| record.split_once('\n').unwrap_or((record, "true"))).map(own).collect())
-}
-
-fn own((key, value): (&str, &str)) -> (String, String) {
-    (key.to_owned(), value.to_owned())
+    let text = String::from_utf8_lossy(&listing);
+    let records = text.split('\0').filter(|record| !record.is_empty());
+    let pairs = records.map(|record| record.split_once('\n').unwrap_or((record, "true")));
+    Ok(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::tools::limits;
-use entries::{Entry, index_entry, records, tree_entry};
+use entries::{GitEntry, index_entry, records, tree_entry};
 use gitops_core::flux::source::tree::Tree;
 use program::Git;
 
@@ -103,7 +103,7 @@ impl Checkout {
     }
 
     /// Returns the entries of the index. Fails if one is in a merge conflict.
-    fn index(&self) -> Result<Vec<Entry>> {
+    fn index(&self) -> Result<Vec<GitEntry>> {
         let entries = self.staged()?;
         match entries.iter().find(|entry| entry.stage != "0") {
             Some(conflict) => Err(Error::failed(format!("{} has a merge conflict in the index", conflict.path.text))
@@ -112,7 +112,7 @@ impl Checkout {
         }
     }
 
-    fn staged(&self) -> Result<Vec<Entry>> {
+    fn staged(&self) -> Result<Vec<GitEntry>> {
         let listing = self.run(&[], &["ls-files", "-z", "--stage", "-v"], None)?;
         Ok(records(&listing).filter_map(index_entry).collect())
     }

@@ -92,7 +92,7 @@ impl Git<'_> {
                 let _ = stdin.write_all(&input);
             })
         });
-        let messages = child.stderr.take().map(|stderr| std::thread::spawn(move || read_messages(stderr)));
+        let reader = child.stderr.take().map(|stderr| std::thread::spawn(move || read_messages(stderr)));
         let stdout = child.stdout.take();
         let child = Arc::new(Mutex::new(child));
         let (done, is_done) = channel::<()>();
@@ -116,13 +116,13 @@ impl Git<'_> {
         drop(done);
         let late = watchdog.join().unwrap_or(false);
         writer.map(std::thread::JoinHandle::join);
-        let messages = messages.and_then(|reader| reader.join().ok()).unwrap_or_default();
+        let messages = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
         if late {
             let seconds = self.time.as_secs();
             return Err(self.failed(arguments, &format!("it did not end within {seconds} s, the limit")));
         }
-        let result = result?;
-        if status.success() { Ok(result) } else { Err(self.failed(arguments, &messages)) }
+        let read = result?;
+        if status.success() { Ok(read) } else { Err(self.failed(arguments, &messages)) }
     }
 
     fn command(&self, arguments: &[&str], has_input: bool) -> Result<Command> {
@@ -139,8 +139,8 @@ impl Git<'_> {
     }
 
     fn failed(&self, arguments: &[&str], message: &str) -> Error {
-        let message = message.trim().trim_start_matches("fatal: ");
-        Error::failed(format!("git {} in {}: {message}", arguments[0], self.directory.display()))
+        let (command, why) = (arguments[0], message.trim().trim_start_matches("fatal: "));
+        Error::failed(format!("git {command} in {}: {why}", self.directory.display()))
     }
 }
 

@@ -10,7 +10,7 @@ use gitops_core::flux::source::path;
 use gitops_core::flux::source::tree::{File, Tree};
 
 /// A changed entry of the directory.
-enum Change {
+enum WorktreeChange {
     /// It is not there any more, or has entries of its own.
     Gone,
     /// A regular file, whose content git may convert.
@@ -38,9 +38,9 @@ impl Checkout {
             let path = name.text.trim_end_matches('/').to_owned();
             path::check(&path).map_err(|problem| self.refused(&problem))?;
             match self.change(&name, &path, submodules.contains(&name), &mut directories) {
-                Change::Gone => {}
-                Change::Regular => regular.push(path),
-                Change::Other(file) => self.insert(&mut tree, path, file)?,
+                WorktreeChange::Gone => {}
+                WorktreeChange::Regular => regular.push(path),
+                WorktreeChange::Other(file) => self.insert(&mut tree, path, file)?,
             }
         }
         for (path, file) in self.changed_files(regular)? {
@@ -49,31 +49,37 @@ impl Checkout {
         Ok(tree)
     }
 
-    fn change(&self, name: &Name, path: &str, is_submodule: bool, directories: &mut BTreeMap<String, bool>) -> Change {
+    fn change(
+        &self,
+        name: &Name,
+        path: &str,
+        is_submodule: bool,
+        directories: &mut BTreeMap<String, bool>,
+    ) -> WorktreeChange {
         if !name.is_utf8 {
-            return Change::Other(File::Unread("its name is not UTF-8".to_owned()));
+            return WorktreeChange::Other(File::Unread("its name is not UTF-8".to_owned()));
         }
         if !self.is_in_tree(path, directories) {
-            return Change::Gone;
+            return WorktreeChange::Gone;
         }
         let at = self.directory.join(path);
         let kind = match std::fs::symlink_metadata(&at) {
             Ok(metadata) => metadata.file_type(),
-            Err(error) if is_gone(&error) => return Change::Gone,
-            Err(error) => return Change::Other(unread(&error)),
+            Err(error) if is_gone(&error) => return WorktreeChange::Gone,
+            Err(error) => return WorktreeChange::Other(unread(&error)),
         };
         if kind.is_file() {
-            Change::Regular
+            WorktreeChange::Regular
         } else if kind.is_symlink() {
             let target = std::fs::read_link(&at).map(|target| target.to_string_lossy().into_owned());
-            Change::Other(target.map_or_else(|error| unread(&error), File::Symlink))
+            WorktreeChange::Other(target.map_or_else(|error| unread(&error), File::Symlink))
         } else if !kind.is_dir() {
-            Change::Other(File::Unread("it is not a regular file, and git cannot add it".to_owned()))
+            WorktreeChange::Other(File::Unread("it is not a regular file, and git cannot add it".to_owned()))
         } else if is_submodule || name.text.ends_with('/') {
             // Git would add an untracked checkout inside of this one as a submodule.
-            Change::Other(File::Submodule)
+            WorktreeChange::Other(File::Submodule)
         } else {
-            Change::Gone
+            WorktreeChange::Gone
         }
     }
 

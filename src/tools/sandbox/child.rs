@@ -55,9 +55,9 @@ pub(super) async fn run(mut command: Command, job: &Job<'_>) -> Result<Output, F
     command.process_group(0);
     let mut child = command.spawn().map_err(Failure::Start)?;
     let group = Group::of(&child);
-    let output = tokio::time::timeout(job.limits.time, finish(&mut child, job)).await;
+    let ended = tokio::time::timeout(job.limits.time, finish(&mut child, job)).await;
     drop(group);
-    let output = output.unwrap_or(Err(Failure::Time(job.limits.time)));
+    let output = ended.unwrap_or(Err(Failure::Time(job.limits.time)));
     if output.is_err() {
         // The directories of the child are removed next, so it must have ended.
         let _ = tokio::time::timeout(Duration::from_secs(5), child.wait()).await;

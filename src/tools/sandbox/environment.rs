@@ -18,15 +18,9 @@ pub struct PrivateDirectories {
 impl PrivateDirectories {
     /// Creates the directories. Fails if the temporary directory cannot be written.
     pub fn new() -> Result<Self> {
-        let directory = crate::tools::temporary_directory()?;
-        let create = || {
-            let root = directory.path().canonicalize()?;
-            ["home", "tmp"].iter().try_for_each(|name| std::fs::create_dir(root.join(name)))?;
-            Ok(root)
-        };
-        let root = create().map_err(|error: std::io::Error| {
-            tools::cannot_write_temporary(&directory.path().display().to_string(), &error)
-        })?;
+        let directory = tools::temporary_directory()?;
+        let root = create_in(directory.path())
+            .map_err(|error| tools::cannot_write_temporary(&directory.path().display().to_string(), &error))?;
         Ok(Self { _directory: directory, root })
     }
 
@@ -44,6 +38,13 @@ impl PrivateDirectories {
     pub fn tmp(&self) -> PathBuf {
         self.root.join("tmp")
     }
+}
+
+/// Creates the directories in a directory. Returns its path without symbolic links.
+fn create_in(directory: &Path) -> std::io::Result<PathBuf> {
+    let root = directory.canonicalize()?;
+    ["home", "tmp"].iter().try_for_each(|name| std::fs::create_dir(root.join(name)))?;
+    Ok(root)
 }
 
 /// Variables with which git and ssh reach a remote repository: proxies, certificates, configuration, and the ssh agent.

@@ -40,7 +40,6 @@ pub(super) fn restrict(rules: &Rules) -> Result<(), String> {
 }
 
 fn enforce(rules: &Rules) -> Result<RestrictionStatus, String> {
-    let failed = |error: RulesetError| format!("Landlock: {error}");
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let execute = read | AccessFs::Execute;
     let write = read | AccessFs::from_write(VERSION);
@@ -48,18 +47,22 @@ fn enforce(rules: &Rules) -> Result<RestrictionStatus, String> {
     if !rules.network {
         ruleset = ruleset.handle_access(AccessNet::from_all(VERSION)).map_err(failed)?;
     }
-    let mut ruleset = ruleset.scope(Scope::from_all(VERSION)).and_then(Ruleset::create).map_err(failed)?;
+    let mut created = ruleset.scope(Scope::from_all(VERSION)).and_then(Ruleset::create).map_err(failed)?;
     for (paths, access) in [(&rules.read, read), (&rules.execute, execute), (&rules.write, write)] {
         for path in paths {
-            ruleset = ruleset.add_rule(rule(path, access)?).map_err(failed)?;
+            created = created.add_rule(rule(path, access)?).map_err(failed)?;
         }
     }
     for (device, access) in DEVICES {
         if Path::new(device).exists() {
-            ruleset = ruleset.add_rule(rule(Path::new(device), access)?).map_err(failed)?;
+            created = created.add_rule(rule(Path::new(device), access)?).map_err(failed)?;
         }
     }
-    ruleset.restrict_self().map_err(failed)
+    created.restrict_self().map_err(failed)
+}
+
+fn failed(error: RulesetError) -> String {
+    format!("Landlock: {error}")
 }
 
 fn rule(path: &Path, access: BitFlags<AccessFs>) -> Result<PathBeneath<PathFd>, String> {

@@ -114,10 +114,7 @@ mod linux {
     /// Makes the kernel kill this process when the thread that started it ends.
     fn end_with_parent(parent: u32) -> Result<(), String> {
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| format!("death signal: {error}"))?;
-        match std::os::unix::process::parent_id() == parent {
-            true => Ok(()),
-            false => Err("the parent has ended".to_owned()),
-        }
+        if std::os::unix::process::parent_id() == parent { Ok(()) } else { Err("the parent has ended".to_owned()) }
     }
 
     fn apply_limits(resources: &Resources) -> Result<(), String> {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-/// Format of an executable file.
+/// ExecutableFormat of an executable file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux distinguishes them"))]
-pub(super) enum Format {
+pub(super) enum ExecutableFormat {
     /// A binary without shared libraries, such as the released kubectl and kustomize.
     Static,
     /// A binary that a dynamic linker loads.
@@ -16,20 +16,20 @@ pub(super) enum Format {
 
 /// Returns the format of a file. Fails if it cannot be read.
 #[cfg(target_os = "linux")]
-pub(super) fn format(file: &Path) -> std::io::Result<Format> {
+pub(super) fn format(file: &Path) -> std::io::Result<ExecutableFormat> {
     use elf::abi::PT_INTERP;
     use elf::endian::AnyEndian;
     let Ok(binary) = elf::ElfStream::<AnyEndian, _>::open_stream(std::fs::File::open(file)?) else {
-        return Ok(Format::Script);
+        return Ok(ExecutableFormat::Script);
     };
     let is_dynamic = binary.segments().iter().any(|segment| segment.p_type == PT_INTERP);
-    Ok(if is_dynamic { Format::Dynamic } else { Format::Static })
+    Ok(if is_dynamic { ExecutableFormat::Dynamic } else { ExecutableFormat::Static })
 }
 
 /// Returns the format of a file. Other systems than Linux do not restrict files.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn format(_: &Path) -> std::io::Result<Format> {
-    Ok(Format::Dynamic)
+pub(super) fn format(_: &Path) -> std::io::Result<ExecutableFormat> {
+    Ok(ExecutableFormat::Dynamic)
 }
 
 /// Directories of shared libraries.

@@ -32,9 +32,9 @@ impl Rules {
         let mut rules = Self::default();
         rules.execute.insert(program.file.clone());
         match program_files::format(&program.file)? {
-            program_files::Format::Static => {}
-            program_files::Format::Dynamic => rules.execute.extend(program_files::libraries()),
-            program_files::Format::Script => rules = rules.starting_programs(),
+            program_files::ExecutableFormat::Static => {}
+            program_files::ExecutableFormat::Dynamic => rules.execute.extend(program_files::libraries()),
+            program_files::ExecutableFormat::Script => rules = rules.starting_programs(),
         }
         Ok(rules)
     }

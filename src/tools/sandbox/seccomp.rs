@@ -128,22 +128,21 @@ pub(super) fn restrict(rules: &Rules) -> Result<(), Error> {
 }
 
 fn refused(rules: &Rules) -> Result<Filtered, BackendError> {
-    let mut refused: Filtered = NEVER.iter().map(|call| (*call, vec![])).collect();
-    let mut refuse = |calls: &[c_long]| refused.extend(calls.iter().map(|call| (*call, vec![])));
+    let mut always = vec![NEVER];
     if !rules.network {
-        refuse(&[libc::SYS_socket]);
+        always.push(&[libc::SYS_socket]);
     }
     if rules.write.is_empty() {
-        refuse(CHANGE_FILES);
-        refuse(CHANGE_FILES_LEGACY);
+        always.extend([CHANGE_FILES, CHANGE_FILES_LEGACY]);
     }
     if !rules.processes {
-        refuse(FORK);
-        refuse(SIGNALS);
-        let own = u64::from(std::process::id());
-        let to_others = || argument(0, SeccompCmpOp::Ne, own);
-        refused.insert(libc::SYS_kill, vec![to_others()?]);
-        refused.insert(libc::SYS_tgkill, vec![to_others()?]);
+        always.extend([FORK, SIGNALS]);
+    }
+    let mut refused: Filtered = always.into_iter().flatten().map(|call| (*call, vec![])).collect();
+    if !rules.processes {
+        let to_others = argument(0, SeccompCmpOp::Ne, u64::from(std::process::id()))?;
+        refused.insert(libc::SYS_kill, vec![to_others.clone()]);
+        refused.insert(libc::SYS_tgkill, vec![to_others]);
     }
     let mut clone = any_flag(NAMESPACES)?;
     if !rules.processes {

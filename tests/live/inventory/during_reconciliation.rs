@@ -2,22 +2,18 @@
 //! reads in between must not call anything leaked.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux;
 use test_support::folder::folder;
 use test_support::gitops::gitops;
-use xtask::cluster::Cluster;
+use test_support::shared_cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// Number of scans of the cluster while it reconciles.
 const SCANS: usize = 200;

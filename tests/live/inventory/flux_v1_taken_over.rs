@@ -1,20 +1,15 @@
 //! Objects of Flux v1 that Flux v2 took over are no orphans of Flux v1, beside the real kustomize-controller.
 
-use std::sync::Arc;
-
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::schemes::flux_v1::{GitSource, MARK, mark, resource_id};
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux::{config_maps, deploy};
 use test_support::folder::folder;
 use test_support::gitops::gitops;
-use xtask::cluster::Cluster;
+use test_support::shared_cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 #[test]
 fn objects_that_flux_v2_took_over_are_no_orphans() {

@@ -3,23 +3,20 @@
 
 use std::fs;
 use std::process::Command;
-use std::sync::Arc;
 
 use gitops_core::kubernetes::object::KeyValues;
 use gitops_core::kubernetes::selector::Selector;
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux;
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops, gitops_as};
+use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 fn tool(cluster: &Cluster, name: &str, args: &[&str]) {
     let mut command = Command::new(bin(name));

@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
+use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{self, deploy, publish};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops, gitops_as};
+use test_support::shared_cluster;
 use test_support::tree_plan::{arguments, document, plan, reason, rows};
 use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 fn config_map(name: &str, data: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n{data}\n")
@@ -132,10 +129,7 @@ fn objects_that_the_server_cannot_check_yet_are_unvalidated() {
     write(&tree, "a.yaml", &config_map("a", ""));
     cluster.kubectl(&["create", "namespace", namespace]).unwrap();
     cluster.publish(&format!("GitRepository/{namespace}/src"), &tree).unwrap();
-    let kustomization = format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
-         spec: {{interval: 1h, path: ./, prune: true, suspend: false, sourceRef: {{kind: GitRepository, name: src}}}}\n"
-    );
+    let kustomization = flux::kustomization(namespace, "apps", "./", ", suspend: false");
     write(&tree, "a.yaml", &config_map("a", "").replace("name: a", &format!("name: a, namespace: {namespace}")));
     cluster.publish(&format!("GitRepository/{namespace}/src"), &tree).unwrap();
     cluster.kubectl_stdin(&["apply", "-f", "-"], &kustomization).unwrap();

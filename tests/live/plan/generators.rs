@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 use test_support::cluster::LIMIT;
-use test_support::flux::{applied, settled};
-use test_support::folder::folder;
+use test_support::flux::{applied, kustomization, settled};
+use test_support::folder::{commit, folder, init};
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 
 use super::releases::objects;
-use super::upgrades::{commit, git, planned_deletions};
+use super::upgrades::planned_deletions;
 
 /// Files of every repository. ConfigMaps have the name of their file.
 const FILES: [&str; 7] = [
@@ -248,8 +248,7 @@ impl Case {
         let tree = folder(&format!("tree-{}", self.name));
         FILES.iter().for_each(|at| write_file(&tree, at));
         self.write(&tree, 0);
-        git(&tree, &["init", "-q", "-b", "main"]);
-        commit(&tree);
+        init(&tree);
         tree
     }
 
@@ -282,10 +281,7 @@ pub(super) fn remove_file(tree: &Path, at: &str) {
 pub(super) fn deploy(cluster: &Cluster, namespace: &str, tree: &Path) {
     cluster.kubectl(&["create", "namespace", namespace]).unwrap();
     cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
-    let manifest = format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: root, namespace: {namespace}}}\n\
-         spec: {{interval: 1h, retryInterval: 2s, path: ./root, prune: true, sourceRef: {{kind: GitRepository, name: src}}}}\n"
-    );
+    let manifest = kustomization(namespace, "root", "./root", "");
     cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use test_support::cluster::LIMIT;
-use test_support::flux::{applied, settled};
+use test_support::flux::{applied, deploy, settled};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -79,18 +79,6 @@ fn uids(cluster: &Cluster) -> BTreeMap<String, String> {
 
 fn cluster() -> Cluster {
     Cluster::up(Options { flux: Flux::All, ..Options::default() }).expect("the test cluster comes up")
-}
-
-/// A Kustomization `apps` of the root of the tree.
-fn deploy(cluster: &Cluster, namespace: &str, tree: &Path) {
-    cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
-    let manifest = format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
-         spec: {{interval: 1h, retryInterval: 2s, path: ./, prune: true, targetNamespace: {namespace}, \
-         sourceRef: {{kind: GitRepository, name: src}}}}\n"
-    );
-    cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
-    settled(cluster, namespace, "apps");
 }
 
 #[test]

@@ -4,21 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::folder::{folder, reports};
 use test_support::gitops::{Run, gitops};
+use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 const APPLICATIONS: [&str; 6] = ["billing", "cart", "checkout", "mail", "search", "web"];
 
@@ -62,8 +59,7 @@ fn git(tree: &Path, arguments: &[&str]) {
 }
 
 fn commit(cluster: &Cluster, tree: &Path) {
-    git(tree, &["add", "-A"]);
-    git(tree, &["commit", "-q", "-m", "change"]);
+    test_support::folder::commit(tree);
     cluster.publish("GitRepository/fleet/fleet", tree).unwrap();
 }
 

@@ -1,20 +1,16 @@
 //! Owner references of every kind: the dependents of a plan, compared with those that the real garbage collector deletes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
+use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{deploy, publish};
 use test_support::folder::folder;
+use test_support::shared_cluster;
 use test_support::tree_plan::{document, plan};
-use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 const NAMESPACE: &str = "garbage";
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::releases::objects;
-use super::upgrades::{commit, git, publish_chart};
+use super::upgrades::publish_chart;
 use test_support::cluster::LIMIT;
 use test_support::flux::applied;
-use test_support::folder::folder;
+use test_support::folder::{commit, folder, init};
 use test_support::random::Random;
 use test_support::tree_plan::{document, plan, reason};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -283,8 +283,7 @@ fn play(seeds: impl Iterator<Item = u64>, total: &mut Total) -> Vec<String> {
     let trees: Vec<PathBuf> = cases.iter().map(|(before, _)| folder(&format!("tree-{}", before.namespace))).collect();
     for ((before, _), tree) in cases.iter().zip(&trees) {
         before.write(tree);
-        git(tree, &["init", "-q", "-b", "main"]);
-        commit(tree);
+        init(tree);
         test_support::flux::deploy(cluster, &before.namespace, tree);
         publish_chart(cluster, &before.namespace, tree);
     }

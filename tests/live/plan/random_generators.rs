@@ -8,14 +8,13 @@ use std::time::Duration;
 
 use serde_json::Value;
 use test_support::flux::{applied, settled};
-use test_support::folder::folder;
+use test_support::folder::{commit, folder, init};
 use test_support::random::Random;
 use test_support::tree_plan::{document, plan};
 use xtask::cluster::Cluster;
 
 use super::generators::{deploy, remove_file, start};
 use super::releases::objects;
-use super::upgrades::{commit, git};
 
 const DIRECTORIES: [&str; 8] = ["apps", "apps/web", "apps/web/test", "apps/db", "base", "base/web", "x-y", "."];
 const NAMES: [&str; 6] = ["a", "b", "web", "db", "test", "c-d"];
@@ -119,8 +118,7 @@ impl Sample {
         let (rules, files) = (rules(&mut random), files(&mut random));
         files.iter().for_each(|at| write_file(&tree, at));
         write_root(&tree, &namespace, &rules);
-        git(&tree, &["init", "-q", "-b", "main"]);
-        commit(&tree);
+        init(&tree);
         Self { namespace, tree, random, rules, files }
     }
 

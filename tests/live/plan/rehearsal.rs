@@ -1,12 +1,11 @@
 //! Rights and policies in plans without `--diff`, against what the real controller then does.
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
+use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{deploy, publish};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops_as};
+use test_support::shared_cluster;
 use test_support::tree_plan::{arguments, document, plan, rows};
 use xtask::cluster::Cluster;
 
@@ -84,10 +83,7 @@ fn start() -> Cluster {
     cluster
 }
 
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(start);
-    CLUSTER.get()
-}
+shared_cluster!(start);
 
 /// A service account that may do everything but delete.
 fn team(namespace: &str) -> String {

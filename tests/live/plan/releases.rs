@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
-use test_support::flux::{applied, settled};
+use test_support::flux::{self, applied, settled};
 use test_support::folder::folder;
 use test_support::tree_plan::{document, plan};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -186,13 +186,7 @@ fn uninstalled_and_replaced_releases_delete_what_was_planned() {
         cluster.publish(&format!("OCIRepository/{namespace}/web"), &archive).unwrap();
         // A release is installed before it can be suspended.
         write(tree, case, Some(&case.before.replace("suspend: true", "suspend: false")));
-        cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
-        let manifest = format!(
-            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
-             spec: {{interval: 1h, retryInterval: 2s, path: ./, prune: true, targetNamespace: {namespace}, \
-             sourceRef: {{kind: GitRepository, name: src}}}}\n"
-        );
-        cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
+        flux::begin(cluster, namespace, tree);
     }
     for (case, tree) in cases.iter().zip(&trees) {
         let namespace = case.name;

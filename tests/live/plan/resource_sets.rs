@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, settled};
-use test_support::folder::folder;
+use test_support::folder::{commit, folder, init};
 use test_support::random::Random;
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -19,7 +19,6 @@ use xtask::say;
 
 use super::generators::{assert_effect, deploy};
 use super::releases::objects;
-use super::upgrades::{commit, git};
 
 /// Templates of ConfigMaps, each a part of the YAML list `spec.resources`. `NS` stands for the namespace of the case.
 const CONFIG_MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: << inputs.app >>, namespace: NS}}";
@@ -293,8 +292,7 @@ impl Case {
             }
         }
         self.write(&tree, 0);
-        git(&tree, &["init", "-q", "-b", "main"]);
-        commit(&tree);
+        init(&tree);
         tree
     }
 }

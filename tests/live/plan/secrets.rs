@@ -3,21 +3,17 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux::{publish, settled};
-use test_support::folder::folder;
+use test_support::folder::{commit, folder, init};
 use test_support::gitops::{Run, command, gitops};
+use test_support::shared_cluster;
 use test_support::tree_plan::{arguments, document, plan, rows};
-use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// Value of the variable `password` of the Secret `vars`.
 const VALUE: &str = "hunter2";
@@ -34,8 +30,7 @@ impl Site {
     fn new(namespace: &'static str, files: &[(&str, &str)]) -> Self {
         let site = Self { namespace, tree: folder(namespace) };
         files.iter().for_each(|(name, content)| site.write(name, content));
-        xtask::git::run(&site.tree, &["init", "-q", "-b", "main"]).unwrap();
-        site.commit();
+        init(&site.tree);
         let cluster = cluster();
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
         for (name, value) in [("vars", VALUE), ("other", OTHER)] {
@@ -54,11 +49,6 @@ impl Site {
         let file = self.tree.join(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, content.replace("NAMESPACE", self.namespace)).unwrap();
-    }
-
-    fn commit(&self) {
-        xtask::git::run(&self.tree, &["add", "-A"]).unwrap();
-        xtask::git::run(&self.tree, &["commit", "-q", "-m", "change"]).unwrap();
     }
 
     fn plan(&self, more: &[&str]) -> Run {
@@ -129,7 +119,7 @@ fn names_with_values_are_matched_with_the_cluster_and_masked() {
     }
     let alarm = site.plan(&["--max-delete=0"]);
     assert_eq!(alarm.code, 6, "{alarm}");
-    site.commit();
+    commit(&site.tree);
     publish(&cluster(), site.namespace, &site.tree);
     let expected = ["hunter2", "new-hunter2", "part-hun"].map(str::to_owned);
     assert_eq!(site.config_maps(), expected.into(), "the controller does what the masked rows say");

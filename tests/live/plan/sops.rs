@@ -2,22 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{LIMIT, SharedCluster, with_kustomize_controller};
-use test_support::flux::{publish, settled};
-use test_support::folder::folder;
+use test_support::cluster::{LIMIT, with_kustomize_controller};
+use test_support::flux::{kustomization, publish, settled};
+use test_support::folder::{commit, folder, init};
 use test_support::gitops::{Run, gitops};
+use test_support::shared_cluster;
 use test_support::tree_plan::document;
-use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// A checkout, its namespace, and the Kustomization `apps` of its root.
 struct Site {
@@ -29,21 +25,16 @@ impl Site {
     /// Applies the first files, with the key of the fixtures where `decrypts`.
     fn new(namespace: &'static str, files: &[(&str, &str)], decrypts: bool) -> Self {
         let site = Self { namespace, tree: folder(namespace) };
-        site.git(&["init", "-q", "-b", "main"]);
         files.iter().for_each(|(name, content)| site.write(name, content));
-        site.commit();
+        init(&site.tree);
         let cluster = &cluster();
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
         let key = format!("--from-file={}", fixtures().join("test-only.agekey").display());
         cluster.kubectl(&["create", "secret", "generic", "keys", "-n", namespace, &key]).unwrap();
         cluster.publish(&format!("GitRepository/{namespace}/src"), &site.tree).unwrap();
         let decryption =
-            if decrypts { "decryption: {provider: sops, secretRef: {name: keys}}" } else { "force: false" };
-        let manifest = format!(
-            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n\
-             metadata: {{name: apps, namespace: {namespace}}}\nspec:\n  interval: 1h\n  retryInterval: 2s\n  path: ./\n  \
-             prune: true\n  sourceRef: {{kind: GitRepository, name: src}}\n  {decryption}\n"
-        );
+            if decrypts { ", decryption: {provider: sops, secretRef: {name: keys}}" } else { ", force: false" };
+        let manifest = kustomization(namespace, "apps", "./", decryption);
         cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
         site
     }
@@ -55,15 +46,6 @@ impl Site {
 
     fn write(&self, name: &str, content: &str) {
         std::fs::write(self.tree.join(name), content).unwrap();
-    }
-
-    fn git(&self, arguments: &[&str]) {
-        xtask::git::run(&self.tree, arguments).unwrap();
-    }
-
-    fn commit(&self) {
-        self.git(&["add", "-A"]);
-        self.git(&["commit", "-q", "-m", "change"]);
     }
 
     fn plan(&self, more: &[&str]) -> Run {
@@ -79,7 +61,7 @@ impl Site {
 
     /// Commits, publishes and waits until it is applied.
     fn publish(&self) {
-        self.commit();
+        commit(&self.tree);
         publish(&cluster(), self.namespace, &self.tree);
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, settled};
-use test_support::folder::folder;
+use test_support::folder::{commit, folder, init};
 use test_support::gitops::{Run, gitops_as};
 use test_support::tree_plan::{arguments, document, reason};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -16,7 +16,7 @@ use xtask::controlplane::{bin, ensure};
 
 use super::generators::{assert_effect, deploy};
 use super::releases::objects;
-use super::upgrades::{commit, git, publish_chart, ready};
+use super::upgrades::{publish_chart, ready};
 
 /// The cluster with Flux, the other cluster, and a kubeconfig with the contexts `hub` and `edge`.
 struct Clusters {
@@ -221,8 +221,7 @@ impl Case {
     fn prepare(&self) -> PathBuf {
         let tree = folder(&format!("tree-{}", self.name));
         self.write(&tree, 0);
-        git(&tree, &["init", "-q", "-b", "main"]);
-        commit(&tree);
+        init(&tree);
         tree
     }
 }
@@ -536,8 +535,7 @@ impl ReleaseCase {
             fs::write(file, text).unwrap();
         }
         self.write(&tree, 0);
-        git(&tree, &["init", "-q", "-b", "main"]);
-        commit(&tree);
+        init(&tree);
         tree
     }
 }

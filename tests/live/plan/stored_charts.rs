@@ -8,11 +8,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::releases::objects;
-use super::upgrades::{commit, git, is_own, planned_deletions, ready};
+use super::upgrades::{is_own, planned_deletions, ready};
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, deploy};
-use test_support::folder::folder;
+use test_support::folder::{commit, folder, init};
 use test_support::gitops::{gitops, gitops_as};
 use test_support::tree_plan::{arguments, document, plan, reason, rows};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -226,8 +226,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
     let trees: Vec<PathBuf> = cases.iter().map(|case| folder(&format!("tree-{}", case.name))).collect();
     for (case, tree) in cases.iter().zip(&trees) {
         case.write(tree, 0, url);
-        git(tree, &["init", "-q", "-b", "main"]);
-        commit(tree);
+        init(tree);
         deploy(cluster, case.name, tree);
     }
     cluster.publish("OCIRepository/sc-oci/app", &archive).unwrap();

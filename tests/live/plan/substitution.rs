@@ -1,20 +1,16 @@
 //! Objects whose name is not a string after substitution, compared with the effect of the real controller.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, with_kustomize_controller};
+use test_support::cluster::with_kustomize_controller;
 use test_support::flux::{applied, settled};
 use test_support::folder::folder;
+use test_support::shared_cluster;
 use test_support::tree_plan::{document, plan};
-use xtask::cluster::Cluster;
 
-/// The cluster of these tests, with kustomize-controller and an audit log.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(with_kustomize_controller);
-    CLUSTER.get()
-}
+// The cluster of these tests, with kustomize-controller and an audit log.
+shared_cluster!(with_kustomize_controller);
 
 /// Values of the variable that is the name, and whether YAML 1.1 reads a text.
 const VALUES: [(&str, bool); 10] = [

@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::releases::objects;
 use serde_json::Value;
 use test_support::cluster::LIMIT;
-use test_support::flux::{applied, settled};
-use test_support::folder::folder;
+use test_support::flux::{self, applied, settled};
+use test_support::folder::{commit, folder, init};
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
@@ -244,20 +244,8 @@ fn prepare(case: &Case) -> PathBuf {
     fs::write(tree.join("values.yaml"), VALUES_BEFORE).unwrap();
     fs::write(tree.join("kustomization.yaml"), "resources: [app.yaml, values.yaml]\n").unwrap();
     write_release(&tree, case, case.specs[0]);
-    git(&tree, &["init", "-q", "-b", "main"]);
-    commit(&tree);
+    init(&tree);
     tree
-}
-
-pub(super) fn git(tree: &Path, arguments: &[&str]) {
-    let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
-    let status = Command::new("git").arg("-C").arg(tree).args(identity).args(arguments).status().unwrap();
-    assert!(status.success(), "git {arguments:?}");
-}
-
-pub(super) fn commit(tree: &Path) {
-    git(tree, &["add", "-A"]);
-    git(tree, &["commit", "-q", "-m", "change"]);
 }
 
 /// Gives the HelmChart of the release the chart of the tree, as source-controller does.
@@ -308,13 +296,7 @@ fn upgrades_delete_what_was_planned() {
     for (case, tree) in cases.iter().zip(&trees) {
         let namespace = case.name;
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
-        cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
-        let manifest = format!(
-            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
-             spec: {{interval: 1h, retryInterval: 2s, path: ./, prune: true, targetNamespace: {namespace}, \
-             sourceRef: {{kind: GitRepository, name: src}}}}\n"
-        );
-        cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
+        flux::begin(cluster, namespace, tree);
     }
     for (case, tree) in cases.iter().zip(&trees) {
         settled(cluster, case.name, "apps");

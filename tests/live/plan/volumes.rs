@@ -3,25 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use test_support::cluster::{SharedCluster, up};
+use test_support::cluster::up;
 use test_support::flux::{self, deploy, publish};
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops, gitops_as};
+use test_support::shared_cluster;
 use test_support::tree_plan::{self, arguments, document, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// The cluster of these tests with every controller of Kubernetes: those of claims and volumes are what this is about.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster =
-        SharedCluster::new(|| up(Options { flux: Flux::Kustomize, whole: true, ..Options::default() }));
-    CLUSTER.get()
-}
+// The cluster of these tests with every controller of Kubernetes: those of claims and volumes are what this is about.
+shared_cluster!(|| up(Options { flux: Flux::Kustomize, whole: true, ..Options::default() }));
 
 /// A folder with data. Kubernetes deletes a `hostPath` whose path has `/tmp/` in it, as Cargo's folder for tests has.
 fn data(name: &str) -> PathBuf {

@@ -11,7 +11,7 @@ use gitops_core::plan::outcome::DeletionResult;
 use gitops_core::prune::leaked::{self, PruneOptions};
 use http::{Method, Request};
 use kube::client::Body;
-use kubectl_gitops::cluster::{Cluster as Connection, Execution};
+use kubectl_gitops::cluster::{Cluster as Connection, Execution, execute};
 use serde_json::{Value, json};
 use test_support::connection::client;
 use xtask::cluster::Cluster;
@@ -70,7 +70,7 @@ fn prune_while(cluster: &Arc<Cluster>, namespace: &str, path: &str, moment: Mome
             changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
         };
         let execution = Execution { timeout: Duration::from_secs(20), waves: vec![], parallel: 1 };
-        let result = connection.execute(&plan, &reevaluate, &execution, &mut ()).await;
+        let result = execute(&connection, &plan, &reevaluate, &execution, &mut ()).await;
         assert!(held_is_done(&pending), "the change was made: {result:?}");
         let name = path.rsplit('/').next().unwrap_or_default();
         let row = result.steps.iter().find(|row| &*row.object.id.name == name).expect("a row of the plan");

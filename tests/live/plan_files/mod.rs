@@ -13,17 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use test_support::cluster::{SharedCluster, up};
+use test_support::cluster::up;
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops};
+use test_support::shared_cluster;
 use xtask::cluster::{Cluster, Flux, Options};
 
-/// The cluster of these tests.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster =
-        SharedCluster::new(|| up(Options { flux: Flux::Crds, audit: true, ..Options::default() }));
-    CLUSTER.get()
-}
+// The cluster of these tests.
+shared_cluster!(|| up(Options { flux: Flux::Crds, audit: true, ..Options::default() }));
 
 /// Returns a manifest that kustomize-controller seems to have applied for the Kustomization `apps` of a namespace.
 fn applied(owner: &str, api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {

@@ -6,19 +6,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
-use test_support::cluster::{SharedCluster, up};
+use test_support::cluster::up;
 use test_support::flux;
 use test_support::folder::folder;
 use test_support::gitops::gitops;
+use test_support::shared_cluster;
 use test_support::suspension::{annotation, generation, item, ok, read};
 use xtask::cluster::{Cluster, Flux, Options};
 
-/// The cluster of these tests, with source-controller, kustomize-controller and helm-controller.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster =
-        SharedCluster::new(|| up(Options { flux: Flux::All, audit: true, ..Options::default() }));
-    CLUSTER.get()
-}
+// The cluster of these tests, with source-controller, kustomize-controller and helm-controller.
+shared_cluster!(|| up(Options { flux: Flux::All, audit: true, ..Options::default() }));
 
 /// Returns the number of reconciliations of a Kustomization.
 fn runs(object: &Value) -> i64 {

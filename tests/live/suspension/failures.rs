@@ -1,18 +1,14 @@
 //! Failures while objects are suspended, on the real API server.
 
-use std::sync::Arc;
-
 use serde_json::json;
-use test_support::cluster::{SharedCluster, up};
+use test_support::cluster::up;
 use test_support::gitops::{gitops, gitops_as, gitops_typing};
+use test_support::shared_cluster;
 use test_support::suspension::{annotation, item, ok, read, receiver};
-use xtask::cluster::{Cluster, Flux, Options};
+use xtask::cluster::{Flux, Options};
 
-/// The cluster of these tests, with the definitions of Flux and none of its controllers.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(|| up(Options { flux: Flux::Crds, ..Options::default() }));
-    CLUSTER.get()
-}
+// The cluster of these tests, with the definitions of Flux and none of its controllers.
+shared_cluster!(|| up(Options { flux: Flux::Crds, ..Options::default() }));
 
 #[test]
 fn failures_are_reported_and_the_rest_is_suspended() {

@@ -1,7 +1,7 @@
 //! Many objects, a watch, and what monitoring sees, on the real API server.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use test_support::cluster::LIMIT;
 use test_support::gitops::{binary, gitops};
 use test_support::suspension::ok;
-use xtask::cluster::{Cluster, Flux, Options};
+use xtask::cluster::{Cluster, Flux, Options, free_port};
 
 fn up() -> Cluster {
     Cluster::up(Options { flux: Flux::Crds, audit: true, ..Options::default() }).expect("the test cluster comes up")
@@ -101,22 +101,12 @@ fn kube_state_metrics_shows_suspensions_with_their_messages() {
     xtask::controlplane::ensure(&["kube-state-metrics"]).unwrap();
     let cluster = &up();
     cluster.kubectl_stdin(&["create", "-f", "-"], &kustomization("default", "apps").to_string()).unwrap();
-    let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let (port, telemetry) = (free(), free());
+    let [port, telemetry] = [(); 2].map(|()| free_port().unwrap().to_string());
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/config/kube-state-metrics.yaml");
     let mut command = Command::new(xtask::controlplane::bin("kube-state-metrics"));
     command.arg("--kubeconfig").arg(cluster.kubeconfig());
     command.args(["--custom-resource-state-only", "--custom-resource-state-config-file", config]);
-    command.args([
-        "--host",
-        "127.0.0.1",
-        "--port",
-        &port,
-        "--telemetry-host",
-        "127.0.0.1",
-        "--telemetry-port",
-        &telemetry,
-    ]);
+    command.args(["--host=127.0.0.1", "--port", &port, "--telemetry-host=127.0.0.1", "--telemetry-port", &telemetry]);
     let _running = Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let series = |wanted: &[&str]| {
         let text = scrape(&port).unwrap_or_default();

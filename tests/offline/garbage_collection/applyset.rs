@@ -12,7 +12,7 @@ use gitops_core::prune::collectors::collector::manifest::LocalManifest;
 use gitops_core::prune::collectors::collector::safety::Allow;
 use test_support::objects::{Build, object};
 
-use super::samples::{local, snapshot, table};
+use super::samples::{Row, local, row, snapshot, table};
 
 fn parent_id() -> ObjectId {
     ObjectId::new("", "Secret", "shop", "my-set")
@@ -42,64 +42,38 @@ fn collect(
     Ok(table(&collector.collect()))
 }
 
-type Row = (&'static str, Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
-
 #[test]
 fn objects_of_an_applyset() {
     let cm = |place: &str| member("v1", "ConfigMap", place);
-    let rows: [Row; 9] = [
-        (
-            "garbage in the parent's and in an additional namespace",
-            vec![local("v1", "ConfigMap", "kept")],
-            vec![cm("shop/kept"), cm("shop/a"), cm("second/b")],
-            &["ConfigMap/shop/a deletes +not-in-manifests", "ConfigMap/second/b deletes +not-in-manifests"],
-        ),
-        (
-            "a namespace that the parent does not list",
-            vec![],
-            vec![cm("third/a")],
-            &["ConfigMap/third/a misses left-behind"],
-        ),
-        (
-            "a kind that the parent does not list",
-            vec![local("v1", "Service", "x")],
-            vec![member("v1", "Service", "shop/a")],
-            &["Service/shop/a misses left-behind"],
-        ),
-        (
-            "cluster-scoped members",
-            vec![],
-            vec![member("v1", "Namespace", "extra")],
-            &["Namespace/extra deletes +not-in-manifests"],
-        ),
-        (
-            "another set's member",
-            vec![],
-            vec![object("v1", "ConfigMap", "shop/a").label(PART_OF, "applyset-x-v1")],
-            &[],
-        ),
-        (
-            "an owner reference",
-            vec![],
-            vec![cm("shop/a").referring_to("somebody")],
-            &["ConfigMap/shop/a deletes referenced"],
-        ),
-        (
-            "a keep mark",
-            vec![],
-            vec![cm("shop/a").annotation("helm.sh/resource-policy", "keep")],
-            &["ConfigMap/shop/a deletes protected"],
-        ),
-        (
-            "a copied label",
-            vec![],
-            vec![cm("shop/a").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b")],
-            &["ConfigMap/shop/a deletes copied-claim"],
-        ),
-        ("terminating", vec![], vec![cm("shop/a").terminating()], &["ConfigMap/shop/a deletes terminating"]),
+    let rows: [Row<()>; 9] = [
+        row("garbage in the parent's and in an additional namespace")
+            .and(local("v1", "ConfigMap", "kept"))
+            .live([cm("shop/kept"), cm("shop/a"), cm("second/b")])
+            .gives(["ConfigMap/shop/a deletes +not-in-manifests", "ConfigMap/second/b deletes +not-in-manifests"]),
+        row("a namespace that the parent does not list")
+            .live([cm("third/a")])
+            .gives(["ConfigMap/third/a misses left-behind"]),
+        row("a kind that the parent does not list")
+            .and(local("v1", "Service", "x"))
+            .live([member("v1", "Service", "shop/a")])
+            .gives(["Service/shop/a misses left-behind"]),
+        row("cluster-scoped members")
+            .live([member("v1", "Namespace", "extra")])
+            .gives(["Namespace/extra deletes +not-in-manifests"]),
+        row("another set's member").live([object("v1", "ConfigMap", "shop/a").label(PART_OF, "applyset-x-v1")]),
+        row("an owner reference")
+            .live([cm("shop/a").referring_to("somebody")])
+            .gives(["ConfigMap/shop/a deletes referenced"]),
+        row("a keep mark")
+            .live([cm("shop/a").annotation("helm.sh/resource-policy", "keep")])
+            .gives(["ConfigMap/shop/a deletes protected"]),
+        row("a copied label")
+            .live([cm("shop/a").annotation(last_applied::KUBECTL, "/ConfigMap/shop/b")])
+            .gives(["ConfigMap/shop/a deletes copied-claim"]),
+        row("terminating").live([cm("shop/a").terminating()]).gives(["ConfigMap/shop/a deletes terminating"]),
     ];
-    for (name, locals, objects, expected) in rows {
-        assert_eq!(collect(parent(), &locals, objects).unwrap(), expected, "{name}");
+    for Row { name, git, live, expected, .. } in rows {
+        assert_eq!(collect(parent(), &git, live).unwrap(), expected, "{name}");
     }
 }
 

@@ -12,7 +12,7 @@ use gitops_core::prune::collectors::flux_v1::source_change::{SyncEffect, sync_ef
 use gitops_core::prune::collectors::flux_v1::{EXCLUDED, FluxV1Collector, FluxV1Input};
 use test_support::objects::{Build, object};
 
-use super::samples::{local, snapshot, table};
+use super::samples::{Row, local, row, snapshot, table};
 
 fn set(branch: &str, paths: &[&str]) -> String {
     let paths = paths.iter().map(|path| (*path).to_owned()).collect();
@@ -54,184 +54,100 @@ fn collect(allow: &[&str], locals: &[LocalManifest], objects: Vec<ObjectMetadata
     (table(&collection), collection.warnings)
 }
 
-type Row = (&'static str, &'static [&'static str], Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
-
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<Row<Vec<&'static str>>> {
     let ignore = |key: &'static str, value: &'static str| cm("demo/x").annotation(key, value);
     let copied = || cm("demo/plain").labels.get(MARK).unwrap().to_owned();
     vec![
-        ("F1 marked", &[], vec![], vec![cm("demo/plain")], &["ConfigMap/demo/plain deletes +not-in-manifests"]),
-        ("F2 copied mark", &[], vec![], vec![object("v1", "ConfigMap", "demo/copied").label(MARK, &copied())], &[]),
-        (
-            "F3 ignore true",
-            &[],
-            vec![],
-            vec![ignore("fluxcd.io/ignore", "true")],
-            &["ConfigMap/demo/x keeps protected"],
-        ),
-        (
-            "F4 ignore True: nothing to fluxd; a typo must not delete",
-            &[],
-            vec![],
-            vec![ignore("fluxcd.io/ignore", "True")],
-            &["ConfigMap/demo/x deletes protected"],
-        ),
-        (
-            "F4 ignore false",
-            &[],
-            vec![],
-            vec![ignore("fluxcd.io/ignore", "false")],
-            &["ConfigMap/demo/x deletes +not-in-manifests"],
-        ),
-        (
-            "F5 sync_only under the old key",
-            &[],
-            vec![],
-            vec![ignore("flux.weave.works/ignore", "sync_only")],
-            &["ConfigMap/demo/x keeps protected"],
-        ),
-        (
-            "F6 locked",
-            &[],
-            vec![],
-            vec![ignore("fluxcd.io/locked", "true")],
-            &["ConfigMap/demo/x deletes +not-in-manifests"],
-        ),
-        (
-            "F7 any reference",
-            &[],
-            vec![],
-            vec![cm("demo/x").referring_to("somebody")],
-            &["ConfigMap/demo/x keeps referenced"],
-        ),
-        ("F8 Endpoints", &[], vec![], vec![marked("v1", "Endpoints", "demo/e")], &["Endpoints/demo/e keeps endpoints"]),
-        (
-            "F9 only the legacy key",
-            &[],
-            vec![],
-            vec![
-                object("v1", "ConfigMap", "demo/x").label(LEGACY_MARK, &mark(&set("master", &[]), "demo:configmap/x")),
-            ],
-            &[],
-        ),
-        ("F10 in git, whatever its checksum", &[], vec![local("v1", "ConfigMap", "demo/x")], vec![cm("demo/x")], &[]),
-        (
-            "F11 and C10: a Namespace outside of the allowed ones, in git",
-            &["demo"],
-            vec![local("v1", "Namespace", "other")],
-            vec![marked("v1", "Namespace", "other")],
-            &["Namespace/other deletes desired"],
-        ),
-        (
-            "allowed namespaces: fluxd does not look elsewhere",
-            &["demo"],
-            vec![local("v1", "ConfigMap", "other/kept")],
-            vec![cm("demo/x"), cm("other/x"), cm("other/kept")],
-            &["ConfigMap/other/x misses left-behind", "ConfigMap/demo/x deletes +not-in-manifests"],
-        ),
-        (
-            "F12 the id of a Service of another group is in git",
-            &[],
-            vec![local("serving.knative.dev/v1", "Service", "demo/svc")],
-            vec![marked("v1", "Service", "demo/svc")],
-            &[],
-        ),
-        (
-            "F13 two objects of one id: fluxd takes one per sync",
-            &[],
-            vec![],
-            vec![marked("v1", "Service", "demo/svc"), marked("serving.knative.dev/v1", "Service", "demo/svc")],
-            &["Service/demo/svc deletes +not-in-manifests", "Service/demo/svc deletes +not-in-manifests"],
-        ),
-        (
-            "F14 the manifest's API is gone: fluxd forgets it, we do not",
-            &[],
-            vec![local("extensions/v1beta1", "Ingress", "demo/web")],
-            vec![marked("networking.k8s.io/v1", "Ingress", "demo/web")],
-            &["Ingress/demo/web deletes desired"],
-        ),
-        (
-            "F15 a namespace on a cluster-scoped manifest is dropped",
-            &[],
-            vec![local("rbac.authorization.k8s.io/v1", "ClusterRole", "x/reader")],
-            vec![marked("rbac.authorization.k8s.io/v1", "ClusterRole", "reader")],
-            &[],
-        ),
-        (
-            "a manifest without namespace is in the default one",
-            &[],
-            vec![local("v1", "ConfigMap", "x")],
-            vec![cm("default/x"), cm("demo/x")],
-            &["ConfigMap/demo/x deletes +not-in-manifests"],
-        ),
-        ("F16 a stale mark", &[], vec![], vec![marked_for(&set("old", &[]), "v1", "ConfigMap", "demo/x")], &[]),
-        (
-            "F17 the two ignore annotations differ",
-            &[],
-            vec![],
-            vec![ignore("fluxcd.io/ignore", "false").annotation("flux.weave.works/ignore", "true")],
-            &["ConfigMap/demo/x keeps protected"],
-        ),
-        (
-            "F18 a kind that ends in List: fluxd forgets it, we do not",
-            &[],
-            vec![local("x.example.com/v1", "AllowList", "demo/x")],
-            vec![marked("x.example.com/v1", "AllowList", "demo/x")],
-            &["AllowList/demo/x deletes desired"],
-        ),
-        (
-            "F21 names differ by case",
-            &[],
-            vec![local("v1", "ConfigMap", "demo/ignt")],
-            vec![cm("demo/ignT"), cm("demo/ignt")],
-            &["ConfigMap/demo/ignT deletes +not-in-manifests"],
-        ),
-        ("F23 Flux v2 stripped the mark", &[], vec![], vec![object("v1", "ConfigMap", "demo/x")], &[]),
-        (
-            "events are excluded by name",
-            &[],
-            vec![],
-            vec![marked("v1", "Event", "demo/e")],
-            &["Event/demo/e misses left-behind"],
-        ),
-        (
-            "already terminating",
-            &[],
-            vec![],
-            vec![cm("demo/x").terminating()],
-            &["ConfigMap/demo/x deletes terminating"],
-        ),
-        (
-            "namespaces of the cluster: fluxd would, we do not",
-            &[],
-            vec![],
-            vec![marked("v1", "Namespace", "kube-system")],
-            &["Namespace/kube-system deletes protected-namespace"],
-        ),
-        (
-            "C15 nothing in git",
-            &[],
-            vec![],
-            vec![
+        row("F1 marked").live([cm("demo/plain")]).gives(["ConfigMap/demo/plain deletes +not-in-manifests"]),
+        row("F2 copied mark").live([object("v1", "ConfigMap", "demo/copied").label(MARK, &copied())]),
+        row("F3 ignore true").live([ignore("fluxcd.io/ignore", "true")]).gives(["ConfigMap/demo/x keeps protected"]),
+        row("F4 ignore True: nothing to fluxd; a typo must not delete")
+            .live([ignore("fluxcd.io/ignore", "True")])
+            .gives(["ConfigMap/demo/x deletes protected"]),
+        row("F4 ignore false")
+            .live([ignore("fluxcd.io/ignore", "false")])
+            .gives(["ConfigMap/demo/x deletes +not-in-manifests"]),
+        row("F5 sync_only under the old key")
+            .live([ignore("flux.weave.works/ignore", "sync_only")])
+            .gives(["ConfigMap/demo/x keeps protected"]),
+        row("F6 locked")
+            .live([ignore("fluxcd.io/locked", "true")])
+            .gives(["ConfigMap/demo/x deletes +not-in-manifests"]),
+        row("F7 any reference")
+            .live([cm("demo/x").referring_to("somebody")])
+            .gives(["ConfigMap/demo/x keeps referenced"]),
+        row("F8 Endpoints").live([marked("v1", "Endpoints", "demo/e")]).gives(["Endpoints/demo/e keeps endpoints"]),
+        row("F9 only the legacy key").live([
+            object("v1", "ConfigMap", "demo/x").label(LEGACY_MARK, &mark(&set("master", &[]), "demo:configmap/x"))
+        ]),
+        row("F10 in git, whatever its checksum").and(local("v1", "ConfigMap", "demo/x")).live([cm("demo/x")]),
+        row("F11 and C10: a Namespace outside of the allowed ones, in git")
+            .with(vec!["demo"])
+            .and(local("v1", "Namespace", "other"))
+            .live([marked("v1", "Namespace", "other")])
+            .gives(["Namespace/other deletes desired"]),
+        row("allowed namespaces: fluxd does not look elsewhere")
+            .with(vec!["demo"])
+            .and(local("v1", "ConfigMap", "other/kept"))
+            .live([cm("demo/x"), cm("other/x"), cm("other/kept")])
+            .gives(["ConfigMap/other/x misses left-behind", "ConfigMap/demo/x deletes +not-in-manifests"]),
+        row("F12 the id of a Service of another group is in git")
+            .and(local("serving.knative.dev/v1", "Service", "demo/svc"))
+            .live([marked("v1", "Service", "demo/svc")]),
+        row("F13 two objects of one id: fluxd takes one per sync")
+            .live([marked("v1", "Service", "demo/svc"), marked("serving.knative.dev/v1", "Service", "demo/svc")])
+            .gives(["Service/demo/svc deletes +not-in-manifests", "Service/demo/svc deletes +not-in-manifests"]),
+        row("F14 the manifest's API is gone: fluxd forgets it, we do not")
+            .and(local("extensions/v1beta1", "Ingress", "demo/web"))
+            .live([marked("networking.k8s.io/v1", "Ingress", "demo/web")])
+            .gives(["Ingress/demo/web deletes desired"]),
+        row("F15 a namespace on a cluster-scoped manifest is dropped")
+            .and(local("rbac.authorization.k8s.io/v1", "ClusterRole", "x/reader"))
+            .live([marked("rbac.authorization.k8s.io/v1", "ClusterRole", "reader")]),
+        row("a manifest without namespace is in the default one")
+            .and(local("v1", "ConfigMap", "x"))
+            .live([cm("default/x"), cm("demo/x")])
+            .gives(["ConfigMap/demo/x deletes +not-in-manifests"]),
+        row("F16 a stale mark").live([marked_for(&set("old", &[]), "v1", "ConfigMap", "demo/x")]),
+        row("F17 the two ignore annotations differ")
+            .live([ignore("fluxcd.io/ignore", "false").annotation("flux.weave.works/ignore", "true")])
+            .gives(["ConfigMap/demo/x keeps protected"]),
+        row("F18 a kind that ends in List: fluxd forgets it, we do not")
+            .and(local("x.example.com/v1", "AllowList", "demo/x"))
+            .live([marked("x.example.com/v1", "AllowList", "demo/x")])
+            .gives(["AllowList/demo/x deletes desired"]),
+        row("F21 names differ by case")
+            .and(local("v1", "ConfigMap", "demo/ignt"))
+            .live([cm("demo/ignT"), cm("demo/ignt")])
+            .gives(["ConfigMap/demo/ignT deletes +not-in-manifests"]),
+        row("F23 Flux v2 stripped the mark").live([object("v1", "ConfigMap", "demo/x")]),
+        row("events are excluded by name")
+            .live([marked("v1", "Event", "demo/e")])
+            .gives(["Event/demo/e misses left-behind"]),
+        row("already terminating").live([cm("demo/x").terminating()]).gives(["ConfigMap/demo/x deletes terminating"]),
+        row("namespaces of the cluster: fluxd would, we do not")
+            .live([marked("v1", "Namespace", "kube-system")])
+            .gives(["Namespace/kube-system deletes protected-namespace"]),
+        row("C15 nothing in git")
+            .live([
                 marked("v1", "Namespace", "demo"),
                 cm("demo/a"),
                 cm("demo/b"),
                 marked("apps/v1", "Deployment", "demo/a"),
-            ],
-            &[
+            ])
+            .gives([
                 "Deployment/demo/a deletes +not-in-manifests",
                 "ConfigMap/demo/b deletes +not-in-manifests",
                 "ConfigMap/demo/a deletes +not-in-manifests",
                 "Namespace/demo deletes +not-in-manifests",
-            ],
-        ),
+            ]),
     ]
 }
 
 #[test]
 fn every_edge_case() {
-    for (name, allow, locals, objects, expected) in rows() {
-        assert_eq!(collect(allow, &locals, objects).0, expected, "{name}");
+    for Row { name, setting, git, live, expected } in rows() {
+        assert_eq!(collect(&setting, &git, live).0, expected, "{name}");
     }
 }
 
@@ -242,37 +158,25 @@ fn odd_marks_give_notes() {
     let copy = object("v1", "ConfigMap", "demo/copy").label(MARK, cm("demo/x").labels.get(MARK).unwrap());
     let legacy = object("v1", "ConfigMap", "demo/x").label(LEGACY_MARK, cm("demo/x").labels.get(MARK).unwrap());
     let exported = LocalManifest { exported_mark: Some("sha256.x".to_owned()), ..local("v1", "ConfigMap", "demo/x") };
-    let rows: [(&str, Vec<LocalManifest>, Vec<ObjectMetadata>, &str); 5] = [
-        (
-            "F2",
-            vec![],
-            vec![cm("demo/x"), copy],
-            "the label fluxcd.io/sync-gc-mark of 1 object was copied from an object of this source",
-        ),
-        (
-            "F9",
-            vec![],
-            vec![legacy],
-            "only Flux 1.13 and earlier labelled 1 object of this source (flux.weave.works/sync-gc-mark): no later fluxd \
-             deletes them",
-        ),
-        ("F13", vec![], twins(), "demo:service/s is the id of several objects: fluxd deletes one of them in each sync"),
-        (
-            "F16",
-            vec![exported],
-            vec![],
-            "configmap/x -n demo (x.yaml, document 1) contains a label fluxcd.io/sync-gc-mark that was exported \
-             from a cluster: fluxd does not change it, and never deletes the object",
-        ),
-        (
-            "F17",
-            vec![],
-            vec![both],
-            "configmap/x -n demo: its two ignore annotations differ, and fluxd picks one at random",
-        ),
+    let rows: [Row<Vec<&str>>; 5] = [
+        row("F2")
+            .live([cm("demo/x"), copy])
+            .gives(["the label fluxcd.io/sync-gc-mark of 1 object was copied from an object of this source"]),
+        row("F9").live([legacy]).gives(["only Flux 1.13 and earlier labelled 1 object of this source \
+                    (flux.weave.works/sync-gc-mark): no later fluxd deletes them"]),
+        row("F13")
+            .live(twins())
+            .gives(["demo:service/s is the id of several objects: fluxd deletes one of them in each sync"]),
+        row("F16")
+            .and(exported)
+            .gives(["configmap/x -n demo (x.yaml, document 1) contains a label fluxcd.io/sync-gc-mark that \
+                    was exported from a cluster: fluxd does not change it, and never deletes the object"]),
+        row("F17")
+            .live([both])
+            .gives(["configmap/x -n demo: its two ignore annotations differ, and fluxd picks one at random"]),
     ];
-    for (name, locals, objects, expected) in rows {
-        assert_eq!(collect(&[], &locals, objects).1, [expected], "{name}");
+    for Row { name, setting, git, live, expected } in rows {
+        assert_eq!(collect(&setting, &git, live).1, expected, "{name}");
     }
 }
 

@@ -13,7 +13,7 @@ use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::qbec::{QbecCollector, QbecInput};
 use test_support::objects::{Build, object};
 
-use super::samples::{local, snapshot, table};
+use super::samples::{self, Row, local, snapshot, table};
 
 /// An object that qbec applied for app shop, environment dev.
 pub(crate) fn ours(api_version: &str, kind: &str, place: &str) -> ObjectMetadata {
@@ -52,12 +52,8 @@ fn web() -> Vec<LocalManifest> {
     ]
 }
 
-fn with(mut locals: Vec<LocalManifest>, more: LocalManifest) -> Vec<LocalManifest> {
-    locals.push(more);
-    locals
-}
-
 /// One run: everything but the manifests and the live objects.
+#[derive(Default)]
 struct Run {
     tag: Option<&'static str>,
     components: (&'static [&'static str], &'static [&'static str]),
@@ -66,15 +62,6 @@ struct Run {
     cluster_objects: Option<bool>,
     cluster_scoped_lists: bool,
 }
-
-const PLAIN: Run = Run {
-    tag: None,
-    components: (&[], &[]),
-    kinds: &[],
-    namespaces: &[],
-    cluster_objects: None,
-    cluster_scoped_lists: false,
-};
 
 fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<ObjectMetadata>) -> (Vec<String>, Vec<String>) {
     let owned = |list: &[&str]| list.iter().map(|item| (*item).to_owned()).collect::<Vec<_>>();
@@ -99,9 +86,12 @@ fn collect(run: &Run, locals: &[LocalManifest], objects: Vec<ObjectMetadata>) ->
     (table(&collection), collection.warnings)
 }
 
-type Row = (&'static str, Run, Vec<LocalManifest>, Vec<ObjectMetadata>, &'static [&'static str]);
+/// A row with the common manifests.
+fn row(name: &'static str) -> Row<Run> {
+    samples::row(name).git(common())
+}
 
-fn rows() -> Vec<Row> {
+fn rows() -> Vec<Row<Run>> {
     let role = || ours("rbac.authorization.k8s.io/v1", "ClusterRole", "planted");
     let web_objects =
         || vec![cm("shop-dev/web"), ours("v1", "Service", "shop-dev/web"), ours("v1", "Namespace", "shop-dev")];
@@ -119,266 +109,163 @@ fn rows() -> Vec<Row> {
         labelled("batch/v1", "Job", &place).annotation(LAST_APPLIED, "batch/Job//job-*").created(created)
     };
     vec![
-        ("what the manifests hold is no garbage", PLAIN, common(), web_objects(), &[]),
-        (
-            "Q1 component removed, one object protected",
-            PLAIN,
-            common(),
-            vec![
+        row("what the manifests hold is no garbage").live(web_objects()),
+        row("Q1 component removed, one object protected")
+            .live([
                 cm("shop-dev/old"),
                 policy(ours("v1", "Secret", "shop-dev/old-locked"), "never"),
                 ours("batch/v1", "Job", "shop-dev/job-6nmml"),
                 ours("v1", "Namespace", "shop-dev"),
-            ],
-            &[
+            ])
+            .gives([
                 "Job/shop-dev/job-6nmml deletes +not-in-manifests",
                 "Secret/shop-dev/old-locked keeps protected",
                 "ConfigMap/shop-dev/old deletes +not-in-manifests",
-            ],
-        ),
-        (
-            "Q2 controller reference and plain reference",
-            PLAIN,
-            common(),
-            vec![cm("shop-dev/child").controlled_by("somebody"), cm("shop-dev/loose").referring_to("somebody")],
-            &["ConfigMap/shop-dev/loose deletes +not-in-manifests", "ConfigMap/shop-dev/child keeps referenced"],
-        ),
-        (
-            "Q3 Endpoints are never listed, EndpointSlices and Events are; their labels alone prove nothing to us",
-            PLAIN,
-            common(),
-            vec![
+            ]),
+        row("Q2 controller reference and plain reference")
+            .live([cm("shop-dev/child").controlled_by("somebody"), cm("shop-dev/loose").referring_to("somebody")])
+            .gives(["ConfigMap/shop-dev/loose deletes +not-in-manifests", "ConfigMap/shop-dev/child keeps referenced"]),
+        row("Q3 Endpoints are never listed, EndpointSlices and Events are; their labels alone prove nothing to us")
+            .live([
                 labelled("v1", "Endpoints", "shop-dev/e"),
                 labelled("discovery.k8s.io/v1", "EndpointSlice", "shop-dev/s"),
                 labelled("v1", "Event", "shop-dev/v"),
-            ],
-            &[
+            ])
+            .gives([
                 "Event/shop-dev/v deletes bare-claim",
                 "Endpoints/shop-dev/e keeps endpoints",
                 "EndpointSlice/shop-dev/s deletes bare-claim",
-            ],
-        ),
-        ("Q4 without a tag", PLAIN, common(), tags(), &["ConfigMap/shop-dev/none deletes +not-in-manifests"]),
-        (
-            "Q4 with a tag",
-            Run { tag: Some("pr-1"), ..PLAIN },
-            common(),
-            tags(),
-            &["ConfigMap/shop-dev/tagged deletes +not-in-manifests"],
-        ),
-        ("Q5 another environment", PLAIN, common(), vec![cm("shop-dev/p").label("qbec.io/environment", "prod")], &[]),
-        (
-            "Q6 a namespace that no manifest is in",
-            PLAIN,
-            common(),
-            vec![cm("default/x")],
-            &["ConfigMap/default/x misses left-behind"],
-        ),
-        (
-            "Q6 a namespace that one manifest is in",
-            PLAIN,
-            with(common(), local("v1", "Secret", "default/other")),
-            vec![cm("default/x")],
-            &["ConfigMap/default/x deletes +not-in-manifests"],
-        ),
-        (
-            "Q7 cluster-scoped garbage with a cluster-scoped manifest",
-            PLAIN,
-            common(),
-            vec![role(), ours("v1", "Namespace", "planted-ns")],
-            &["Namespace/planted-ns deletes +not-in-manifests", "ClusterRole/planted deletes +not-in-manifests"],
-        ),
-        (
-            "Q7 and without one",
-            PLAIN,
-            web(),
-            vec![role(), ours("v1", "Namespace", "planted-ns")],
-            &["Namespace/planted-ns misses left-behind", "ClusterRole/planted misses left-behind"],
-        ),
-        ("Q8 -c web, no component", Run { components: (&["web"], &[]), ..PLAIN }, common(), vec![no_component()], &[]),
-        (
-            "Q8 -C web, no component",
-            Run { components: (&[], &["web"]), ..PLAIN },
-            common(),
-            vec![no_component()],
-            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
-        ),
-        (
-            "Q8 no filter, no component",
-            PLAIN,
-            common(),
-            vec![no_component()],
-            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
-        ),
-        (
-            "Q9 -c of a component that is gone, as qbec delete",
-            Run { components: (&["old"], &[]), ..PLAIN },
-            common(),
-            vec![cm("shop-dev/x"), no_component()],
-            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
-        ),
-        ("Q10 -k cm", Run { kinds: &["cm"], ..PLAIN }, common(), vec![cm("shop-dev/x")], &[]),
-        (
-            "Q10 -k ConfigMaps",
-            Run { kinds: &["ConfigMaps"], ..PLAIN },
-            common(),
-            vec![cm("shop-dev/x"), ours("v1", "Secret", "shop-dev/s")],
-            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
-        ),
-        (
-            "Q11 -p shop-dev",
-            Run { namespaces: &["shop-dev"], ..PLAIN },
-            with(common(), local("v1", "Secret", "other/s")),
-            vec![cm("shop-dev/x"), cm("other/x"), role()],
-            &["ConfigMap/shop-dev/x deletes +not-in-manifests"],
-        ),
-        (
-            "Q11 -p shop-dev --include-cluster-objects",
-            Run { namespaces: &["shop-dev"], cluster_objects: Some(true), ..PLAIN },
-            common(),
-            vec![cm("shop-dev/x"), role()],
-            &["ConfigMap/shop-dev/x deletes +not-in-manifests", "ClusterRole/planted deletes +not-in-manifests"],
-        ),
-        (
-            "Q12 two served versions, none preferred",
-            PLAIN,
-            with(common(), local("mixed.example.com/v1alpha1", "B", "b")),
-            vec![ours("mixed.example.com/v1beta1", "B", "shop-dev/b")],
-            &[],
-        ),
-        (
-            "Q13 an older version that is served",
-            PLAIN,
-            with(common(), local("autoscaling/v1", "HorizontalPodAutoscaler", "web")),
-            vec![hpa()],
-            &[],
-        ),
-        (
-            "Q14 a version that is served no more: qbec would delete and create, we know it by group and kind",
-            PLAIN,
-            with(common(), local("autoscaling/v2beta2", "HorizontalPodAutoscaler", "web")),
-            vec![hpa()],
-            &[],
-        ),
-        (
-            "Q14 a group that is served no more",
-            PLAIN,
-            with(common(), local("extensions/v1beta1", "Ingress", "web")),
-            vec![ours("networking.k8s.io/v1", "Ingress", "shop-dev/web")],
-            &["Ingress/shop-dev/web deletes desired"],
-        ),
-        (
-            "Q16 the protected object comes after its namespace",
-            PLAIN,
-            with(web(), local("v1", "Namespace", "other")),
-            vec![
+            ]),
+        row("Q4 without a tag").live(tags()).gives(["ConfigMap/shop-dev/none deletes +not-in-manifests"]),
+        row("Q4 with a tag")
+            .with(Run { tag: Some("pr-1"), ..Run::default() })
+            .live(tags())
+            .gives(["ConfigMap/shop-dev/tagged deletes +not-in-manifests"]),
+        row("Q5 another environment").live([cm("shop-dev/p").label("qbec.io/environment", "prod")]),
+        row("Q6 a namespace that no manifest is in")
+            .live([cm("default/x")])
+            .gives(["ConfigMap/default/x misses left-behind"]),
+        row("Q6 a namespace that one manifest is in")
+            .and(local("v1", "Secret", "default/other"))
+            .live([cm("default/x")])
+            .gives(["ConfigMap/default/x deletes +not-in-manifests"]),
+        row("Q7 cluster-scoped garbage with a cluster-scoped manifest")
+            .live([role(), ours("v1", "Namespace", "planted-ns")])
+            .gives(["Namespace/planted-ns deletes +not-in-manifests", "ClusterRole/planted deletes +not-in-manifests"]),
+        row("Q7 and without one")
+            .git(web())
+            .live([role(), ours("v1", "Namespace", "planted-ns")])
+            .gives(["Namespace/planted-ns misses left-behind", "ClusterRole/planted misses left-behind"]),
+        row("Q8 -c web, no component")
+            .with(Run { components: (&["web"], &[]), ..Run::default() })
+            .live([no_component()]),
+        row("Q8 -C web, no component")
+            .with(Run { components: (&[], &["web"]), ..Run::default() })
+            .live([no_component()])
+            .gives(["ConfigMap/shop-dev/x deletes +not-in-manifests"]),
+        row("Q8 no filter, no component")
+            .live([no_component()])
+            .gives(["ConfigMap/shop-dev/x deletes +not-in-manifests"]),
+        row("Q9 -c of a component that is gone, as qbec delete")
+            .with(Run { components: (&["old"], &[]), ..Run::default() })
+            .live([cm("shop-dev/x"), no_component()])
+            .gives(["ConfigMap/shop-dev/x deletes +not-in-manifests"]),
+        row("Q10 -k cm").with(Run { kinds: &["cm"], ..Run::default() }).live([cm("shop-dev/x")]),
+        row("Q10 -k ConfigMaps")
+            .with(Run { kinds: &["ConfigMaps"], ..Run::default() })
+            .live([cm("shop-dev/x"), ours("v1", "Secret", "shop-dev/s")])
+            .gives(["ConfigMap/shop-dev/x deletes +not-in-manifests"]),
+        row("Q11 -p shop-dev")
+            .with(Run { namespaces: &["shop-dev"], ..Run::default() })
+            .and(local("v1", "Secret", "other/s"))
+            .live([cm("shop-dev/x"), cm("other/x"), role()])
+            .gives(["ConfigMap/shop-dev/x deletes +not-in-manifests"]),
+        row("Q11 -p shop-dev --include-cluster-objects")
+            .with(Run { namespaces: &["shop-dev"], cluster_objects: Some(true), ..Run::default() })
+            .live([cm("shop-dev/x"), role()])
+            .gives(["ConfigMap/shop-dev/x deletes +not-in-manifests", "ClusterRole/planted deletes +not-in-manifests"]),
+        row("Q12 two served versions, none preferred").and(local("mixed.example.com/v1alpha1", "B", "b")).live([ours(
+            "mixed.example.com/v1beta1",
+            "B",
+            "shop-dev/b",
+        )]),
+        row("Q13 an older version that is served")
+            .and(local("autoscaling/v1", "HorizontalPodAutoscaler", "web"))
+            .live([hpa()]),
+        row("Q14 a version that is served no more: qbec would delete and create, we know it by group and kind")
+            .and(local("autoscaling/v2beta2", "HorizontalPodAutoscaler", "web"))
+            .live([hpa()]),
+        row("Q14 a group that is served no more")
+            .and(local("extensions/v1beta1", "Ingress", "web"))
+            .live([ours("networking.k8s.io/v1", "Ingress", "shop-dev/web")])
+            .gives(["Ingress/shop-dev/web deletes desired"]),
+        row("Q16 the protected object comes after its namespace")
+            .git(web())
+            .and(local("v1", "Namespace", "other"))
+            .live([
                 policy(cm("shop-dev/keep"), "never").annotation("directives.qbec.io/apply-order", "10"),
                 ours("v1", "Namespace", "shop-dev"),
-            ],
-            &["Namespace/shop-dev deletes +not-in-manifests", "ConfigMap/shop-dev/keep keeps protected"],
-        ),
-        (
-            "Q1 the protected object comes before its namespace",
-            PLAIN,
-            with(web(), local("v1", "Namespace", "other")),
-            vec![policy(cm("shop-dev/keep"), "never"), ours("v1", "Namespace", "shop-dev")],
-            &["ConfigMap/shop-dev/keep keeps protected", "Namespace/shop-dev keeps +not-in-manifests"],
-        ),
-        (
-            "Q17 the policy is read on the live object",
-            PLAIN,
-            common(),
-            vec![policy(cm("shop-dev/x"), "never")],
-            &["ConfigMap/shop-dev/x keeps protected"],
-        ),
-        (
-            "Q18 Never means nothing to qbec; a typo must not delete",
-            PLAIN,
-            common(),
-            vec![policy(cm("shop-dev/x"), "Never"), policy(cm("shop-dev/y"), "default")],
-            &["ConfigMap/shop-dev/y deletes +not-in-manifests", "ConfigMap/shop-dev/x deletes protected"],
-        ),
-        (
-            "Q19 generated names: the newest stays, as we create nothing",
-            PLAIN,
-            with(common(), local("batch/v1", "Job", "job-*")),
-            vec![job("job-6nmml", 1), job("job-zzzzz", 2), job("job-g56mp", 3)],
-            &[
+            ])
+            .gives(["Namespace/shop-dev deletes +not-in-manifests", "ConfigMap/shop-dev/keep keeps protected"]),
+        row("Q1 the protected object comes before its namespace")
+            .git(web())
+            .and(local("v1", "Namespace", "other"))
+            .live([policy(cm("shop-dev/keep"), "never"), ours("v1", "Namespace", "shop-dev")])
+            .gives(["ConfigMap/shop-dev/keep keeps protected", "Namespace/shop-dev keeps +not-in-manifests"]),
+        row("Q17 the policy is read on the live object")
+            .live([policy(cm("shop-dev/x"), "never")])
+            .gives(["ConfigMap/shop-dev/x keeps protected"]),
+        row("Q18 Never means nothing to qbec; a typo must not delete")
+            .live([policy(cm("shop-dev/x"), "Never"), policy(cm("shop-dev/y"), "default")])
+            .gives(["ConfigMap/shop-dev/y deletes +not-in-manifests", "ConfigMap/shop-dev/x deletes protected"]),
+        row("Q19 generated names: the newest stays, as we create nothing")
+            .and(local("batch/v1", "Job", "job-*"))
+            .live([job("job-6nmml", 1), job("job-zzzzz", 2), job("job-g56mp", 3)])
+            .gives([
                 "Job/shop-dev/job-zzzzz deletes +superseded",
                 "Job/shop-dev/job-g56mp deletes newest-generation",
                 "Job/shop-dev/job-6nmml deletes +superseded",
-            ],
-        ),
-        (
-            "Q20 no manifest is left",
-            PLAIN,
-            vec![],
-            web_objects(),
-            &[
-                "Service/shop-dev/web deletes +not-in-manifests",
-                "ConfigMap/shop-dev/web deletes +not-in-manifests",
-                "Namespace/shop-dev misses left-behind",
-            ],
-        ),
-        (
-            "Q22 relabelled by another application",
-            PLAIN,
-            common(),
-            vec![cm("shop-dev/x").label("qbec.io/application", "other")],
-            &[],
-        ),
-        (
-            "Q23 already terminating",
-            PLAIN,
-            common(),
-            vec![cm("shop-dev/x").terminating()],
-            &["ConfigMap/shop-dev/x deletes terminating"],
-        ),
-        (
-            "Q25 labels and annotations copied from another object",
-            PLAIN,
-            common(),
-            vec![labelled("v1", "ConfigMap", "shop-dev/copy").annotation(LAST_APPLIED, "/ConfigMap/shop-dev/web")],
-            &["ConfigMap/shop-dev/copy deletes copied-claim"],
-        ),
-        (
-            "Q25 without last-applied, the field manager is the witness",
-            PLAIN,
-            common(),
-            vec![
+            ]),
+        row("Q20 no manifest is left").git(vec![]).live(web_objects()).gives([
+            "Service/shop-dev/web deletes +not-in-manifests",
+            "ConfigMap/shop-dev/web deletes +not-in-manifests",
+            "Namespace/shop-dev misses left-behind",
+        ]),
+        row("Q22 relabelled by another application").live([cm("shop-dev/x").label("qbec.io/application", "other")]),
+        row("Q23 already terminating")
+            .live([cm("shop-dev/x").terminating()])
+            .gives(["ConfigMap/shop-dev/x deletes terminating"]),
+        row("Q25 labels and annotations copied from another object")
+            .live([labelled("v1", "ConfigMap", "shop-dev/copy").annotation(LAST_APPLIED, "/ConfigMap/shop-dev/web")])
+            .gives(["ConfigMap/shop-dev/copy deletes copied-claim"]),
+        row("Q25 without last-applied, the field manager is the witness")
+            .live([
                 labelled("v1", "ConfigMap", "shop-dev/a").written_by("kubectl-edit", &["qbec.io/application"]),
                 labelled("v1", "ConfigMap", "shop-dev/b").written_by("qbec", &["qbec.io/application"]),
-            ],
-            &["ConfigMap/shop-dev/b deletes +not-in-manifests", "ConfigMap/shop-dev/a deletes bare-claim"],
-        ),
-        (
-            "seed: clusterScopedLists sees every namespace once there are two",
-            Run { cluster_scoped_lists: true, ..PLAIN },
-            with(common(), local("v1", "Secret", "second/s")),
-            vec![cm("vanished/x")],
-            &["ConfigMap/vanished/x deletes +not-in-manifests"],
-        ),
-        (
-            "seed: clusterScopedLists with one namespace",
-            Run { cluster_scoped_lists: true, ..PLAIN },
-            common(),
-            vec![cm("vanished/x")],
-            &["ConfigMap/vanished/x misses left-behind"],
-        ),
-        (
-            "namespaces of the cluster",
-            PLAIN,
-            common(),
-            vec![ours("v1", "Namespace", "default"), ours("v1", "Namespace", "kube-public")],
-            &["Namespace/kube-public deletes protected-namespace", "Namespace/default keeps protected-namespace"],
-        ),
+            ])
+            .gives(["ConfigMap/shop-dev/b deletes +not-in-manifests", "ConfigMap/shop-dev/a deletes bare-claim"]),
+        row("seed: clusterScopedLists sees every namespace once there are two")
+            .with(Run { cluster_scoped_lists: true, ..Run::default() })
+            .and(local("v1", "Secret", "second/s"))
+            .live([cm("vanished/x")])
+            .gives(["ConfigMap/vanished/x deletes +not-in-manifests"]),
+        row("seed: clusterScopedLists with one namespace")
+            .with(Run { cluster_scoped_lists: true, ..Run::default() })
+            .live([cm("vanished/x")])
+            .gives(["ConfigMap/vanished/x misses left-behind"]),
+        row("namespaces of the cluster")
+            .live([ours("v1", "Namespace", "default"), ours("v1", "Namespace", "kube-public")])
+            .gives([
+                "Namespace/kube-public deletes protected-namespace",
+                "Namespace/default keeps protected-namespace",
+            ]),
     ]
 }
 
 #[test]
 fn every_edge_case() {
-    for (name, run, locals, objects, expected) in rows() {
-        assert_eq!(collect(&run, &locals, objects).0, expected, "{name}");
+    for Row { name, setting, git, live, expected } in rows() {
+        assert_eq!(collect(&setting, &git, live).0, expected, "{name}");
     }
 }
 
@@ -401,7 +288,7 @@ fn deletions_come_in_reverse_apply_order() {
         ours("v1", "Service", "shop-dev/s"),
         place("115"),
     ];
-    let (rows, warnings) = collect(&PLAIN, &common(), objects);
+    let (rows, warnings) = collect(&Run::default(), &common(), objects);
     let names: Vec<_> = rows.iter().map(|row| row.split(' ').next().unwrap()).collect();
     let expected = [
         "ConfigMap/shop-dev/placed",
@@ -421,54 +308,39 @@ fn deletions_come_in_reverse_apply_order() {
     assert_eq!(names, expected);
     assert_eq!(warnings, Vec::<String>::new());
     for ignored in ["0", "-5", "first"] {
-        let (rows, _) = collect(&PLAIN, &common(), vec![place(ignored), ours("v1", "Service", "shop-dev/s")]);
+        let (rows, _) = collect(&Run::default(), &common(), vec![place(ignored), ours("v1", "Service", "shop-dev/s")]);
         assert!(rows[0].starts_with("Service"), "{ignored}");
     }
 }
 
 #[test]
 fn differences_from_qbec_give_notes() {
-    let rows: [(&str, Vec<LocalManifest>, Vec<ObjectMetadata>, &str); 6] = [
-        (
-            "a vanished namespace",
-            common(),
-            vec![cm("gone/x")],
-            "qbec misses the objects of app shop, environment dev in namespace gone, which no manifest names any more",
-        ),
-        (
-            "Q21 a renamed application",
-            common(),
-            vec![cm("shop-dev/x").label("qbec.io/application", "shop1")],
-            "the same namespaces contain 1 object of app shop1, environment dev: if that is an old name of this app, qbec \
-             never deletes them; plan that app and environment too",
-        ),
-        (
-            "an empty tag",
-            common(),
-            vec![cm("shop-dev/x").label("qbec.io/tag", "")],
-            "qbec never selects 1 object of app shop without an environment or with an empty tag",
-        ),
-        (
-            "a kind that is not served",
-            with(common(), local("new.example.com/v1", "Widget", "w")),
-            vec![],
-            "the cluster does not serve widget.new.example.com: objects of such manifests are kept",
-        ),
-        (
-            "Q18 a policy that qbec ignores",
-            common(),
-            vec![policy(cm("shop-dev/x"), "Never")],
-            "configmap/x -n shop-dev: qbec ignores directives.qbec.io/delete-policy=\"Never\", which is no valid value",
-        ),
-        (
-            "an order that qbec ignores",
-            common(),
-            vec![cm("shop-dev/x").annotation("directives.qbec.io/apply-order", "first")],
-            "configmap/x -n shop-dev: qbec ignores directives.qbec.io/apply-order=\"first\", which is no valid value",
-        ),
+    let rows = [
+        row("a vanished namespace")
+            .live([cm("gone/x")])
+            .gives(["qbec misses the objects of app shop, environment dev in namespace gone, which no \
+                    manifest names any more"]),
+        row("Q21 a renamed application")
+            .live([cm("shop-dev/x").label("qbec.io/application", "shop1")])
+            .gives(["the same namespaces contain 1 object of app shop1, environment dev: if that is an old \
+                    name of this app, qbec never deletes them; plan that app and environment too"]),
+        row("an empty tag")
+            .live([cm("shop-dev/x").label("qbec.io/tag", "")])
+            .gives(["qbec never selects 1 object of app shop without an environment or with an empty tag"]),
+        row("a kind that is not served")
+            .and(local("new.example.com/v1", "Widget", "w"))
+            .gives(["the cluster does not serve widget.new.example.com: objects of such manifests are kept"]),
+        row("Q18 a policy that qbec ignores")
+            .live([policy(cm("shop-dev/x"), "Never")])
+            .gives(["configmap/x -n shop-dev: qbec ignores directives.qbec.io/delete-policy=\"Never\", which \
+                    is no valid value"]),
+        row("an order that qbec ignores")
+            .live([cm("shop-dev/x").annotation("directives.qbec.io/apply-order", "first")])
+            .gives(["configmap/x -n shop-dev: qbec ignores directives.qbec.io/apply-order=\"first\", which \
+                    is no valid value"]),
     ];
-    for (name, locals, objects, expected) in rows {
-        assert_eq!(collect(&PLAIN, &locals, objects).1, [expected], "{name}");
+    for Row { name, setting, git, live, expected } in rows {
+        assert_eq!(collect(&setting, &git, live).1, expected, "{name}");
     }
 }
 

@@ -26,6 +26,45 @@ const TYPES: [(&str, &str, &str, bool); 16] = [
     ("serving.knative.dev/v1", "Service", "services", true),
 ];
 
+/// A row of a table: a case, and what is decided in it.
+pub(crate) struct Row<S> {
+    pub(crate) name: &'static str,
+    pub(crate) setting: S,
+    /// Manifests.
+    pub(crate) git: Vec<LocalManifest>,
+    /// Objects of the cluster.
+    pub(crate) live: Vec<ObjectMetadata>,
+    pub(crate) expected: Vec<&'static str>,
+}
+
+/// A case without manifests and objects, in which nothing is decided.
+pub(crate) fn row<S: Default>(name: &'static str) -> Row<S> {
+    Row { name, setting: S::default(), git: vec![], live: vec![], expected: vec![] }
+}
+
+impl<S> Row<S> {
+    pub(crate) fn with(self, setting: S) -> Self {
+        Self { setting, ..self }
+    }
+
+    pub(crate) fn git(self, git: Vec<LocalManifest>) -> Self {
+        Self { git, ..self }
+    }
+
+    pub(crate) fn and(mut self, manifest: LocalManifest) -> Self {
+        self.git.push(manifest);
+        self
+    }
+
+    pub(crate) fn live(self, live: impl Into<Vec<ObjectMetadata>>) -> Self {
+        Self { live: live.into(), ..self }
+    }
+
+    pub(crate) fn gives(self, expected: impl Into<Vec<&'static str>>) -> Self {
+        Self { expected: expected.into(), ..self }
+    }
+}
+
 /// A cluster that serves these types and holds these objects.
 pub(crate) fn snapshot(objects: Vec<ObjectMetadata>) -> Snapshot {
     objects::snapshot(&TYPES, objects)

@@ -7,28 +7,23 @@ use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use insta::assert_snapshot;
-use kubectl_gitops::cluster::Execution;
+use kubectl_gitops::cluster::{Execution, execute};
 use serde_json::{Value, json};
 use test_support::connection::connect;
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, Transcript, gitops_as};
 
-pub(crate) const KIND: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+pub(crate) const CONFIG_MAPS: (&str, &str, &str, bool) = ("v1", "ConfigMap", "configmaps", true);
+pub(crate) const KUSTOMIZATIONS: (&str, &str, &str, bool) =
+    ("kustomize.toolkit.fluxcd.io/v1", "Kustomization", "kustomizations", true);
 pub(crate) const OBJECT: &str = "/api/v1/namespaces/shop/configmaps/leaked";
 
 /// A cluster with a settled Kustomization of 20 objects and one leaked ConfigMap.
 pub(crate) fn cluster() -> FakeApi {
     let api = FakeApi::start();
-    let resource = |plural: &str, kind: &str| {
-        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": "Namespaced", "singularResource": "",
-               "verbs": ["list", "delete", "get"]})
-    };
-    let groups = |name: &str, version: &str, resource: Value| json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": name}, "versions": [{"version": version, "freshness": "Current", "resources": [resource]}]}]});
     let flux = "kustomize.toolkit.fluxcd.io";
-    api.on("GET /api", [Answer::raw(200, KIND, groups("", "v1", resource("configmaps", "ConfigMap")).to_string())]);
-    let kustomizations = groups(flux, "v1", resource("kustomizations", "Kustomization"));
-    api.on("GET /apis", [Answer::raw(200, KIND, kustomizations.to_string())]);
+    api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS]);
     api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![leaked("1")])]);
     api.on(&format!("GET /apis/{flux}/v1/kustomizations"), [owners(vec![owner("True")])]);
     api.on(&format!("GET /apis/{flux}/v1/namespaces/flux-system/kustomizations/apps"), [Answer::json(owner("True"))]);
@@ -215,6 +210,32 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     ");
 }
 
+/// Two objects share a reading of the owners. Their owner is read once more before the second DELETE.
+#[test]
+fn an_owner_that_records_an_object_while_another_one_is_deleted_keeps_it() {
+    let api = cluster();
+    let mut second = leaked("1");
+    second["metadata"]["name"] = json!("and");
+    second["metadata"]["uid"] = json!("u2");
+    let mut listing = owner("True");
+    listing["metadata"]["resourceVersion"] = json!("6");
+    let entries = listing["status"]["inventory"]["entries"].as_array_mut().unwrap();
+    entries.push(json!({"id": "shop_and__ConfigMap", "v": "v1"}));
+    let path = "/api/v1/namespaces/shop/configmaps/and";
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![leaked("1"), second.clone()])]);
+    api.on(&format!("GET {path}"), [Answer::json(second)]);
+    api.on(&format!("DELETE {path}"), [Answer::json(json!({"kind": "Status", "status": "Success"}))]);
+    let owner_path = "GET /apis/kustomize.toolkit.fluxcd.io/v1/namespaces/flux-system/kustomizations/apps";
+    api.on(owner_path, [Answer::json(owner("True")), Answer::json(listing)]);
+    let run = prune(&api);
+    assert_eq!((run.code, real_deletes(&api).len()), (5, 1), "{run}");
+    let lines: Vec<&str> = run.stdout.lines().filter(|line| line.starts_with("configmap/")).collect();
+    assert_snapshot!(lines.join("\n"), @"
+    configmap/leaked -n shop deleted
+    configmap/and -n shop skipped: it changed after the plan was made: recorded: kustomization/apps -n flux-system lists it
+    ");
+}
+
 #[test]
 fn an_owner_that_only_one_answer_contains_keeps_the_object() {
     let api = cluster();
@@ -229,14 +250,7 @@ fn an_owner_that_only_one_answer_contains_keeps_the_object() {
 
 /// Adds Namespaces to a cluster, with these uids of kube-system in turn.
 pub(crate) fn add_namespaces(api: &FakeApi, uids: &[&str]) {
-    let resource = |plural: &str, kind: &str, scope: &str| {
-        json!({"resource": plural, "responseKind": {"kind": kind}, "scope": scope, "singularResource": "",
-               "verbs": ["list", "delete", "get"]})
-    };
-    let resources = [resource("configmaps", "ConfigMap", "Namespaced"), resource("namespaces", "Namespace", "Cluster")];
-    let core = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": [{"metadata": {"name": ""},
-        "versions": [{"version": "v1", "freshness": "Current", "resources": resources}]}]});
-    api.on("GET /api", [Answer::raw(200, KIND, core.to_string())]);
+    api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, ("v1", "Namespace", "namespaces", false)]);
     let kube_system = |uid: &&str| {
         let metadata = json!({"name": "kube-system", "uid": uid, "resourceVersion": "1"});
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata});
@@ -376,7 +390,7 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
             vec![None; changes.len()]
         };
         let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-        let result = cluster.execute(&plan, &reevaluate, &execution, &mut ()).await;
+        let result = execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await;
         assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
     }
@@ -409,7 +423,7 @@ async fn a_failed_deletion_keeps_an_object_of_the_same_wave_that_would_delete_it
     plan.add_changes(config_maps.map(row));
     let reevaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];
     let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
-    let result = cluster.execute(&plan, &reevaluate, &execution, &mut ()).await;
+    let result = execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await;
     let steps: Vec<String> = result.steps.iter().map(|row| format!("{:?}", row.step)).collect();
     assert!(steps[0].contains("a webhook denied the request"), "{steps:?}");
     assert!(steps[1].contains("configmap/b -n shop, which was not deleted before"), "{steps:?}");

@@ -52,6 +52,17 @@ impl SharedCluster {
     }
 }
 
+/// Defines `fn cluster()`, which returns the cluster that the tests of a module share. The argument starts it.
+#[macro_export]
+macro_rules! shared_cluster {
+    ($start:expr) => {
+        fn cluster() -> std::sync::Arc<xtask::cluster::Cluster> {
+            static CLUSTER: $crate::cluster::SharedCluster = $crate::cluster::SharedCluster::new($start);
+            CLUSTER.get()
+        }
+    };
+}
+
 /// Starts a cluster with kustomize-controller and an audit log.
 pub fn with_kustomize_controller() -> Cluster {
     up(Options { flux: Flux::Kustomize, audit: true, ..Options::default() })

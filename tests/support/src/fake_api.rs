@@ -16,7 +16,7 @@
 //! no route matches is 404, as a real server says it. A CONNECT is answered with 200 and the requests inside the tunnel
 //! are served here too, so that the server can stand in for a proxy.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -140,6 +140,12 @@ impl Answer {
         Self::failure(404, json!({"reason": "NotFound", "message": "not found", "details": {"name": name}}))
     }
 
+    /// The aggregated discovery of these groups.
+    pub fn discovery(groups: Vec<Value>) -> Self {
+        let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": groups});
+        Self::raw(200, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList", list.to_string())
+    }
+
     /// Any status, type and body.
     pub fn raw(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("Content-Type".to_owned(), content_type.to_owned())];
@@ -222,6 +228,30 @@ impl FakeApi {
         let answers: VecDeque<Answer> = answers.into_iter().collect();
         assert!(!answers.is_empty(), "a route needs an answer");
         lock(&self.state.routes).push(Route { pattern: pattern.to_owned(), answers });
+    }
+
+    /// Serves the discovery of these types: apiVersion, kind, plural, and whether an object has a namespace.
+    pub fn serve_types(&self, types: &[(&str, &str, &str, bool)]) {
+        // Without any group, a client asks as it asks an old server.
+        let mut groups = BTreeMap::from([(("", "v1"), vec![]), (("apps", "v1"), vec![])]);
+        for (api_version, kind, plural, is_namespaced) in types {
+            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+            groups.entry((group, version)).or_default().push(json!({
+                "resource": plural, "singularResource": kind.to_lowercase(), "verbs": ["list", "get", "patch", "delete"],
+                "responseKind": {"group": group, "version": version, "kind": kind},
+                "scope": if *is_namespaced { "Namespaced" } else { "Cluster" },
+            }));
+        }
+        let [core, others] = [true, false].map(|is_core| {
+            let own = groups.iter().filter(|((group, _), _)| group.is_empty() == is_core);
+            let items = own.map(|((group, version), resources)| {
+                let version = json!({"version": version, "freshness": "Current", "resources": resources});
+                json!({"metadata": {"name": group}, "versions": [version]})
+            });
+            Answer::discovery(items.collect())
+        });
+        self.on("GET /api", [core]);
+        self.on("GET /apis", [others]);
     }
 
     /// Adds a Warning header to every answer, with the text that `warning` makes of the request.

@@ -6,18 +6,28 @@ use xtask::cluster::Cluster;
 
 use crate::cluster::LIMIT;
 
+/// Returns a Kustomization of the source `src`. `more` continues its spec, as `, wait: true`.
+pub fn kustomization(namespace: &str, name: &str, path: &str, more: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: {namespace}}}\n\
+         spec: {{interval: 1h, retryInterval: 2s, path: {path}, prune: true, \
+         sourceRef: {{kind: GitRepository, name: src}}{more}}}\n"
+    )
+}
+
 /// Creates a namespace, a source in it that has `tree` as artifact, and a Kustomization `apps` of its root; waits until
 /// it is Ready.
 pub fn deploy(cluster: &Cluster, namespace: &str, tree: &Path) {
     let _ = cluster.kubectl(&["create", "namespace", namespace]);
-    cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
-    let manifest = format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: apps, namespace: {namespace}}}\n\
-         spec:\n  interval: 1h\n  retryInterval: 2s\n  path: ./\n  prune: true\n  targetNamespace: {namespace}\n  \
-         sourceRef: {{kind: GitRepository, name: src}}\n"
-    );
-    cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
+    begin(cluster, namespace, tree);
     settled(cluster, namespace, "apps");
+}
+
+/// Creates the source and the Kustomization of [`deploy`] in a namespace, and does not wait.
+pub fn begin(cluster: &Cluster, namespace: &str, tree: &Path) {
+    cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
+    let manifest = kustomization(namespace, "apps", "./", &format!(", targetNamespace: {namespace}"));
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &manifest).unwrap();
 }
 
 /// Publishes the tree again and waits until the Kustomization has applied it.

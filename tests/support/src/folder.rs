@@ -56,6 +56,18 @@ pub fn folder(name: &str) -> PathBuf {
     fresh(&reports(), name)
 }
 
+/// Makes a folder a git repository, and commits its files.
+pub fn init(tree: &Path) {
+    xtask::git::run(tree, &["init", "-q", "-b", "main"]).expect("git runs");
+    commit(tree);
+}
+
+/// Commits all files of a checkout.
+pub fn commit(tree: &Path) {
+    xtask::git::run(tree, &["add", "-A"]).expect("git runs");
+    xtask::git::run(tree, &["commit", "-q", "-m", "change"]).expect("git runs");
+}
+
 /// The folder for what tests leave to be read, such as tables.
 pub fn reports() -> PathBuf {
     xtask::target_dir().join("tmp")

@@ -11,6 +11,7 @@
 //! * [`objects`] builds recorded objects and clusters.
 //! * [`random`] gives repeatable random numbers.
 //! * [`schemas`] checks documents with the committed JSON Schemas.
+//! * [`servers`] serve files and git repositories.
 //! * [`suspension`] reads what suspensions leave in a cluster.
 //! * [`tree_plan`] plans a working tree.
 //! * [`world`] is an API server with state, an actor who changes it, and a witness.
@@ -26,6 +27,7 @@ pub mod gitops;
 pub mod objects;
 pub mod random;
 pub mod schemas;
+pub mod servers;
 pub mod suspension;
 pub mod tree_plan;
 pub mod world;

@@ -9,20 +9,17 @@ mod truth;
 mod views;
 mod witness;
 
-use std::sync::Arc;
 use std::thread;
 
-use test_support::cluster::{SharedCluster, up};
-use xtask::cluster::{Cluster, Flux, Options};
+use test_support::cluster::up;
+use test_support::shared_cluster;
+use xtask::cluster::{Flux, Options};
 
-/// The cluster of this test, with Flux's controllers.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(|| {
-        xtask::controlplane::ensure(&["fluxd", "qbec", "kapp", "helm"]).expect("the tools are built");
-        up(Options { flux: Flux::All, whole: true, ..Options::default() })
-    });
-    CLUSTER.get()
-}
+// The cluster of this test, with Flux's controllers.
+shared_cluster!(|| {
+    xtask::controlplane::ensure(&["fluxd", "qbec", "kapp", "helm"]).expect("the tools are built");
+    up(Options { flux: Flux::All, whole: true, ..Options::default() })
+});
 
 /// Runs the cluster's kubectl with the words of a text.
 fn kubectl(words: &str) -> String {

@@ -7,23 +7,19 @@ mod edges;
 mod random;
 pub(crate) mod repository;
 
-use std::sync::Arc;
-
-use test_support::cluster::{SharedCluster, up};
-use xtask::cluster::{Cluster, Options};
+use test_support::cluster::up;
+use test_support::shared_cluster;
+use xtask::cluster::Options;
 
 use self::repository::Repository;
 
-/// The cluster of these tests, with the definitions that some of them need.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(|| {
-        xtask::controlplane::ensure(&["fluxd"]).expect("fluxd is built");
-        let cluster = up(Options::default());
-        cases::define_types(&cluster);
-        cluster
-    });
-    CLUSTER.get()
-}
+// The cluster of these tests, with the definitions that some of them need.
+shared_cluster!(|| {
+    xtask::controlplane::ensure(&["fluxd"]).expect("fluxd is built");
+    let cluster = up(Options::default());
+    cases::define_types(&cluster);
+    cluster
+});
 
 /// A repository for the fluxd of these tests.
 fn repository(name: &str) -> Repository {

@@ -73,22 +73,15 @@ fn case(seed: u64, table: &mut Table) -> usize {
     difference.both
 }
 
-fn cases(seeds: std::ops::Range<u64>, file: &str) {
-    let mut table = Table::default();
-    let both: usize = seeds.clone().map(|seed| case(seed, &mut table)).sum();
-    table.note("all", &format!("{} cases, {both} objects deleted by both, 0 differences", seeds.count()));
-    table.tell(file);
-}
-
 #[test]
 fn random_repositories() {
     let _cluster = cluster();
-    cases(1..4, "fluxd-random.txt");
+    Table::play(1..4, case, "fluxd-random.txt");
 }
 
 #[test]
 #[ignore = "takes minutes: 30 random repositories"]
 fn thirty_random_repositories() {
     let _cluster = cluster();
-    cases(100..130, "fluxd-random-30.txt");
+    Table::play(100..130, case, "fluxd-random-30.txt");
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_v1::resource_id;
 use test_support::folder::folder;
 use test_support::gitops::{Run, gitops_as};
-use xtask::cluster::Cluster;
+use xtask::cluster::{Cluster, free_port};
 use xtask::controlplane::bin;
 
 /// Limit of one sync.
@@ -137,7 +136,7 @@ impl Repository {
 
     /// Runs fluxd for one whole sync.
     pub(crate) fn sync(&self, config: &Config, collection: Collection) -> Log {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port().unwrap();
         let log = self.root.join("fluxd.log");
         let home = self.root.join("home");
         let tools = bin("kubectl").parent().unwrap().display().to_string();

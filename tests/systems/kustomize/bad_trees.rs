@@ -293,7 +293,7 @@ fn a_remote_base_is_a_gap_that_names_the_flag() {
 #[test]
 fn a_remote_base_that_cannot_be_fetched_is_a_gap_in_bounded_time() {
     // Nobody listens at this port.
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = xtask::cluster::free_port().unwrap();
     let url = format!("http://127.0.0.1:{port}/base.yaml");
     let tree = tree(&[("apps/kustomization.yaml", &format!("resources: ['{url}']"))]);
     let start = Instant::now();
@@ -316,8 +316,9 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
     let sandbox = kubectl_gitops::tools::sandbox::Sandbox::launched_by(test_support::gitops::binary());
-    let kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
-    let kustomize = kustomize.with_sandbox(sandbox).with_limit(Duration::from_secs(1)).with_remote_bases(true);
+    let mut kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
+    (kustomize.program.sandbox, kustomize.program.limit) = (sandbox, Duration::from_secs(1));
+    let kustomize = kustomize.with_remote_bases(true);
     let inputs = references::check(&artifact, &generated).unwrap();
     let run = Run { key: "k".to_owned(), artifact, generated, inputs, is_private: false };
     let versions = KustomizeVersions { program: "v5.8.1".to_owned(), linked: Some("5.8") };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gitops_core::flux::build::{self, Answers, BuildContext, Needs};
+use gitops_core::flux::build::{self, Answers, BuildContext, Interrupt, Needs};
 use gitops_core::flux::kustomize_controller::{Features, KustomizeVersions};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::options::SourceOptions;
@@ -51,7 +51,8 @@ async fn kubectl_and_kustomize_build_the_same_bytes_in_the_order_of_the_files() 
 }
 
 async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
-    let kustomize = Kustomize::new(Some(program)).without_cache().with_sandbox(Sandbox::launched_by(binary()));
+    let mut kustomize = Kustomize::new(Some(program)).without_cache();
+    kustomize.program.sandbox = Sandbox::launched_by(binary());
     let versions = KustomizeVersions { program: kustomize.version().await.unwrap(), linked: Some("5.8") };
     assert_eq!(versions.difference(), None);
     let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
@@ -59,8 +60,9 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
     loop {
         let mut needs = Needs::default();
         let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
-        if let Some(built) = build::build_text(artifact, &owner, &spec, &mut context) {
-            return built.unwrap();
+        match build::build_text(artifact, &owner, &spec, &mut context) {
+            Err(Interrupt::Missing) => {}
+            built => return built.unwrap(),
         }
         for (key, output) in kustomize.run_all(&versions, needs.runs.into_values(), 2, |_, _| {}).await.unwrap() {
             answers.record_run(key, output);

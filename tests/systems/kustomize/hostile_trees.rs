@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gitops_core::flux::build::generator::{self, GenerateError};
 use gitops_core::flux::build::references::{self, ReferenceError};
-use gitops_core::flux::build::{self, Answers, BuildContext, BuildFailure, Needs, Run};
+use gitops_core::flux::build::{self, Answers, BuildContext, BuildFailure, Interrupt, Needs, Run};
 use gitops_core::flux::kustomize_controller::{Features, KustomizeVersions};
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use insta::assert_snapshot;
@@ -63,15 +63,16 @@ fn step(case: &Case, answers: &Answers) -> Step {
     let mut context = BuildContext::new(Features::default(), answers, &mut needs);
     let artifact = Arc::new(case.artifact.clone());
     match build::build_text(&artifact, &owner, &KustomizationSpec::new(&case.spec), &mut context) {
-        Some(built) => Step::Done(built),
-        None => Step::Run(Box::new(needs.runs.into_values().next().expect("a build needs a run"))),
+        Ok(built) => Step::Done(Ok(built)),
+        Err(Interrupt::Failed(failure)) => Step::Done(Err(failure)),
+        Err(Interrupt::Missing) => Step::Run(Box::new(needs.runs.into_values().next().expect("a build needs a run"))),
     }
 }
 
 /// Builds all trees with the real kustomize.
 async fn build_all(cases: &[Case], sandbox: Sandbox) -> Vec<Result<String, BuildFailure>> {
-    let kustomize = Kustomize::new(Some(&bin("kustomize"))).without_cache().with_sandbox(sandbox);
-    let kustomize = kustomize.with_limit(Duration::from_secs(60));
+    let mut kustomize = Kustomize::new(Some(&bin("kustomize"))).without_cache();
+    (kustomize.program.sandbox, kustomize.program.limit) = (sandbox, Duration::from_secs(60));
     let program = kustomize.version().await.unwrap();
     let versions = KustomizeVersions { program, linked: Some("5.8") };
     let mut answers = Answers::default();

@@ -6,21 +6,17 @@ mod large;
 mod random;
 mod sandbox;
 
-use std::sync::Arc;
-
-use test_support::cluster::{SharedCluster, up};
-use xtask::cluster::{Cluster, Options};
+use test_support::cluster::up;
+use test_support::shared_cluster;
+use xtask::cluster::Options;
 
 use self::app::App;
 
-/// The cluster of these tests.
-fn cluster() -> Arc<Cluster> {
-    static CLUSTER: SharedCluster = SharedCluster::new(|| {
-        xtask::controlplane::ensure(&["qbec"]).expect("qbec is built");
-        up(Options { audit: true, ..Options::default() })
-    });
-    CLUSTER.get()
-}
+// The cluster of these tests.
+shared_cluster!(|| {
+    xtask::controlplane::ensure(&["qbec"]).expect("qbec is built");
+    up(Options { audit: true, ..Options::default() })
+});
 
 /// An application in the cluster of these tests.
 fn new_app(name: &str) -> App {

@@ -163,22 +163,15 @@ fn case(seed: u64, table: &mut Table) -> usize {
     difference.both
 }
 
-fn cases(seeds: std::ops::Range<u64>, file: &str) {
-    let mut table = Table::default();
-    let both: usize = seeds.clone().map(|seed| case(seed, &mut table)).sum();
-    table.note("all", &format!("{} cases, {both} objects deleted by both, 0 unexplained differences", seeds.count()));
-    table.tell(file);
-}
-
 #[test]
 fn random_applications() {
     let _cluster = cluster();
-    cases(1..6, "qbec-random.txt");
+    Table::play(1..6, case, "qbec-random.txt");
 }
 
 #[test]
 #[ignore = "takes minutes: 100 random applications"]
 fn a_hundred_random_applications() {
     let _cluster = cluster();
-    cases(100..200, "qbec-random-100.txt");
+    Table::play(100..200, case, "qbec-random-100.txt");
 }

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
+use super::measure::Line;
 use crate::cluster::Cluster;
 
 /// Parallel requests of one curl.
@@ -37,8 +37,8 @@ impl Curl {
         Ok(Self { server, token, authority: cluster.dir().join("keys/ca.crt"), folder })
     }
 
-    /// Writes transfers to a configuration file. curl discards the responses and prints their status.
-    pub(crate) fn write(&self, name: &str, transfers: &[Transfer]) -> Result<PathBuf> {
+    /// Returns curl with a configuration file of these transfers. It discards the responses and prints their status.
+    pub(crate) fn line(&self, name: &str, transfers: &[Transfer]) -> Result<Line> {
         let mut text = String::new();
         for (number, transfer) in transfers.iter().enumerate() {
             if number > 0 {
@@ -56,15 +56,14 @@ impl Curl {
         }
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+        let options = ["--disable", "--parallel", "--parallel-max", PARALLEL, "--config"];
+        Ok(Line::new("curl").and(options).and([path]))
     }
 
     /// Sends transfers. Fails on the first one that the server refuses.
     pub(crate) fn send(&self, transfers: &[Transfer]) -> Result<()> {
         for (number, part) in transfers.chunks(2000).enumerate() {
-            let output = command(&self.write(&format!("send-{number}"), part)?).stdout(Stdio::piped()).output();
-            let output = output.context("cannot run curl")?;
-            let lines = String::from_utf8_lossy(&output.stdout);
+            let lines = self.line(&format!("send-{number}"), part)?.output()?;
             if let Some(refused) = lines.lines().find(|line| !line.starts_with('2')) {
                 bail!("the API server refused an object of the benchmark: {refused}");
             }
@@ -74,13 +73,6 @@ impl Curl {
         }
         Ok(())
     }
-}
-
-/// Returns a curl command with the configuration `file`.
-pub(crate) fn command(file: &Path) -> Command {
-    let mut command = Command::new("curl");
-    command.args(["--disable", "--parallel", "--parallel-max", PARALLEL, "--config"]).arg(file);
-    command
 }
 
 /// Quotes text for a configuration file of curl.

@@ -5,19 +5,15 @@
 //! directory of the new tree, and the changed directories of the old tree.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::path::Path;
 
 use anyhow::Result;
 
-use super::measure::{self, Contender};
+use super::commit::{Commit, in_parallel, kustomization};
+use super::measure::Contender;
 use super::report;
-use crate::cluster::audit::Request;
-use crate::cluster::{Cluster, Flux, Options};
+use crate::cluster::{Flux, Options};
 use crate::controlplane::bin;
-use crate::{answer, git, tool};
 
 /// Applications that the commit changes.
 const CHANGED: usize = 5;
@@ -45,137 +41,27 @@ impl Size {
 
 /// Measures the plan with an empty and with a filled build cache.
 pub(crate) fn run(size: Size) -> Result<()> {
-    let program = tool::build(true)?;
-    let cluster = Cluster::up(Options { flux: Flux::Kustomize, audit: true, ..Options::default() })?;
-    let (old, new) = (cluster.dir().join("bench/old"), cluster.dir().join("bench/new"));
-    write(&old, size)?;
-    for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "all"]] {
-        git::run(&old, words)?;
-    }
-    cluster.publish("GitRepository/flux-system/fleet", &old)?;
-    cluster.kubectl_stdin(&["apply", "--server-side", "-f", "-"], &kustomization("root", "./root"))?;
-    cluster.wait_for("all applications applied", Duration::from_secs(1800), || {
-        let path = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
-        let ready = cluster.kubectl(&["get", "kustomizations", "-n", "flux-system", "-o", path])?;
-        Ok(ready.split(' ').filter(|status| *status == "True").count() == size.applications + 1)
-    })?;
-    git::run(cluster.dir(), &["clone", "-q", "bench/old", "bench/new"])?;
-    (0..CHANGED).try_for_each(|number| change(&new, number, size))?;
-    let load = report::load();
-    let mut contenders = contenders(&cluster, &program, [&old, &new], size);
-    for contender in &contenders {
-        contender.run_once()?;
-    }
-    for _ in 0..size.rounds {
-        contenders.iter_mut().try_for_each(Contender::run)?;
-    }
-    report_targets(&contenders, &load, size);
-    report_peaks_and_requests(&contenders, &cluster)
-}
-
-fn contenders(cluster: &Cluster, program: &Path, [old, new]: [&Path; 2], size: Size) -> Vec<Contender> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let all = (0..size.applications).map(|number| new.join(directory(number))).chain([new.join("root")]);
-    let before = (0..CHANGED).map(|number| old.join(directory(number)));
-    let directories: Vec<String> = all.chain(before).map(|directory| directory.display().to_string()).collect();
-    let (kubeconfig, kubectl) = (cluster.kubeconfig(), bin("kubectl"));
-    let caches = cluster.dir().join("bench/caches");
-    let build = {
-        let kubectl = kubectl.clone();
-        move || {
-            let run = format!("{} kustomize --load-restrictor LoadRestrictionsNone", kubectl.display());
-            let script = format!("printf '%s\\n' \"$@\" | xargs -P {cores} -n 1 {run}");
-            let mut command = Command::new("sh");
-            command.args(["-c", &script, "sh"]).args(&directories);
-            command
-        }
-    };
-    let gitops = {
-        let (program, kubeconfig) = (program.to_path_buf(), kubeconfig.clone());
-        move || {
-            let mut command = Command::new(&program);
-            command.arg("--kubeconfig").arg(&kubeconfig);
-            command
-        }
-    };
-    let source = format!("GitRepository/flux-system/fleet={}", new.display());
-    let plan = {
-        let gitops = gitops.clone();
-        move |cache: PathBuf| {
-            let mut command = gitops();
-            command.args(["prune", "--plan", "--source", &source, "--kustomize"]).arg(&kubectl);
-            command.env("XDG_CACHE_HOME", cache);
-            command
-        }
-    };
-    let (cold, warm, diff) = (plan.clone(), plan.clone(), plan);
-    let fresh = AtomicUsize::new(0);
-    let (cold_caches, caches_of_diff) = (caches.clone(), caches.clone());
-    vec![
-        Contender::new('k', "kustomize alone", build),
-        Contender::new('i', "inventory", move || {
-            let mut command = gitops();
-            command.arg("inventory");
-            command
-        }),
-        Contender::new('p', "plan, no cache", move || {
-            cold(cold_caches.join(fresh.fetch_add(1, Ordering::Relaxed).to_string()))
-        }),
-        Contender::new('w', "plan, cached", move || warm(caches.join("warm"))),
-        Contender::new('d', "the same, --diff", move || {
-            let mut command = diff(caches_of_diff.join("warm"));
-            command.arg("--diff");
-            command
-        }),
-    ]
-}
-
-fn report_targets(contenders: &[Contender], load: &str, size: Size) {
-    let Size { applications, objects, target, .. } = size;
-    answer(format!(
-        "\n{applications} applications of {objects} objects, {CHANGED} changed; load {load} before and {} after",
-        report::load()
-    ));
-    answer(measure::HEAD);
-    contenders.iter().for_each(|contender| answer(contender.row()));
-    let [build, inventory, plan, cached] = ['k', 'i', 'p', 'w'].map(|letter| {
-        let found = contenders.iter().find(|contender| contender.letter == letter);
-        found.map_or(Duration::ZERO, Contender::median).as_secs_f64()
-    });
-    let ratio = (plan - inventory) / build;
-    answer("");
-    report::target("(p - i) / k, plan beside its builds", "at most 1.30", ratio, |value| value <= 1.3);
-    report::target("w, with a filled cache, in s", &format!("at most {target:.2}"), cached, |value| value <= target);
-}
-
-/// Prints the peak memory of the plans, and what they ask the API server.
-fn report_peaks_and_requests(contenders: &[Contender], cluster: &Cluster) -> Result<()> {
-    let requests = || cluster.requests_of("admin", "gitops-prune/");
-    for contender in contenders.iter().filter(|contender| "pwd".contains(contender.letter)) {
-        let before = requests()?.len();
-        let (peak, _) = contender.observe(cluster)?;
-        let own = requests()?.split_off(before);
-        // The dry-run of a DELETE is in its body, and a plan deletes nothing.
-        let is_dry_run = |request: &&Request| request.uri.contains("dryRun") || request.verb == "delete";
-        let dry_runs = own.iter().filter(is_dry_run).count();
-        let peak = peak as f64 / 1024.0;
-        report::target(&format!("peak memory of {} in MiB", contender.letter), "at most 300", peak, |value| {
-            value <= 300.0
-        });
-        answer(format!("{} sends {} requests, of which {dry_runs} are dry-runs", contender.letter, own.len()));
-    }
-    Ok(())
+    let Size { applications, objects, rounds, target } = size;
+    let commit = Commit::new(Options { flux: Flux::Kustomize, ..Options::default() })?;
+    write(&commit.old, size)?;
+    commit.apply("./root", "kustomizations", applications + 1)?;
+    (0..CHANGED).try_for_each(|number| change(&commit.new, number, size))?;
+    let all = (0..applications).map(|number| commit.new.join(directory(number))).chain([commit.new.join("root")]);
+    let before = (0..CHANGED).map(|number| commit.old.join(directory(number)));
+    let kustomize = format!("{} kustomize --load-restrictor LoadRestrictionsNone", bin("kubectl").display());
+    let builds: Vec<String> =
+        all.chain(before).map(|directory| format!("exec {kustomize} {}", directory.display())).collect();
+    let alone = Contender::new('k', "kustomize alone", in_parallel(&builds, &commit.new));
+    let times = commit.measure(alone, &[], rounds)?;
+    report::table(&format!("{applications} applications of {objects} objects, {CHANGED} changed"), &times);
+    let [build, inventory, plan, cached] = ['k', 'i', 'p', 'w'].map(|letter| times.median(letter));
+    report::at_most("(p - i) / k, plan beside its builds", 1.3, (plan - inventory) / build);
+    report::at_most("w, with a filled cache, in s", target, cached);
+    commit.report_peaks_and_requests(&times)
 }
 
 fn directory(number: usize) -> String {
     format!("apps/app-{number:03}")
-}
-
-fn kustomization(name: &str, path: &str) -> String {
-    format!(
-        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\n\
-         spec: {{interval: 1h, retryInterval: 5s, path: {path}, prune: true, sourceRef: {{kind: GitRepository, name: fleet}}}}\n"
-    )
 }
 
 fn write(tree: &Path, size: Size) -> Result<()> {

@@ -2,28 +2,28 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::{Cluster, Flux, Options};
-use crate::{answer, say};
+use crate::{Usage, answer, say};
 
-/// Runs a subcommand. Returns `None` if there is no such subcommand.
-pub fn dispatch(words: &[&str]) -> Option<Result<()>> {
+/// Runs a subcommand. The error is [`Usage`] if there is no such subcommand.
+pub fn dispatch(words: &[&str]) -> Result<()> {
     match words {
-        ["up", "--dir", dir] => Some(up(dir, Flux::None)),
-        ["up", "--dir", dir, flux] | ["up", flux, "--dir", dir] => Some(up(dir, parse_flux(flux)?)),
-        ["publish", "--dir", dir, what] => Some(publish(dir, what)),
-        ["down", "--dir", dir] => Some(Cluster::down(dir)),
-        _ => None,
+        ["up", "--dir", dir] => up(dir, Flux::None),
+        ["up", "--dir", dir, flux] | ["up", flux, "--dir", dir] => up(dir, parse_flux(flux)?),
+        ["publish", "--dir", dir, what] => publish(dir, what),
+        ["down", "--dir", dir] => Cluster::down(dir),
+        _ => bail!(Usage),
     }
 }
 
-fn parse_flux(flag: &str) -> Option<Flux> {
+fn parse_flux(flag: &str) -> Result<Flux> {
     match flag {
-        "--flux" => Some(Flux::Kustomize),
-        "--flux=all" => Some(Flux::All),
-        "--flux=crds" => Some(Flux::Crds),
-        _ => None,
+        "--flux" => Ok(Flux::Kustomize),
+        "--flux=all" => Ok(Flux::All),
+        "--flux=crds" => Ok(Flux::Crds),
+        _ => bail!(Usage),
     }
 }
 

@@ -27,6 +27,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use self::process::Spec;
+pub use self::specs::free_port;
 use self::state::State;
 use self::watchdog::Watchdog;
 use crate::controlplane::bin;

@@ -88,9 +88,10 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
     fs::create_dir_all(target.parent().unwrap_or(&target))?;
     fs::write(&target, &content).with_context(|| format!("cannot write {}", target.display()))?;
 
-    let url = match is_service {
-        true => format!("http://{SOURCE_HOST}/{file}"),
-        false => format!("{}{file}", cluster.lock().artifacts_url),
+    let url = if is_service {
+        format!("http://{SOURCE_HOST}/{file}")
+    } else {
+        format!("{}{file}", cluster.lock().artifacts_url)
     };
     if object["status"]["artifact"]["url"] == url.as_str() {
         return Ok(revision);

@@ -24,7 +24,7 @@ pub(crate) const PUBLISHED_LABEL: &str = "xtask/published";
 const ARTIFACTS: &str = "/artifacts/";
 
 /// Returns a port of the loopback interface that is free now. Another process may take it; then the caller retries.
-pub(crate) fn free_port() -> Result<u16> {
+pub fn free_port() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot find a free port")?;
     Ok(listener.local_addr()?.port())
 }

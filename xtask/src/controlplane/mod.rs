@@ -92,14 +92,16 @@ const BINARIES: &[Binary] = &[
     binary("kapp", "kapp", "carvel.dev/kapp/cmd/kapp"),
     binary("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
-    PROMTOOL,
-    binary("opa", "opa", "github.com/open-policy-agent/opa"),
     binary("kustomize-judge", "kustomize-judge", "."),
     binary("text-judge", "text-judge", "."),
 ];
 
 /// Programs that only one task needs. They are built if they are named.
-const ON_REQUEST: &[Binary] = &[binary("act", "act", "github.com/nektos/act")];
+const ON_REQUEST: &[Binary] = &[
+    binary("act", "act", "github.com/nektos/act"),
+    binary("opa", "opa", "github.com/open-policy-agent/opa"),
+    PROMTOOL,
+];
 
 /// Returns the names of all programs of the tests in build order.
 pub fn names() -> Vec<&'static str> {

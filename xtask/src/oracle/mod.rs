@@ -4,15 +4,11 @@
 //! object that was deleted, recreated or created is compared with the plan, by uid.
 
 mod check;
-mod containers;
-mod controllers;
-mod dependencies;
 mod idle;
 mod manifest;
 mod races;
 mod random;
 mod reader;
-mod rules;
 mod run;
 mod scenarios;
 mod shrink;
@@ -113,11 +109,11 @@ pub fn cluster() -> Result<Cluster> {
 
 /// Starts a cluster with these flags of the controller, and with this program as controller or the pinned one. With flags,
 /// the cluster has a Deployment, from which plans read them.
-fn cluster_with(flags: &[&str], controller: Option<&Path>) -> Result<Cluster> {
+fn cluster_with(flags: &[String], controller: Option<&Path>) -> Result<Cluster> {
     // Plans use the kustomize version of Flux.
     controlplane::ensure(&["kustomize"])?;
-    let own = ["--requeue-dependency=2s", "--concurrent=8"];
-    let kustomize_controller_flags: Vec<String> = own.iter().chain(flags).map(|flag| (*flag).to_owned()).collect();
+    let own = ["--requeue-dependency=2s", "--concurrent=8"].map(str::to_owned);
+    let kustomize_controller_flags = [&own, flags].concat();
     let deployment = deployment(&kustomize_controller_flags);
     let kustomize_controller = controller.map(Path::to_path_buf);
     let options =
@@ -183,7 +179,7 @@ pub fn command(words: &[&str]) -> Result<()> {
             name => names.push(name.to_owned()),
         }
     }
-    let mut scenarios: Vec<Scenario> = cases.map_or_else(all, |cases| random(seed, cases));
+    let mut scenarios = cases.map_or_else(all, |cases| Ok(random(seed, cases)))?;
     if let Some(unknown) = names.iter().find(|name| scenarios.iter().all(|scenario| scenario.name != **name)) {
         bail!("no scenario is called {unknown:?}; usage: oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]");
     }
@@ -196,10 +192,10 @@ pub fn command(words: &[&str]) -> Result<()> {
     let controller_version = controller_version.unwrap_or_else(|| PINNED.to_owned());
     let program = Program { path, controller_version };
     // Those with the same flags follow each other.
-    scenarios.sort_by_key(|scenario| scenario.controller);
+    scenarios.sort_by(|a, b| a.controller.cmp(&b.controller));
     let (mut clusters, mut outcomes) = (vec![], vec![]);
     for group in scenarios.chunk_by(|a, b| a.controller == b.controller) {
-        let flags = group[0].controller;
+        let flags = &group[0].controller;
         let cluster = match &dir {
             Some(dir) if flags.is_empty() => Cluster::attach(dir)?,
             _ => match cluster_with(flags, controller.as_deref()) {
@@ -216,7 +212,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         clusters.push((flags, cluster, reader));
     }
     let again_once = |scenario: &Scenario| {
-        let own = clusters.iter().find(|(flags, ..)| *flags == scenario.controller).expect("each has one");
+        let own = clusters.iter().find(|(flags, ..)| **flags == scenario.controller).expect("each has one");
         run_once(&own.1, &own.2, &program, scenario)
     };
     let (mut rows, mut races, mut incomplete, mut not_repeated, mut failed) = (0, 0, 0, 0, 0);

@@ -185,7 +185,7 @@ impl Run<'_> {
 
     /// Returns the sources of a scenario.
     fn sources(&self, scenario: &Scenario) -> impl Iterator<Item = String> {
-        let sources = ["GitRepository/repo"].iter().chain(scenario.sources);
+        let sources = ["GitRepository/repo"].into_iter().chain(scenario.sources.iter().map(String::as_str));
         sources.filter_map(|source| source.split_once('/')).map(|(kind, name)| format!("{kind}/{}/{name}", self.prefix))
     }
 

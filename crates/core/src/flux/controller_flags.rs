@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::kustomize_controller::NAME;
+use super::kinds::KUSTOMIZE_CONTROLLER;
 use super::spec::KustomizationSpec;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectMetadata};
 use crate::kubernetes::selector::Selector;
@@ -53,7 +53,8 @@ impl ControllerFlags {
     /// `applies` is true for the operation Apply. Source: docs/reference/kustomize-controller.md 4.4.
     pub(crate) fn takes_over(&self, manager: &str, applies: bool) -> bool {
         manager.starts_with("kubectl")
-            || (!applies && ["before-first-apply", NAME].iter().any(|prefix| manager.starts_with(prefix)))
+            || (!applies
+                && ["before-first-apply", KUSTOMIZE_CONTROLLER].iter().any(|prefix| manager.starts_with(prefix)))
             || self.override_managers.iter().any(|prefix| manager.starts_with(prefix.as_str()))
             || self.managers_before_dry_run.contains(manager)
     }
@@ -68,45 +69,14 @@ impl ControllerFlags {
     /// Returns true if a Deployment of the controller reconciles a Kustomization with these labels. A selector that cannot be
     /// parsed selects everything.
     pub(crate) fn watches(&self, labels: &KeyValues) -> bool {
-        let selects = |text: &String| Selector::parse(text).map_or(true, |selector| selector.matches(labels));
-        self.watched.is_empty() || self.watched.iter().any(selects)
+        let mut selectors = self.watched.iter().map(|text| Selector::parse(text));
+        self.watched.is_empty() || selectors.any(|parsed| parsed.map_or(true, |selector| selector.matches(labels)))
     }
-}
-
-/// Returns the flags of a command line as names without dashes and values. A flag without a value is `true`.
-pub(super) fn parse(arguments: &[&str]) -> Vec<(String, String)> {
-    let mut flags = vec![];
-    let mut arguments = arguments.iter().peekable();
-    while let Some(argument) = arguments.next() {
-        let Some(flag) = argument.strip_prefix("--") else { continue };
-        let (name, value) = match flag.split_once('=') {
-            Some((name, value)) => (name, value),
-            None => match arguments.next_if(|next| !next.starts_with('-')) {
-                Some(value) => (flag, *value),
-                None => (flag, "true"),
-            },
-        };
-        flags.push((name.to_owned(), value.to_owned()));
-    }
-    flags
-}
-
-/// Returns true if Go reads a text as a true Boolean.
-pub(super) fn is_true(text: &str) -> bool {
-    matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn flags_have_their_value_behind_an_equals_sign_or_a_space() {
-        let read = parse(&["--concurrent=20", "--override-manager", "a", "--no-remote-bases", "--x=", "y"]);
-        let read: Vec<(&str, &str)> = read.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        assert_eq!(read, [("concurrent", "20"), ("override-manager", "a"), ("no-remote-bases", "true"), ("x", "")]);
-        assert!(is_true("True") && is_true("1") && !is_true("yes") && !is_true(""));
-    }
 
     #[test]
     fn a_manager_with_an_overridden_prefix_is_taken_over() {

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::kubernetes::object::{GroupKind, Resource};
 
 /// The way to suspend an object of a kind.
@@ -18,14 +20,17 @@ pub enum Suspends {
     Nothing,
 }
 
+/// Name of the controller of Kustomizations.
+pub(crate) const KUSTOMIZE_CONTROLLER: &str = "kustomize-controller";
+
 /// API group of the sources.
 pub const SOURCE_GROUP: &str = "source.toolkit.fluxcd.io";
 
 /// API group of ArtifactGenerators.
-pub const GENERATOR_GROUP: &str = "source.extensions.fluxcd.io";
+pub(crate) const GENERATOR_GROUP: &str = "source.extensions.fluxcd.io";
 
 /// Kind of the objects that generate ExternalArtifacts.
-pub const GENERATOR: &str = "ArtifactGenerator";
+pub(crate) const GENERATOR: &str = "ArtifactGenerator";
 
 /// Kind of the sources that other controllers provide.
 pub const EXTERNAL_ARTIFACT: &str = "ExternalArtifact";
@@ -35,10 +40,10 @@ pub const INPUTS: [(&str, &str); 2] =
     [(GENERATOR_GROUP, GENERATOR), (crate::ownership::schemes::flux_operator::GROUP, "ResourceSetInputProvider")];
 
 /// Annotation that suspends the kinds of flux-operator.
-pub const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
+pub(crate) const OPERATOR_SWITCH: &str = crate::ownership::schemes::flux_operator::SWITCH;
 
 /// Annotation that suspends an ArtifactGenerator.
-pub const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
+pub(crate) const ARTIFACT_SWITCH: &str = "source.extensions.fluxcd.io/reconcile";
 
 /// Evidence of a reconciliation in a status or an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +150,8 @@ pub static KINDS: [FluxKind; 19] = [
     FluxKind { kind: "HelmRepository", aliases: &["helmrepo"], ..SOURCE },
     FluxKind { kind: "HelmChart", aliases: &["hc"], sources: &[("/spec/sourceRef", "HelmRepository")], ..SOURCE },
     FluxKind {
-        group: "source.extensions.fluxcd.io",
-        kind: "ArtifactGenerator",
+        group: GENERATOR_GROUP,
+        kind: GENERATOR,
         aliases: &["ag"],
         suspends: Suspends::Switch(ARTIFACT_SWITCH),
         controller: "source-watcher",
@@ -168,7 +173,7 @@ pub static KINDS: [FluxKind; 19] = [
         kind: "Kustomization",
         aliases: &["ks"],
         deletion: Some("prunes what it applied"),
-        controller: "kustomize-controller",
+        controller: KUSTOMIZE_CONTROLLER,
         revision: &["/status/lastAppliedRevision", "/status/lastAttemptedRevision"],
         sources: &[("/spec/sourceRef", "")],
         // Every run changes Ready, also a run that started before the suspension; the history has the start of each run.
@@ -237,12 +242,23 @@ impl FluxKind {
         find(&full.object.id.group, &full.object.id.kind)
     }
 
+    /// Returns the references to sources in an object, with the kind of a reference that names none.
+    pub(crate) fn source_references(full: &Resource) -> Vec<(&Value, &'static str)> {
+        let mut found = vec![];
+        for (pointer, kind) in Self::of(full).map_or(&[][..], |known| known.sources) {
+            let Some(value) = full.at(pointer) else { continue };
+            let entries = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            found.extend(entries.iter().map(|entry| (entry, *kind)));
+        }
+        found
+    }
+
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.group, self.kind)
     }
 
     /// Returns true if no status of the object shows a run: Alert, Provider, and a HelmRepository of an OCI registry.
-    pub fn is_static(&self, full: &Resource) -> bool {
+    pub(crate) fn is_static(&self, full: &Resource) -> bool {
         self.traces.is_empty() || (self.kind == "HelmRepository" && full.text("/spec/type") == Some("oci"))
     }
 
@@ -252,7 +268,7 @@ impl FluxKind {
     }
 
     /// Returns the effect of deleting an object that the annotation suspends; `None` if its objects are left behind.
-    pub fn deletion_of(&self, full: &Resource) -> Option<&'static str> {
+    pub(crate) fn deletion_of(&self, full: &Resource) -> Option<&'static str> {
         let prunes = match full.text("/spec/deletionPolicy") {
             Some("Delete" | "WaitForTermination") => true,
             Some("Orphan") => false,
@@ -262,7 +278,7 @@ impl FluxKind {
     }
 
     /// Returns the revision of an object's status.
-    pub fn revision_of<'a>(&self, full: &'a Resource) -> Option<&'a str> {
+    pub(crate) fn revision_of<'a>(&self, full: &'a Resource) -> Option<&'a str> {
         self.revision.iter().find_map(|pointer| full.text(pointer)).filter(|revision| !revision.is_empty())
     }
 

@@ -4,13 +4,14 @@
 
 use serde_json::Value;
 
-use super::controller_flags::{self, ControllerFlags, is_true};
-use super::spec::NamespacedName;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use super::controller_deployment::{container, flag, flags, is_stopped, is_true, text};
+use super::controller_flags::ControllerFlags;
+use super::kinds::KUSTOMIZE_CONTROLLER;
+use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Name of the controller, of its Deployment and of its field manager.
-pub const NAME: &str = "kustomize-controller";
+pub const NAME: &str = KUSTOMIZE_CONTROLLER;
 /// Finalizer with which the controller deletes the objects of a Kustomization.
 pub(crate) const FINALIZER: &str = "finalizers.fluxcd.io";
 /// Number of Kustomizations reconciled at once unless `--concurrent` is set.
@@ -109,7 +110,7 @@ const LINKED_KUSTOMIZE: [(u32, u32, &str); 11] = [
 ];
 
 /// Returns the minor version of kustomize that a version of the controller links; `None` if it is not known.
-pub fn linked_kustomize((major, minor, _): Version) -> Option<&'static str> {
+pub(crate) fn linked_kustomize((major, minor, _): Version) -> Option<&'static str> {
     let found = LINKED_KUSTOMIZE.iter().find(|(of_major, of_minor, _)| (*of_major, *of_minor) == (major, minor));
     found.map(|(_, _, kustomize)| *kustomize)
 }
@@ -133,10 +134,8 @@ impl KustomizeVersions {
             ));
         };
         let own = program.trim_start_matches('v').strip_prefix(linked);
-        match own.is_some_and(|patch| patch.is_empty() || patch.starts_with('.')) {
-            true => None,
-            false => Some(format!("kustomize {program} builds here, and the controller links {linked}.x")),
-        }
+        let is_same = own.is_some_and(|patch| patch.is_empty() || patch.starts_with('.'));
+        (!is_same).then(|| format!("kustomize {program} builds here, and the controller links {linked}.x"))
     }
 }
 
@@ -197,8 +196,8 @@ impl KustomizeController {
     /// Reads the tag of the image and the flags from the controller's Deployment. A given version replaces the tag.
     pub fn from_deployment(deployment: &Value, version: Option<Version>) -> Self {
         let Some(container) = container(deployment) else { return version.map_or_else(Self::default, Self::of) };
-        let version = version.or_else(|| image_version(text(container, "image")));
-        let mut controller = version.map_or_else(Self::default, Self::of);
+        let known = version.or_else(|| image_version(text(container, "image")));
+        let mut controller = known.map_or_else(Self::default, Self::of);
         // Without its gate the controller denies them; without its flags that is not known.
         controller.features.denies_external_artifacts = true;
         for (name, value) in flags(container) {
@@ -229,67 +228,10 @@ pub fn watch_selector(deployment: &Value) -> Option<String> {
     flag(deployment, "watch-label-selector")
 }
 
-/// Returns `--default-service-account` of the Deployment of a controller of Flux, if it has one.
-pub fn default_service_account(deployment: &Value) -> Option<String> {
-    flag(deployment, "default-service-account")
-}
-
-/// Returns true if the Deployment of a controller of Flux has `--no-cross-namespace-refs`.
-pub fn denies_other_namespaces(deployment: &Value) -> bool {
-    flag(deployment, "no-cross-namespace-refs").is_some_and(|value| is_true(&value))
-}
-
-fn flag(deployment: &Value, wanted: &str) -> Option<String> {
-    let set = flags(container(deployment)?).into_iter().filter(|(name, _)| name == wanted);
-    set.map(|(_, value)| value).next_back().filter(|value| !value.is_empty())
-}
-
-/// Returns the container of the controller.
-fn container(deployment: &Value) -> Option<&Value> {
-    let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-    containers.into_iter().flatten().find(|container| is_controller(container))
-}
-
-fn flags(container: &Value) -> Vec<(String, String)> {
-    let arguments = container.get("args").and_then(Value::as_array).into_iter().flatten();
-    controller_flags::parse(&arguments.filter_map(Value::as_str).collect::<Vec<_>>())
-}
-
-/// Returns the service account of the pods of a Deployment in this namespace; `None` if it names none, or one that does not
-/// exist, so that it has no pods.
-pub fn service_account(deployment: &Value, namespace: &str, snapshot: &Snapshot) -> Option<NamespacedName> {
-    let name = deployment.pointer("/spec/template/spec/serviceAccountName").and_then(Value::as_str);
-    let name = name.filter(|name| !name.is_empty())?;
-    snapshot.object(&ObjectId::new("", "ServiceAccount", namespace, name))?;
-    Some(NamespacedName { namespace: namespace.to_owned(), name: name.to_owned() })
-}
-
-/// Returns the Deployment of a controller of Flux by its name.
-pub fn deployment<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s ObjectMetadata> {
-    snapshot.objects.iter().find(|object| object.id.is("apps", "Deployment") && &*object.id.name == name)
-}
-
 /// Returns the Deployments of further controllers, which reconcile other Kustomizations (sharding).
 pub fn shards(snapshot: &Snapshot) -> impl Iterator<Item = &ObjectMetadata> {
     let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment"));
     deployments.filter(|object| object.id.name.starts_with(NAME) && &*object.id.name != NAME)
-}
-
-/// Returns true if a Deployment wants no pods, or has none that is available.
-fn is_stopped(deployment: &Value) -> bool {
-    let wants_none = deployment.pointer("/spec/replicas").is_some_and(|replicas| *replicas == 0);
-    // The status of a new Deployment is empty.
-    let has_status = deployment.pointer("/status/observedGeneration").is_some();
-    let has_none = deployment.pointer("/status/availableReplicas").is_none_or(|available| *available == 0);
-    wants_none || (has_status && has_none)
-}
-
-fn is_controller(container: &Value) -> bool {
-    text(container, "image").contains(NAME) || text(container, "name") == "manager"
-}
-
-fn text<'a>(container: &'a Value, key: &str) -> &'a str {
-    container.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn image_version(image: &str) -> Option<Version> {
@@ -368,20 +310,6 @@ mod tests {
         assert_eq!(KustomizeController::from_deployment(&deployment, Some((1, 7, 3))).version, Some((1, 7, 3)));
         assert!(controller.features.forgets_skipped);
         assert_eq!(KustomizeController::from_deployment(&json!({}), None), KustomizeController::default());
-    }
-
-    #[test]
-    fn a_controller_without_an_available_pod_is_stopped() {
-        let cases = [
-            (json!({"spec": {"replicas": 0}}), true),
-            (json!({"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "unavailableReplicas": 1}}), true),
-            (json!({"spec": {"replicas": 1}, "status": {"observedGeneration": 1, "availableReplicas": 1}}), false),
-            (json!({"spec": {"replicas": 1}, "status": {}}), false),
-            (json!({}), false),
-        ];
-        for (deployment, expected) in cases {
-            assert_eq!(is_stopped(&deployment), expected, "{deployment}");
-        }
     }
 
     #[test]

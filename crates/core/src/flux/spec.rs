@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::{ObjectId, Resource, list_at};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,8 +37,9 @@ impl SourceId {
 
     /// Reads a reference. Without a kind it is `kind`, without a namespace that of the referring object, `namespace`.
     pub(crate) fn read(reference: &Value, kind: &str, namespace: &str) -> Self {
-        let field = |key: &str, default: &str| entry_text(reference, key).unwrap_or(default).to_owned();
-        Self { kind: field("kind", kind), namespace: field("namespace", namespace), name: field("name", "") }
+        let [kind, namespace, name] = [("kind", kind), ("namespace", namespace), ("name", "")]
+            .map(|(key, default)| entry_text(reference, key).unwrap_or(default).to_owned());
+        Self { kind, namespace, name }
     }
 
     /// Reads the source in the spec of a HelmChart or of the chart of a HelmRelease, which is in `namespace`.
@@ -104,15 +105,12 @@ impl KustomizationSpec {
         for source in sources.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
             source.retain(|key, value| key != "optional" || *value != Value::Bool(false));
         }
-        let is_default = |key: &str, value: &Value| {
-            matches!(key, "force" | "suspend" | "wait" | "ignoreMissingComponents") && *value == Value::Bool(false)
-        };
-        let written_defaults: Map<String, Value> = fields
-            .iter()
-            .filter(|(key, value)| is_default(key, value))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
-        fields.retain(|key, _| !written_defaults.contains_key(key));
+        let mut written_defaults = Map::new();
+        for key in ["force", "suspend", "wait", "ignoreMissingComponents"] {
+            if fields.get(key) == Some(&Value::Bool(false)) {
+                written_defaults.extend(fields.remove_entry(key));
+            }
+        }
         Self { fields: Value::Object(fields).into(), written_defaults, holds_secrets: false }
     }
 
@@ -151,7 +149,7 @@ impl KustomizationSpec {
         self.fields.get(key).and_then(Value::as_bool).unwrap_or_default()
     }
 
-    pub fn is_suspended(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         self.flag("suspend")
     }
 
@@ -169,7 +167,7 @@ impl KustomizationSpec {
     }
 
     /// Returns true if the objects are in another cluster.
-    pub fn is_remote(&self) -> bool {
+    pub(crate) fn is_remote(&self) -> bool {
         self.fields.get("kubeConfig").is_some()
     }
 
@@ -193,13 +191,13 @@ impl KustomizationSpec {
     }
 
     /// Returns the Kustomizations that must be ready first; `namespace` is the Kustomization's own.
-    pub fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
+    pub(crate) fn depends_on(&self, namespace: &str) -> Vec<NamespacedName> {
         self.dependencies(namespace).map(|dependency| dependency.key).collect()
     }
 
     /// Returns the entries of `spec.dependsOn`; `namespace` is the Kustomization's own.
     pub fn dependencies(&self, namespace: &str) -> impl Iterator<Item = Dependency> {
-        let entries = self.fields.get("dependsOn").and_then(Value::as_array).into_iter().flatten();
+        let entries = list_at(&self.fields, "/dependsOn").iter();
         entries.map(move |entry| Dependency {
             key: NamespacedName {
                 namespace: entry_text(entry, "namespace").unwrap_or(namespace).to_owned(),
@@ -210,54 +208,54 @@ impl KustomizationSpec {
     }
 
     /// Returns the Kustomizations that must be ready and, with the same source, have applied the new revision.
-    pub fn waits_for(&self, namespace: &str, additive_ready_expr: bool) -> Vec<NamespacedName> {
+    pub(crate) fn waits_for(&self, namespace: &str, additive_ready_expr: bool) -> Vec<NamespacedName> {
         let entries = self.dependencies(namespace);
-        let entries = entries.filter(|entry| additive_ready_expr || entry.ready_expr.is_none());
-        entries.map(|entry| entry.key).collect()
+        let waiting = entries.filter(|entry| additive_ready_expr || entry.ready_expr.is_none());
+        waiting.map(|entry| entry.key).collect()
     }
 
     /// Returns the objects of `spec.healthChecks`; none with `spec.wait`, which replaces them.
-    pub fn health_checks(&self) -> Vec<ObjectId> {
+    pub(crate) fn health_checks(&self) -> Vec<ObjectId> {
         let checks = self.fields.get("healthChecks").and_then(Value::as_array).filter(|_| !self.flag("wait"));
-        let checks = checks.into_iter().flatten().map(|check| {
+        let ids = checks.into_iter().flatten().map(|check| {
             let [version, kind, namespace, name] =
                 ["apiVersion", "kind", "namespace", "name"].map(|key| entry_text(check, key).unwrap_or_default());
             ObjectId::new(version.split_once('/').map_or("", |(group, _)| group), kind, namespace, name)
         });
-        checks.collect()
+        ids.collect()
     }
 
     /// Returns true if the controller waits until objects are healthy.
-    pub fn checks_health(&self) -> bool {
+    pub(crate) fn checks_health(&self) -> bool {
         self.flag("wait") || !self.health_checks().is_empty()
     }
 
     /// Returns an expression of `spec.healthCheckExprs` that `is_valid` does not accept.
     pub(crate) fn invalid_health_expr(&self, is_valid: impl Fn(&str) -> bool) -> Option<&str> {
-        let entries = self.fields.get("healthCheckExprs").and_then(Value::as_array).into_iter().flatten();
+        let entries = list_at(&self.fields, "/healthCheckExprs").iter();
         let texts = entries.flat_map(|entry| ["current", "failed", "inProgress"].map(|key| entry_text(entry, key)));
         texts.flatten().find(|text| !is_valid(text))
     }
 
     /// Returns the Secret with the keys for decryption, by its name in the Kustomization's namespace.
-    pub fn keys_secret(&self) -> Option<&str> {
+    pub(crate) fn keys_secret(&self) -> Option<&str> {
         self.text("/decryption/secretRef/name").filter(|_| self.decrypts())
     }
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
-    pub fn common_label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn common_label(&self, key: &str) -> Option<&str> {
         self.fields.get("commonMetadata")?.get("labels")?.get(key)?.as_str()
     }
 
     /// Returns a label or else an annotation of `commonMetadata`.
-    pub fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
         self.common_label(key).or_else(|| self.fields.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
     }
 
     /// Checks by the rules of docs/reference/kustomize-controller.md 6 that the finalizer of a Kustomization with this spec
     /// deletes the objects of its inventory.
     /// The error is the reason why the objects are left behind, as a predicate: `has prune: false`.
-    pub fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
+    pub(crate) fn finalizer_deletes(&self, honours_policy: bool) -> Result<(), String> {
         if self.is_suspended() {
             return Err("is suspended".to_owned());
         }

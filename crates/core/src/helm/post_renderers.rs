@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::kubernetes::object::text_at;
+use crate::kubernetes::object::{list_at, text_at};
 
 /// Fields that a post-renderer may have.
 const FIELDS: [&str; 2] = ["images", "patches"];
@@ -14,8 +14,8 @@ const IDENTITY: [&str; 8] =
 
 /// Fails if `spec.postRenderers` is not followed, with the reason why the identity of an object, or its annotations for
 /// Helm, can change.
-pub fn check(spec: &Value) -> Result<(), String> {
-    let renderers = spec.get("postRenderers").and_then(Value::as_array).into_iter().flatten();
+pub(crate) fn check(spec: &Value) -> Result<(), String> {
+    let renderers = list_at(spec, "/postRenderers").iter();
     for renderer in renderers {
         let fields = renderer.get("kustomize").and_then(Value::as_object);
         let is_known = renderer.as_object().is_some_and(|renderer| renderer.keys().all(|key| key == "kustomize"));
@@ -26,7 +26,7 @@ pub fn check(spec: &Value) -> Result<(), String> {
         if !is_known {
             return Err("its postRenderers are not only kustomize".to_owned());
         }
-        for patch in renderer.pointer("/kustomize/patches").and_then(Value::as_array).into_iter().flatten() {
+        for patch in list_at(renderer, "/kustomize/patches") {
             if !is_neutral(patch) {
                 return Err("a patch of its postRenderers can remove, rename or keep an object".to_owned());
             }

@@ -12,7 +12,7 @@ use crate::ownership::schemes::flux_helmrelease::release_record;
 
 /// Fields by which helm-controller identifies a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReleaseTarget {
+pub(crate) struct ReleaseTarget {
     /// Namespace of Helm's records of the release.
     pub storage_namespace: String,
     /// Namespace of the release.
@@ -25,7 +25,7 @@ pub struct ReleaseTarget {
 
 /// The part of a target that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetPart {
+pub(crate) enum TargetPart {
     StorageNamespace,
     Namespace,
     Name,
@@ -34,7 +34,7 @@ pub enum TargetPart {
 
 impl ReleaseTarget {
     /// Returns the target of a HelmRelease with this spec.
-    pub fn of_spec(id: &ObjectId, spec: &Value, chart: Option<String>) -> Self {
+    pub(crate) fn of_spec(id: &ObjectId, spec: &Value, chart: Option<String>) -> Self {
         let (name, storage_namespace) = release_record(id, spec);
         let namespace = match text_at(spec, "/targetNamespace") {
             "" => id.namespace.to_string(),
@@ -44,16 +44,16 @@ impl ReleaseTarget {
     }
 
     /// Returns the target of the release that the status of a HelmRelease records; `None` without a release.
-    pub fn recorded(content: &Value) -> Option<Self> {
+    pub(crate) fn recorded(content: &Value) -> Option<Self> {
         let storage_namespace = text_at(content, "/status/storageNamespace").to_owned();
         let latest = content.pointer("/status/history/0").filter(|_| !storage_namespace.is_empty())?;
-        let text = |pointer: &str| text_at(latest, pointer).to_owned();
-        let chart = Some(text("/chartName"));
-        Some(Self { storage_namespace, namespace: text("/namespace"), name: text("/name"), chart })
+        let [namespace, name, chart] =
+            ["/namespace", "/name", "/chartName"].map(|pointer| text_at(latest, pointer).to_owned());
+        Some(Self { storage_namespace, namespace, name, chart: Some(chart) })
     }
 
     /// Returns the first part that differs in a new target, in the order in which helm-controller compares.
-    pub fn change_to(&self, new: &Self) -> Option<TargetPart> {
+    pub(crate) fn change_to(&self, new: &Self) -> Option<TargetPart> {
         let chart_differs = new.chart.as_ref().is_some_and(|chart| self.chart.as_ref() != Some(chart));
         let parts = [
             (self.storage_namespace != new.storage_namespace, TargetPart::StorageNamespace),

@@ -17,7 +17,7 @@ const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
 
 /// Effect of an uninstall on an object in the inventory of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It is deleted.
     Deleted,
     /// It stays, for this reason.
@@ -27,7 +27,7 @@ pub enum Fate {
 }
 
 /// Returns the live objects among the members of a release with the effect of an uninstall on them.
-pub fn uninstalled_objects<'a>(snapshot: &'a Snapshot, members: &Members) -> Vec<(&'a ObjectMetadata, Fate)> {
+pub(crate) fn uninstalled_objects<'a>(snapshot: &'a Snapshot, members: &Members) -> Vec<(&'a ObjectMetadata, Fate)> {
     let Members::Listed(ids) = members else { return vec![] };
     let live = ids.iter().filter_map(|id| snapshot.object(id));
     live.map(|object| (object, fate(object))).collect()
@@ -40,7 +40,10 @@ pub fn records<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<
 
 /// Returns the live hooks of the HelmRelease that the next installation deletes and creates again if the new release has
 /// them too. No record of a release lists hooks; those of helm-controller carry its labels.
-pub fn install_hooks<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<Item = &'a ObjectMetadata> {
+pub(crate) fn install_hooks<'a>(
+    snapshot: &'a Snapshot,
+    release: &Resource,
+) -> impl Iterator<Item = &'a ObjectMetadata> {
     let owner = [release.object.id.name.to_string(), release.object.id.namespace.to_string()];
     snapshot.objects.iter().filter(move |object| {
         let Some(events) = object.annotations.get(HOOK) else { return false };
@@ -54,14 +57,14 @@ pub fn install_hooks<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Ite
 
 /// Returns how it is known that a HelmRelease has no release to uninstall; `None` if it has one. `cluster` is the cluster of
 /// the release, if it was read.
-pub fn without_release(cluster: Option<&Snapshot>, release: &Resource) -> Option<&'static str> {
+pub(crate) fn without_release(cluster: Option<&Snapshot>, release: &Resource) -> Option<&'static str> {
     if release.at("/status/history/0").is_none() || text_at(&release.content, "/status/storageNamespace").is_empty() {
         return Some("it has no release");
     }
-    let cluster = cluster?;
-    let can_list = cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_none();
-    let knows_secrets = cluster.types.iter().any(|kind| kind.is("", "Secret"));
-    if can_list && knows_secrets && records(cluster, release).next().is_none() {
+    let snapshot = cluster?;
+    let can_list = snapshot.gaps_hiding(&GroupKind::new("", "Secret")).next().is_none();
+    let knows_secrets = snapshot.types.iter().any(|kind| kind.is("", "Secret"));
+    if can_list && knows_secrets && records(snapshot, release).next().is_none() {
         return Some("Helm has no record of its release");
     }
     None
@@ -74,9 +77,10 @@ fn fate(object: &ObjectMetadata) -> Fate {
         return Fate::Kept("Helm never deletes the definitions in the crds/ of a chart".to_owned());
     }
     let Some(value) = object.annotations.get(POLICY) else { return Fate::Deleted };
-    let writers = || object.managed_fields.iter().filter(|entry| entry.annotations.iter().any(|key| **key == *POLICY));
+    let writers = object.managed_fields.iter().filter(|entry| entry.annotations.iter().any(|key| **key == *POLICY));
+    let managers: Vec<&str> = writers.map(|entry| &*entry.manager).collect();
     // An uninstall reads the annotation from the manifest that Helm stored, not from the live object.
-    if writers().next().is_some() && !writers().any(|entry| MANAGERS.contains(&&*entry.manager)) {
+    if !managers.is_empty() && !managers.iter().any(|manager| MANAGERS.contains(manager)) {
         let detail = format!("{POLICY}: {value} was not set by Helm, and an uninstall reads only its stored manifest");
         return Fate::Uncertain(detail);
     }

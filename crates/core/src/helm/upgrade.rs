@@ -8,15 +8,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ResourceType, text_at};
-use crate::kubernetes::question::OwnerQuestion;
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
+use crate::yaml;
 
 /// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
 const BEFORE_CREATION: &str = "before-hook-creation";
 
 /// The objects of a rendered chart, without those in `crds/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rendered {
+pub(crate) struct Rendered {
     /// Objects of the manifest that Helm records.
     pub objects: BTreeSet<ObjectId>,
     /// Manifests of these objects.
@@ -37,7 +37,7 @@ pub struct Rendered {
 
 /// Effect of an upgrade on the live objects of a release.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Upgrade {
+pub(crate) struct Upgrade {
     /// Objects that the new manifest lacks.
     pub removed: BTreeSet<ObjectId>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
@@ -46,8 +46,6 @@ pub struct Upgrade {
     pub hooks: BTreeSet<ObjectId>,
     /// Hooks that only an intermediate upgrade deletes and creates again.
     pub interrupted_hooks: BTreeSet<ObjectId>,
-    /// Changes that the API server is asked about: an upgrade that it refuses deletes nothing.
-    pub questions: Vec<OwnerQuestion>,
     /// Messages of the server about deletions that it refuses.
     pub refused_deletions: BTreeMap<ObjectId, String>,
     /// Condition of the upgrade, for people; `None` if it is certain.
@@ -65,25 +63,16 @@ impl Rendered {
     /// `None` is the cluster that has the HelmRelease.
     ///
     /// Fails with the parser's message if a document is no YAML.
-    pub fn read(
+    pub(crate) fn read(
         text: &str,
         namespace: &str,
         types: &[ResourceType],
         cluster: Option<&Arc<str>>,
     ) -> Result<Self, String> {
         let mut rendered = Self::default();
-        let mut current = String::new();
-        for line in text.lines().chain(std::iter::once("---")) {
-            if line.trim_end() != "---" {
-                current.push_str(line);
-                current.push('\n');
-                continue;
-            }
-            let document = std::mem::take(&mut current);
-            if !document.trim().is_empty() {
-                let value = crate::yaml::document(&document).map_err(|error| error.to_string())?;
-                rendered.add(&value, namespace, types, cluster);
-            }
+        for document in yaml::split(text) {
+            let value = yaml::document(&document).map_err(|error| error.to_string())?;
+            rendered.add(&value, namespace, types, cluster);
         }
         Ok(rendered)
     }
@@ -107,26 +96,25 @@ impl Rendered {
         if !self.written.insert(key) {
             self.duplicate = Some(id.clone());
         }
-        let annotation = |key: &str| manifest.pointer("/metadata/annotations")?.get(key)?.as_str();
-        let Some(events) = annotation(HOOK) else {
+        let annotations = manifest.pointer("/metadata/annotations").unwrap_or(&Value::Null);
+        let Some(events) = annotations.get(HOOK).and_then(Value::as_str) else {
             self.manifests.insert(id.clone(), manifest.clone());
             self.objects.insert(id);
             return;
         };
-        let has = |values: &str, wanted: &[&str]| values.split(',').any(|value| wanted.contains(&value.trim()));
-        self.has_hook_before |= has(events, &["pre-upgrade"]);
-        if has(events, &["post-upgrade"]) {
+        self.has_hook_before |= has_any(events, &["pre-upgrade"]);
+        if has_any(events, &["post-upgrade"]) {
             self.hooks_after.insert(id.clone());
         }
-        let policy = annotation(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
+        let policy = annotations.get(HOOK_POLICY).and_then(Value::as_str).unwrap_or(BEFORE_CREATION);
         // Helm never deletes a definition that is a hook (`pkg/action/hooks.go`).
-        if !has(policy, &[BEFORE_CREATION]) || kind == "CustomResourceDefinition" {
+        if !has_any(policy, &[BEFORE_CREATION]) || kind == "CustomResourceDefinition" {
             return;
         }
-        if has(events, &["test", "test-success"]) {
+        if has_any(events, &["test", "test-success"]) {
             self.tests.insert(id.clone());
         }
-        if has(events, &["pre-upgrade", "post-upgrade"]) {
+        if has_any(events, &["pre-upgrade", "post-upgrade"]) {
             self.upgrade_hooks.insert(id);
         }
     }
@@ -134,30 +122,36 @@ impl Rendered {
     /// Returns the manifests that an upgrade from `old` creates, or of which it changes more than labels and annotations. The
     /// API server can refuse one of them, and Helm then deletes nothing. `exists` tells if an object is live: Helm creates
     /// one that somebody deleted.
-    pub fn changed_from(&self, old: &Self, exists: impl Fn(&ObjectId) -> bool) -> BTreeMap<ObjectId, Value> {
-        let is_unchanged = |id: &ObjectId, manifest: &Value| {
-            old.manifests.get(id).is_some_and(|old| unmarked(old) == unmarked(manifest)) && exists(id)
-        };
-        let changed = self.manifests.iter().filter(|(id, manifest)| !is_unchanged(id, manifest));
+    pub(crate) fn changed_from(&self, old: &Self, exists: impl Fn(&ObjectId) -> bool) -> BTreeMap<ObjectId, Value> {
+        let changed = self.manifests.iter().filter(|(id, manifest)| {
+            let is_same = old.manifests.get(id).is_some_and(|old| unmarked(old) == unmarked(manifest));
+            !(is_same && exists(id))
+        });
         changed.map(|(id, manifest)| (id.clone(), manifest.clone())).collect()
     }
 
     /// Returns the hooks of an upgrade from `old` that are deleted and created again. An object that becomes a hook after the
     /// upgrade is deleted by the upgrade; one that becomes a hook before it is created before it is deleted, and so is none.
-    pub fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
-        let is_after = |id: &&ObjectId| !old.objects.contains(id) || self.hooks_after.contains(id);
+    pub(crate) fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
+        let hooks = self.upgrade_hooks.iter();
+        let recreated = hooks.filter(|id| !old.objects.contains(id) || self.hooks_after.contains(id));
         let becoming = self.hooks_after.intersection(&old.objects);
-        self.upgrade_hooks.iter().filter(is_after).chain(becoming).cloned().collect()
+        recreated.chain(becoming).cloned().collect()
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
     /// inventory also has the definitions in `crds/`.
-    pub fn difference_from(&self, inventory: &[ObjectId], types: &[ResourceType]) -> Option<ObjectId> {
+    pub(crate) fn difference_from(&self, inventory: &[ObjectId], types: &[ResourceType]) -> Option<ObjectId> {
         let recorded: BTreeSet<ObjectId> = inventory.iter().map(|id| in_scope(id.clone(), types)).collect();
-        let is_definition = |id: &&ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+        let mut unrendered = recorded.difference(&self.objects);
         let missing = self.objects.difference(&recorded).next();
-        missing.or_else(|| recorded.difference(&self.objects).find(|id| !is_definition(id))).cloned()
+        missing.or_else(|| unrendered.find(|id| !id.is("apiextensions.k8s.io", "CustomResourceDefinition"))).cloned()
     }
+}
+
+/// Returns true if a list that commas separate has one of these words.
+fn has_any(list: &str, wanted: &[&str]) -> bool {
+    list.split(',').any(|word| wanted.contains(&word.trim()))
 }
 
 /// Returns a manifest without its labels and annotations.
@@ -172,10 +166,7 @@ fn unmarked(manifest: &Value) -> Value {
 /// Returns an identity without a namespace if its kind is cluster-scoped.
 fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
     let kind = types.iter().find(|kind| kind.is(&id.group, &id.kind));
-    match kind.is_some_and(|kind| !kind.namespaced) {
-        true => ObjectId { namespace: "".into(), ..id },
-        false => id,
-    }
+    if kind.is_some_and(|kind| !kind.namespaced) { ObjectId { namespace: "".into(), ..id } } else { id }
 }
 
 #[cfg(test)]

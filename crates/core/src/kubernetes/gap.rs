@@ -88,8 +88,8 @@ impl Gap {
 
 /// Resource name that a kind has by convention, for kinds that discovery did not list.
 fn usual_resource(what: &GroupKind) -> String {
-    let plural = plural(&what.kind);
-    if what.group.is_empty() { plural } else { format!("{plural}.{}", what.group) }
+    let name = plural(&what.kind);
+    if what.group.is_empty() { name } else { format!("{name}.{}", what.group) }
 }
 
 #[cfg(test)]

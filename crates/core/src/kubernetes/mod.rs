@@ -5,7 +5,6 @@ pub mod deletion;
 pub mod duration;
 pub mod gap;
 pub mod object;
-pub mod question;
 pub mod recording;
 pub mod redact;
 pub mod selector;

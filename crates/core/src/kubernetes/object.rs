@@ -58,7 +58,7 @@ impl ObjectId {
     }
 
     /// Returns the namespace that an object is in, as an object of the same cluster.
-    pub fn namespace_object(&self) -> Self {
+    pub(crate) fn namespace_object(&self) -> Self {
         Self::new("", "Namespace", "", &self.namespace).in_cluster(self.cluster.as_ref())
     }
 
@@ -72,7 +72,7 @@ impl ObjectId {
     }
 
     /// Returns true if the object is of this group and kind, and not in another cluster.
-    pub fn is_here(&self, group: &str, kind: &str) -> bool {
+    pub(crate) fn is_here(&self, group: &str, kind: &str) -> bool {
         self.cluster.is_none() && self.is(group, kind)
     }
 }
@@ -245,7 +245,7 @@ fn is_zero(value: &i64) -> bool {
 
 impl ObjectMetadata {
     /// Returns the label, or else the annotation, of a key: some tools accept either.
-    pub fn label_or_annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label_or_annotation(&self, key: &str) -> Option<&str> {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
@@ -319,14 +319,13 @@ pub struct Condition<'a> {
 impl<'a> Condition<'a> {
     /// Reads an entry; returns `None` if it has no type or no status.
     pub fn read(value: &'a serde_json::Value) -> Option<Self> {
-        let text = |key: &str| value.get(key).and_then(serde_json::Value::as_str);
         Some(Self {
-            kind: text("type")?,
-            status: text("status")?,
-            reason: text("reason").unwrap_or_default(),
-            message: text("message").unwrap_or_default(),
+            kind: value.get("type")?.as_str()?,
+            status: value.get("status")?.as_str()?,
+            reason: text_at(value, "/reason"),
+            message: text_at(value, "/message"),
             observed_generation: value.get("observedGeneration").and_then(serde_json::Value::as_i64),
-            changed: text("lastTransitionTime").and_then(parse_time),
+            changed: parse_time(text_at(value, "/lastTransitionTime")),
         })
     }
 }
@@ -337,8 +336,13 @@ pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
 }
 
 /// Returns true if the value at a JSON pointer is `true`.
-pub fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
+pub(crate) fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
     content.pointer(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
+}
+
+/// Returns the items of the list at a JSON pointer; none if there is no list.
+pub(crate) fn list_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a [serde_json::Value] {
+    content.pointer(pointer).and_then(serde_json::Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Parses an RFC 3339 time, the format of Kubernetes.
@@ -348,11 +352,11 @@ pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
 
 /// Returns the plural that a kind has by convention, in lower case, for kinds that discovery did not list.
 pub fn plural(kind: &str) -> String {
-    let kind = kind.to_lowercase();
-    match kind.strip_suffix('y') {
+    let name = kind.to_lowercase();
+    match name.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
-        None if kind.ends_with(['s', 'x']) => format!("{kind}es"),
-        None => format!("{kind}s"),
+        None if name.ends_with(['s', 'x']) => format!("{name}es"),
+        None => format!("{name}s"),
     }
 }
 

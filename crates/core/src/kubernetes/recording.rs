@@ -2,6 +2,7 @@
 //!
 //! A value that a build needs is replaced by a mark, so that a plan from the snapshot knows what it does not know.
 
+use crate::kubernetes::object::list_at;
 use serde_json::{Map, Value, json};
 
 use super::redact::redact_urls;
@@ -45,8 +46,8 @@ impl Snapshot {
             let is_kustomization = id.is("kustomize.toolkit.fluxcd.io", "Kustomization");
             let is_argo = &*id.group == "argoproj.io";
             if let Some(spec) = full.content.get_mut("spec").and_then(Value::as_object_mut) {
-                let is_hidden = |key: &str| is_set && RESOURCE_SET_FIELDS.contains(&key);
-                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key) || is_hidden(key));
+                let kept: &[&str] = if is_set { &RESOURCE_SET_FIELDS } else { &[] };
+                spec.retain(|key, _| !get_only || GET_FIELDS.contains(&&**key) || kept.contains(&&**key));
                 if is_release && !keep_values {
                     hide_fields(spec, &HELM_RELEASE_FIELDS);
                 }
@@ -75,22 +76,25 @@ impl Snapshot {
 }
 
 /// Returns the field of a Kustomization's spec that a snapshot does not have, if there is one.
-pub fn missing_value(spec: &Value) -> Option<String> {
-    let is_missing = |value: &Value| value.get(MARK).is_some();
+pub(crate) fn missing_value(spec: &Value) -> Option<String> {
     let variables = spec.pointer("/postBuild/substitute").and_then(Value::as_object).into_iter().flatten();
     let variable =
         variables.filter(|(_, value)| is_missing(value)).map(|(key, _)| format!("postBuild.substitute.{key}"));
-    let patches = spec.get("patches").and_then(Value::as_array).into_iter().flatten();
+    let patches = list_at(spec, "/patches").iter();
     let patch = patches.filter(|patch| patch.get("patch").is_some_and(is_missing)).map(|_| "patches".to_owned());
     let text =
         PATCH_FIELDS.iter().filter(|field| spec.get(**field).is_some_and(is_missing)).map(|field| (*field).to_owned());
     variable.chain(patch).chain(text).next()
 }
 
+fn is_missing(value: &Value) -> bool {
+    value.get(MARK).is_some()
+}
+
 /// Returns the field of the spec of a HelmRelease or ResourceSet that a snapshot does not have, if there is one.
 pub(crate) fn missing_field(spec: &Value) -> Option<&'static str> {
     let fields = HELM_RELEASE_FIELDS.into_iter().chain(RESOURCE_SET_FIELDS);
-    fields.into_iter().find(|field| spec.get(field).is_some_and(|value| value.get(MARK).is_some()))
+    fields.into_iter().find(|field| spec.get(field).is_some_and(is_missing))
 }
 
 fn mark() -> Value {

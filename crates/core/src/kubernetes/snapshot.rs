@@ -108,13 +108,13 @@ impl Snapshot {
     }
 
     /// Returns the name of the cluster that the kubeconfig in a Secret reaches, if it was read.
-    pub fn spoke_of(&self, secret: &ObjectId, key: Option<&str>) -> Option<&Arc<str>> {
-        let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
-        self.kube_configs.get(&(secret.clone(), key)).filter(|name| self.spokes.contains_key(*name))
+    pub(crate) fn spoke_of(&self, secret: &ObjectId, key: Option<&str>) -> Option<&Arc<str>> {
+        let other_key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
+        self.kube_configs.get(&(secret.clone(), other_key)).filter(|name| self.spokes.contains_key(*name))
     }
 
     /// Returns what could not be read of this cluster and of the others.
-    pub fn all_gaps(&self) -> impl Iterator<Item = Gap> {
+    pub(crate) fn all_gaps(&self) -> impl Iterator<Item = Gap> {
         let others = self.spokes.iter().flat_map(|(name, spoke)| spoke.gaps.iter().map(|gap| gap.in_cluster(name)));
         self.gaps.iter().cloned().chain(others)
     }
@@ -185,7 +185,7 @@ impl Snapshot {
     }
 
     /// Returns true if an owner changed while the objects were read.
-    pub fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
+    pub(crate) fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
         self.changed_during_read.binary_search(&owner.uid).is_ok()
     }
 
@@ -219,7 +219,7 @@ impl Snapshot {
     }
 
     /// Returns the gaps that may hide objects of a group and kind.
-    pub fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
+    pub(crate) fn gaps_hiding(&self, what: &GroupKind) -> impl Iterator<Item = &Gap> {
         self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))
     }
 
@@ -242,11 +242,12 @@ impl Snapshot {
         mut newer: Vec<ObjectMetadata>,
     ) -> bool {
         let listed: HashSet<(&str, &str)> = types.iter().map(|kind| (&*kind.group, &*kind.kind)).collect();
-        let is_listed = |id: &ObjectId| {
-            listed.contains(&(&*id.group, &*id.kind)) && namespace.is_none_or(|namespace| namespace == &*id.namespace)
-        };
         newer.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        let older: Vec<ObjectMetadata> = self.objects.extract_if(.., |object| is_listed(&object.id)).collect();
+        let replaced = self.objects.extract_if(.., |object| {
+            listed.contains(&(&*object.id.group, &*object.id.kind))
+                && namespace.is_none_or(|namespace| namespace == &*object.id.namespace)
+        });
+        let older: Vec<ObjectMetadata> = replaced.collect();
         // A server that lists one object under two API groups lists it once here, as in `normalise`.
         let known: HashSet<&str> = self.objects.iter().map(|object| &*object.uid).collect();
         newer.retain(|object| !known.contains(&*object.uid));

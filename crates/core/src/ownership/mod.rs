@@ -15,7 +15,7 @@ pub mod report;
 pub mod resolve;
 pub mod scheme;
 pub mod schemes;
-pub mod system_objects;
+pub(crate) mod system_objects;
 
 pub use classify::OwnershipStatus;
 pub use keys::{derive_annotation, is_ownership_key};

@@ -19,7 +19,7 @@ pub(crate) struct ResolvedClaim {
 
 impl Index<'_> {
     /// Returns every claim of an object, resolved to live owners where they exist, superseded claims included.
-    pub fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
+    pub(crate) fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
         self.all_resolved_claims(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
     }
 
@@ -118,8 +118,8 @@ impl Index<'_> {
                 by_claim || self.recorders(recorded).any(|(scheme, other)| (scheme.supersedes)(&other, &own))
             })
             .collect();
-        let mut is_superseded = is_superseded.into_iter();
-        claims.retain(|_| !is_superseded.next().unwrap_or_default());
+        let mut superseded = is_superseded.into_iter();
+        claims.retain(|_| !superseded.next().unwrap_or_default());
     }
 
     fn claimant<'c>(&self, claim: &'c Claim) -> Claimant<'c> {

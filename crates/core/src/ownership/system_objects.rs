@@ -52,7 +52,7 @@ const FIXED: [(&str, &str, &str, &str); 10] = [
 ];
 
 /// Returns the rule by which an object is not unmanaged, if there is one. `find` returns other objects of the cluster.
-pub fn rule<'a>(
+pub(crate) fn rule<'a>(
     object: &ObjectMetadata,
     find: impl Fn(&ObjectId) -> Option<&'a ObjectMetadata>,
 ) -> Option<&'static str> {

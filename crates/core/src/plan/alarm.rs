@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::grave::GraveKind;
-use super::limits::{Limits, MIN_FOR_PERCENT};
 use crate::ownership::OwnerId;
 
 /// A limit that a plan exceeds.
@@ -83,23 +82,6 @@ impl Alarm {
     /// Returns the alarm of a rule in a file that denies the plan.
     pub fn denied(detail: String, file: String) -> Self {
         Self::new(AlarmCode::Denied, None, detail, Remedy::FollowPolicy(file))
-    }
-
-    pub(super) fn emptied(owner: &OwnerId, lost: usize, remedy: Remedy) -> Self {
-        let detail = format!("this deletes everything of {owner}: {lost} of {lost} objects");
-        Self::new(AlarmCode::OwnerEmptied, Some(owner), detail, remedy)
-    }
-
-    /// Returns the alarm of an owner that loses more than the permitted percentage of its objects.
-    pub(super) fn percentage(owner: &OwnerId, cause: &str, lost: usize, all: usize, limits: &Limits) -> Option<Self> {
-        if lost < MIN_FOR_PERCENT || lost * 100 <= all * usize::from(limits.max_percent) {
-            return None;
-        }
-        let (percent, limit) = (lost * 100 / all, limits.max_percent);
-        let detail =
-            format!("this deletes {percent} % of {owner}{cause}: {lost} of {all} objects, more than {limit} %");
-        let remedy = Remedy::RaiseMaxPercent((lost * 100).div_ceil(all));
-        Some(Self::new(AlarmCode::OwnerShrinks, Some(owner), detail, remedy))
     }
 }
 

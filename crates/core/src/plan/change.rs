@@ -23,7 +23,7 @@ pub struct Contested {
 
 /// A kustomization file that loses its last resources and is still built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EmptiedFile {
+pub(crate) struct EmptiedFile {
     /// Kustomization that builds it.
     pub owner: OwnerId,
     /// Path in the source.
@@ -141,7 +141,7 @@ impl Change {
     }
 
     /// Makes the change depend on a condition, which the details of its reason then name.
-    pub fn make_race(&mut self, condition: &str) {
+    pub(crate) fn make_race(&mut self, condition: &str) {
         self.certainty = Certainty::Race;
         self.reason.add_detail(&format!("race: {condition}"));
     }
@@ -244,6 +244,12 @@ pub enum Actor {
     Fluxd,
     /// This tool, on behalf of the user.
     KubectlGitops,
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 impl From<CascadeKind> for Actor {

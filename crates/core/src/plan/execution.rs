@@ -10,18 +10,13 @@ use crate::kubernetes::object::ObjectId;
 pub fn roots_of_objects(plan: &Plan) -> HashMap<&ObjectId, &ObjectId> {
     let causes: HashMap<&ObjectId, Option<&ObjectId>> =
         plan.deletions().map(|change| (&change.object.id, change.cause.as_ref())).collect();
-    let root = |id| {
-        let mut root: &ObjectId = id;
-        // As many steps as there are objects: a plan file can hold a circle.
-        for _ in 0..causes.len() {
-            match causes.get(root) {
-                Some(Some(cause)) => root = cause,
-                _ => break,
-            }
-        }
-        root
-    };
-    causes.keys().map(|id| (*id, root(id))).collect()
+    causes.keys().map(|id| (*id, root_of(id, &causes))).collect()
+}
+
+fn root_of<'p>(id: &'p ObjectId, causes: &HashMap<&'p ObjectId, Option<&'p ObjectId>>) -> &'p ObjectId {
+    // As many steps as there are objects: a plan file can hold a circle.
+    let chain = std::iter::successors(Some(id), |id| causes.get(*id).copied().flatten());
+    chain.take(causes.len() + 1).last().unwrap_or(id)
 }
 
 /// Returns the roots of a plan in waves: a wave starts when the one before has ended, and the objects of a wave may be

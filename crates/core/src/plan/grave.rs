@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use crate::kubernetes::object::ObjectId;
 
 /// Namespaces that are never deleted.
-pub const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
+pub(crate) const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
 
 /// Returns true for a namespace that is never deleted.
-pub fn is_protected_namespace(id: &ObjectId) -> bool {
+pub(crate) fn is_protected_namespace(id: &ObjectId) -> bool {
     id.is("", "Namespace") && PROTECTED_NAMESPACES.contains(&&*id.name)
 }
 
@@ -63,7 +63,7 @@ impl AllowedKinds {
     }
 
     /// Returns the permission that the deletion of an object needs and that is not given.
-    pub fn missing_for(&self, id: &ObjectId) -> Option<GraveKind> {
+    pub(crate) fn missing_for(&self, id: &ObjectId) -> Option<GraveKind> {
         GraveKind::of(id).filter(|kind| !self.0[*kind as usize])
     }
 }

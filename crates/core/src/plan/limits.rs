@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
-use super::{Action, EmptiedFile, Plan, ReasonCode};
+use super::{Action, Change, EmptiedFile, Plan, ReasonCode};
 use crate::ownership::index::Index;
 use crate::ownership::{Members, OwnerId, OwnerStatus};
 use crate::text::{join_limited, pluralize};
@@ -29,7 +29,7 @@ pub struct Limits {
 
 /// Number of deleted objects from which the percentage of an owner counts. A percentage of few objects says little: one of
 /// two ConfigMaps is half of an owner.
-pub(super) const MIN_FOR_PERCENT: usize = 10;
+const MIN_FOR_PERCENT: usize = 10;
 
 /// Number of deleted owners that is an alarm if their parent stays. To remove an application is an ordinary change, and it
 /// has up to three Kustomizations. A parent that is deleted with its children is an alarm whatever their number.
@@ -60,14 +60,12 @@ pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
     exceeded.extend(total(plan, limits));
     for (owner, lost) in deletions_by_owner(plan) {
         exceeded.extend(match base {
-            Base::Staying(0) if limits.max_percent < 100 => Some(Alarm::emptied(owner, lost, Remedy::CheckPaths)),
-            Base::Staying(staying) => Alarm::percentage(owner, "", lost, lost + staying, limits),
+            Base::Staying(0) if limits.max_percent < 100 => Some(emptied(owner, lost, Remedy::CheckPaths)),
+            Base::Staying(staying) => percentage(owner, "", lost, lost + staying, limits),
             Base::Inventories(_) if is_deleted(plan, owner) => None,
             Base::Inventories(index) => match index.owner(owner).map(|owner| &owner.members) {
-                Some(Members::Listed(ids)) if !ids.is_empty() => {
-                    Alarm::percentage(owner, "", lost, lost + ids.len(), limits)
-                }
-                Some(_) => Some(Alarm::emptied(owner, lost, Remedy::InspectOwner)),
+                Some(Members::Listed(ids)) if !ids.is_empty() => percentage(owner, "", lost, lost + ids.len(), limits),
+                Some(_) => Some(emptied(owner, lost, Remedy::InspectOwner)),
                 None => None,
             },
         });
@@ -82,16 +80,16 @@ const NAMED: usize = 10;
 /// which comes after that of the owner that causes it: a hundred applications must not hide one mistyped path.
 pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
     let (mut emptied, mut shrunk, mut deleted) = (vec![], vec![], vec![]);
-    let lost_by_owner = lost_by_owner(plan);
-    for (owner, lost) in &lost_by_owner {
+    let losses = lost_by_owner(plan);
+    for (owner, lost) in &losses {
         let members = index.owner(owner).map(|owner| &owner.members);
         let Some(Members::Listed(recorded) | Members::Remote(recorded)) = members else { continue };
         let (all, cause) = (recorded.len().max(*lost), cause(plan, owner));
         if is_deleted(plan, owner) {
             deleted.push(*owner);
         } else if *lost < all || limits.max_percent >= 100 {
-            let own = Alarm::percentage(owner, &cause, *lost, all, limits);
-            shrunk.extend(own.or_else(|| shrinks_with_children(plan, index, owner, &lost_by_owner, limits)));
+            let own = percentage(owner, &cause, *lost, all, limits);
+            shrunk.extend(own.or_else(|| shrinks_with_children(plan, index, owner, &losses, limits)));
         } else {
             let detail = format!("this deletes 100 % of {owner}{cause}");
             emptied.push(Alarm::new(AlarmCode::OwnerEmptied, Some(owner), detail, Remedy::CheckPaths));
@@ -110,8 +108,8 @@ pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Ala
 /// Returns the alarms of kustomization files that are built and list no resource any more. Who removes an application removes
 /// its entry or its file; one entry is an object that is removed.
 fn files_emptied(plan: &Plan, emptied: &[Alarm], limits: &Limits) -> Vec<Alarm> {
-    let is_emptied = |owner: &OwnerId| emptied.iter().any(|alarm| alarm.owner.as_ref() == Some(owner));
-    let files = plan.emptied_files().iter().filter(|file| file.entries > 1 && !is_emptied(&file.owner));
+    let is_new = |file: &&EmptiedFile| !emptied.iter().any(|alarm| alarm.owner.as_ref() == Some(&file.owner));
+    let files = plan.emptied_files().iter().filter(|file| file.entries > 1).filter(is_new);
     let alarms = files.map(|EmptiedFile { owner, path, entries }| {
         let detail =
             format!("this removes {entries} entries from {path}, which {owner} still builds without any resource");
@@ -122,16 +120,17 @@ fn files_emptied(plan: &Plan, emptied: &[Alarm], limits: &Limits) -> Vec<Alarm> 
 
 /// Returns the alarm of owners that are deleted: too many, or some of them together with their parent.
 fn owners_deleted(plan: &Plan, deleted: &[&OwnerId]) -> Option<Alarm> {
-    let has_deleted_parent = |owner: &&&OwnerId| {
-        let row = plan.deletions().find(|change| owner.is_object(&change.object.id));
-        row.and_then(|change| change.owner.as_ref()).is_some_and(|parent| is_deleted(plan, parent))
-    };
-    if deleted.len() < MIN_DELETED_OWNERS && !deleted.iter().any(|owner| has_deleted_parent(&owner)) {
+    if deleted.len() < MIN_DELETED_OWNERS && !deleted.iter().any(|owner| has_deleted_parent(plan, owner)) {
         return None;
     }
     let names = join_limited(deleted, NAMED);
     let detail = format!("this deletes {} and their objects: {names}", pluralize(deleted.len(), "owner"));
     Some(Alarm::new(AlarmCode::OwnersDeleted, None, detail, Remedy::CheckPaths))
+}
+
+fn has_deleted_parent(plan: &Plan, owner: &OwnerId) -> bool {
+    let row = plan.deletions().find(|change| owner.is_object(&change.object.id));
+    row.and_then(|change| change.owner.as_ref()).is_some_and(|parent| is_deleted(plan, parent))
 }
 
 /// Returns the alarm of an owner that stays and loses too much with the owners that it manages: one Kustomization can hold
@@ -154,7 +153,7 @@ fn shrinks_with_children(
         let children = recorded.iter().filter_map(|id| index.owner_of_object(id)).map(|child| &child.id);
         queue.extend(children.filter(|child| family.insert(child)));
     }
-    Alarm::percentage(owner, " with the owners that it manages", lost, all, limits)
+    percentage(owner, " with the owners that it manages", lost, all, limits)
 }
 
 fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
@@ -166,9 +165,11 @@ fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
 
 /// Returns the alarm of owners that apply today and that the change would block. To suspend an owner is a decision.
 fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
-    let is_ready = |owner| index.owner(owner).is_some_and(|owner| owner.status == OwnerStatus::Ready);
-    let blocked = plan.blocked_owners().filter(|row| row.reason.code != ReasonCode::Suspended && is_ready(&row.owner));
-    let blocked: Vec<_> = blocked.map(|row| format!("{} ({})", row.owner, row.reason)).collect();
+    let applied_today = plan.blocked_owners().filter(|row| {
+        let is_ready = index.owner(&row.owner).is_some_and(|owner| owner.status == OwnerStatus::Ready);
+        is_ready && row.reason.code != ReasonCode::Suspended
+    });
+    let blocked: Vec<_> = applied_today.map(|row| format!("{} ({})", row.owner, row.reason)).collect();
     let number = pluralize(blocked.len(), "owner");
     let detail = format!("this blocks {number} that can be applied today: {}", join_limited(blocked.clone(), NAMED));
     (!blocked.is_empty()).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))
@@ -191,22 +192,37 @@ fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
 
 /// Number of objects of each owner that are deleted, recreated ones included.
 fn deletions_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
-    let mut deleted = BTreeMap::new();
-    for owner in plan.deletions().filter_map(|change| change.owner.as_ref()) {
-        *deleted.entry(owner).or_default() += 1;
-    }
-    deleted
+    count_by_owner(plan.deletions())
 }
 
 /// Number of objects that each owner loses for good.
 fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
-    let mut lost = BTreeMap::new();
-    for change in plan.deletions().filter(|change| change.action == Action::Delete) {
-        if let Some(owner) = &change.owner {
-            *lost.entry(owner).or_default() += 1;
-        }
+    count_by_owner(plan.deletions().filter(|change| change.action == Action::Delete))
+}
+
+fn count_by_owner<'p>(changes: impl Iterator<Item = &'p Change>) -> BTreeMap<&'p OwnerId, usize> {
+    let mut counts = BTreeMap::new();
+    for owner in changes.filter_map(|change| change.owner.as_ref()) {
+        *counts.entry(owner).or_default() += 1;
     }
-    lost
+    counts
+}
+
+/// Returns the alarm of an owner that stays and loses all its objects.
+fn emptied(owner: &OwnerId, lost: usize, remedy: Remedy) -> Alarm {
+    let detail = format!("this deletes everything of {owner}: {lost} of {lost} objects");
+    Alarm::new(AlarmCode::OwnerEmptied, Some(owner), detail, remedy)
+}
+
+/// Returns the alarm of an owner that loses more than the permitted percentage of its objects.
+fn percentage(owner: &OwnerId, cause: &str, lost: usize, all: usize, limits: &Limits) -> Option<Alarm> {
+    if lost < MIN_FOR_PERCENT || lost * 100 <= all * usize::from(limits.max_percent) {
+        return None;
+    }
+    let (percent, limit) = (lost * 100 / all, limits.max_percent);
+    let detail = format!("this deletes {percent} % of {owner}{cause}: {lost} of {all} objects, more than {limit} %");
+    let remedy = Remedy::RaiseMaxPercent((lost * 100).div_ceil(all));
+    Some(Alarm::new(AlarmCode::OwnerShrinks, Some(owner), detail, remedy))
 }
 
 /// Returns true if the plan deletes the owner object itself.
@@ -232,7 +248,7 @@ mod tests {
     use crate::kubernetes::gap::{Gap, GapKind};
     use crate::kubernetes::object::{ObjectId, Resource};
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-    use crate::plan::{Actor, Change, Outcome, OwnerOutcome, PinnedObject, Reason};
+    use crate::plan::{Actor, Outcome, OwnerOutcome, PinnedObject, Reason};
     use crate::testing;
 
     fn owner() -> OwnerId {
@@ -463,7 +479,7 @@ mod tests {
         assert_eq!(messages_of(10, 20, false, Limits::default()), [""; 0], "exactly 50 %");
         let alarm = &messages_of(10, 19, false, Limits::default())[0];
         assert!(alarm.starts_with("this deletes 52 % of kustomization/apps -n n"), "{alarm}");
-        let alarm = Alarm::percentage(&owner(), "", 10, 19, &Limits::default()).unwrap();
+        let alarm = percentage(&owner(), "", 10, 19, &Limits::default()).unwrap();
         assert_eq!(alarm.remedy, Some(Remedy::RaiseMaxPercent(53)), "enough for what is deleted");
         let raised = Limits { max_percent: 53, ..Limits::default() };
         assert_eq!(messages_of(10, 19, false, raised), [""; 0]);

@@ -7,7 +7,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 
 /// Placeholder for a part of a text that is secret or not known. No name in a cluster can contain it.
-pub const PLACEHOLDER: &str = "??????????";
+pub(crate) const PLACEHOLDER: &str = "??????????";
 
 /// Texts that hold values of Secrets, and what is shown in their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct SecretMask {
 
 impl SecretMask {
     /// Shows `shown` in place of the word `word`, and in place of the word as a quoted text holds it.
-    pub fn add_word(&mut self, word: &str, shown: &str) {
+    pub(crate) fn add_word(&mut self, word: &str, shown: &str) {
         if word == shown || word.is_empty() {
             return;
         }
@@ -30,7 +30,7 @@ impl SecretMask {
     }
 
     /// Hides a value in diffs and in messages of the server.
-    pub fn add_value(&mut self, value: &str) {
+    pub(crate) fn add_value(&mut self, value: &str) {
         self.values.insert(value.to_owned());
     }
 
@@ -73,9 +73,13 @@ impl SecretMask {
     }
 }
 
+/// Returns true for a character that continues a word.
+fn is_inside(character: Option<char>) -> bool {
+    character.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
+}
+
 /// Replaces a word where no letter, digit, `-` or `_` is next to it.
 fn replace_word(text: &str, word: &str, shown: &str) -> String {
-    let is_inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_');
     let (mut replaced, mut rest) = (String::with_capacity(text.len()), text);
     let mut before = None;
     while let Some(at) = rest.find(word) {
@@ -101,46 +105,41 @@ impl Plan {
         if mask.is_empty() {
             return;
         }
-        for gap in &mut self.gaps {
+        for gap in &mut self.document.gaps {
             (gap.subject, gap.message) = (mask.mask(&gap.subject), mask.mask(&gap.message));
             gap.namespace = gap.namespace.take().map(|namespace| mask.mask(&namespace));
         }
-        for row in &mut self.owners {
+        for row in &mut self.document.owners {
             mask.mask_owner(&mut row.owner);
             row.reason.detail = mask.mask(&row.reason.detail);
             row.parents = std::mem::take(&mut row.parents).into_iter().map(|owner| masked(mask, owner)).collect();
         }
-        for change in &mut self.changes {
+        for change in &mut self.document.changes {
             mask.mask_id(&mut change.object.id);
             change.owner.iter_mut().for_each(|owner| mask.mask_owner(owner));
             change.cause.iter_mut().for_each(|cause| mask.mask_id(cause));
             change.reason.detail = mask.mask(&change.reason.detail);
         }
-        for diff in &mut self.diffs {
+        for diff in &mut self.document.diffs {
             mask.mask_id(&mut diff.object);
             diff.text = mask.mask_values(&diff.text);
         }
-        self.unrehearsed.iter_mut().for_each(|id| mask.mask_id(id));
-        for contested in &mut self.contested {
+        self.document.unrehearsed.iter_mut().for_each(|id| mask.mask_id(id));
+        for contested in &mut self.document.contested {
             mask.mask_id(&mut contested.object);
             contested.owners.iter_mut().for_each(|owner| mask.mask_owner(owner));
         }
-        for blocked in &mut self.blocked_by_finalizers {
+        for blocked in &mut self.document.blocked_by_finalizers {
             mask.mask_id(&mut blocked.object);
             blocked.controller.iter_mut().for_each(|controller| mask.mask_id(controller));
             blocked.detail = blocked.detail.take().map(|detail| mask.mask(&detail));
         }
-        for alarm in &mut self.alarms {
+        for alarm in &mut self.document.alarms {
             alarm.owner.iter_mut().for_each(|owner| mask.mask_owner(owner));
             alarm.detail = mask.mask(&alarm.detail);
         }
         // The parts are sorted by their new names.
-        self.add_gaps([]);
-        self.add_owners([]);
-        self.add_changes([]);
-        self.add_diffs([]);
-        self.add_contested([]);
-        self.unrehearsed.sort();
+        self.sort();
     }
 }
 

@@ -18,16 +18,15 @@ pub mod policy;
 pub mod reason;
 pub mod volumes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use alarm::Alarm;
-pub use change::{
-    Action, Actor, Certainty, Change, Contested, Diff, EmptiedFile, Fidelity, Outcome, OwnerOutcome, PinnedObject,
-};
+pub(crate) use change::EmptiedFile;
+pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
 pub use finalizers::BlockedByFinalizers;
 pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
@@ -43,260 +42,17 @@ pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
 /// A plan. Its parts are always sorted, so that two runs over the same cluster are equal to the byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "Document", into = "Document")]
+#[serde(try_from = "PlanDocument", into = "PlanDocument")]
 pub struct Plan {
-    cluster: ClusterIdentity,
-    spokes: BTreeMap<Arc<str>, ClusterIdentity>,
-    recorded: Option<DateTime<Utc>>,
-    rehearsed: bool,
-    unrehearsed: Vec<ObjectId>,
-    gaps: Vec<Gap>,
-    owners: Vec<OwnerOutcome>,
-    changes: Vec<Change>,
-    diffs: Vec<Diff>,
-    contested: Vec<Contested>,
-    /// Not part of the document: the alarms name them.
-    emptied_files: Vec<EmptiedFile>,
-    blocked_by_finalizers: Vec<BlockedByFinalizers>,
-    alarms: Vec<Alarm>,
+    document: PlanDocument,
 }
 
-impl Plan {
-    /// Creates an empty plan that is pinned to a cluster.
-    pub fn new(cluster: ClusterIdentity) -> Self {
-        Self { cluster, ..Self::default() }
-    }
-
-    /// Cluster that the plan is pinned to.
-    pub fn cluster(&self) -> &ClusterIdentity {
-        &self.cluster
-    }
-
-    /// Other clusters in which owners of this one change objects, by the names that identities have.
-    pub fn spokes(&self) -> &BTreeMap<Arc<str>, ClusterIdentity> {
-        &self.spokes
-    }
-
-    /// Sets the other clusters.
-    pub fn set_spokes(&mut self, spokes: BTreeMap<Arc<str>, ClusterIdentity>) {
-        self.spokes = spokes;
-    }
-
-    /// Time of the recording that the plan was made from; `None` for a live cluster.
-    pub fn recorded(&self) -> Option<DateTime<Utc>> {
-        self.recorded
-    }
-
-    /// Everything that could not be read or computed.
-    pub fn gaps(&self) -> &[Gap] {
-        &self.gaps
-    }
-
-    /// Returns true if nothing that could hide or misjudge an object is unknown.
-    pub fn is_complete(&self) -> bool {
-        self.gaps.is_empty()
-    }
-
-    /// Outcome of each owner that was looked at.
-    pub fn owners(&self) -> &[OwnerOutcome] {
-        &self.owners
-    }
-
-    /// One row per object that changes or looks prunable.
-    pub fn changes(&self) -> &[Change] {
-        &self.changes
-    }
-
-    /// Unified diffs of updated objects, where they were asked for.
-    pub fn diffs(&self) -> &[Diff] {
-        &self.diffs
-    }
-
-    /// Objects that more than one owner applies in the end: each owner undoes what the other does.
-    pub fn contested(&self) -> &[Contested] {
-        &self.contested
-    }
-
-    /// Deleted objects that finalizers keep terminating.
-    pub fn blocked_by_finalizers(&self) -> &[BlockedByFinalizers] {
-        &self.blocked_by_finalizers
-    }
-
-    /// Limits that the plan exceeds, most severe first.
-    pub fn alarms(&self) -> &[Alarm] {
-        &self.alarms
-    }
-
-    /// Counts of the changes by action.
-    pub fn summary(&self) -> Summary {
-        let mut summary = Summary::default();
-        for change in &self.changes {
-            *match change.action {
-                Action::Delete => &mut summary.delete,
-                Action::Recreate => &mut summary.recreate,
-                Action::Keep => &mut summary.keep,
-                Action::Create => &mut summary.create,
-                Action::Update => &mut summary.update,
-                Action::Unknown => &mut summary.unknown,
-            } += 1;
-        }
-        summary
-    }
-
-    /// Changes that delete an object, in its own right or by a cascade.
-    pub fn deletions(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter().filter(|change| change.is_deletion())
-    }
-
-    /// Deletions in an object's own right; the cluster carries out the cascade by itself.
-    pub fn roots(&self) -> impl Iterator<Item = &Change> {
-        self.deletions().filter(|change| change.cause.is_none())
-    }
-
-    /// Owners that apply and prune nothing.
-    pub fn blocked_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
-        self.owners.iter().filter(|row| row.outcome == Outcome::Blocked)
-    }
-
-    /// Owners for which it is not known what they apply and prune.
-    pub fn unknown_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
-        self.owners.iter().filter(|row| row.outcome == Outcome::Unknown)
-    }
-
-    /// Returns true if this plan does the same to the same object, by identity and uid.
-    pub fn contains(&self, change: &Change) -> bool {
-        self.changes.iter().any(|own| {
-            own.action == change.action && own.object.id == change.object.id && own.object.uid == change.object.uid
-        })
-    }
-
-    /// Sets the time of the recording that the plan was made from.
-    #[must_use]
-    pub fn recorded_at(mut self, recorded: Option<DateTime<Utc>>) -> Self {
-        self.recorded = recorded;
-        self
-    }
-
-    /// Records that the API server was asked about every change.
-    pub fn set_rehearsed(&mut self) {
-        self.rehearsed = true;
-        self.unrehearsed.clear();
-    }
-
-    /// Sets the objects whose changes no dry-run has confirmed.
-    pub fn set_unrehearsed(&mut self, mut objects: Vec<ObjectId>) {
-        objects.sort();
-        objects.dedup();
-        self.unrehearsed = objects;
-    }
-
-    /// Adds gaps; an equal gap is kept once.
-    pub fn add_gaps(&mut self, gaps: impl IntoIterator<Item = Gap>) {
-        self.gaps.extend(gaps);
-        self.gaps.sort();
-        self.gaps.dedup();
-    }
-
-    /// Adds outcomes of owners.
-    pub fn add_owners(&mut self, owners: impl IntoIterator<Item = OwnerOutcome>) {
-        self.owners.extend(owners);
-        self.owners.sort();
-    }
-
-    /// Adds changes of objects.
-    pub fn add_changes(&mut self, changes: impl IntoIterator<Item = Change>) {
-        self.changes.extend(changes);
-        self.changes.sort_by(|a, b| (&a.object, a.action).cmp(&(&b.object, b.action)));
-    }
-
-    /// Adds diffs of updated objects.
-    pub fn add_diffs(&mut self, diffs: impl IntoIterator<Item = Diff>) {
-        self.diffs.extend(diffs);
-        self.diffs.sort();
-    }
-
-    /// Adds objects that more than one owner applies.
-    pub fn add_contested(&mut self, contested: impl IntoIterator<Item = Contested>) {
-        self.contested.extend(contested);
-        self.contested.sort();
-    }
-
-    /// Kustomization files that the change empties.
-    pub fn emptied_files(&self) -> &[EmptiedFile] {
-        &self.emptied_files
-    }
-
-    /// Sets the kustomization files that the change empties.
-    pub fn set_emptied_files(&mut self, files: Vec<EmptiedFile>) {
-        self.emptied_files = files;
-    }
-
-    /// Sets the deleted objects that finalizers keep terminating, in the order given.
-    pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
-        self.blocked_by_finalizers = blocked;
-    }
-
-    /// Sets the limits that the plan exceeds, most severe first, in place of earlier ones.
-    pub fn set_alarms(&mut self, alarms: Vec<Alarm>) {
-        self.alarms = alarms;
-    }
-
-    /// Adds alarms that are less severe than those so far.
-    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
-        self.alarms.extend(alarms);
-    }
-
-    /// Changes every row of an object.
-    pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
-        self.changes.iter_mut().for_each(update);
-        self.add_changes([]);
-    }
-
-    /// Removes the changes for which `keep` returns false, and what the plan says about their objects elsewhere.
-    pub fn retain_changes(&mut self, keep: impl FnMut(&Change) -> bool) {
-        self.changes.retain(keep);
-        let changes = &self.changes;
-        let is_listed = |id: &_| changes.iter().any(|change| change.object.id == *id);
-        self.diffs.retain(|diff| is_listed(&diff.object));
-        self.unrehearsed.retain(|id| is_listed(id));
-        self.blocked_by_finalizers.retain(|blocked| is_listed(&blocked.object));
-    }
-
-    /// Removes the owners for which `keep` returns false, and contested objects that none of the rest applies.
-    pub fn retain_owners(&mut self, keep: impl FnMut(&OwnerOutcome) -> bool) {
-        self.owners.retain(keep);
-        let owners = &self.owners;
-        let is_listed = |id: &OwnerId| owners.iter().any(|row| row.owner == *id);
-        self.contested.retain(|contested| contested.owners.iter().any(is_listed));
-        self.emptied_files.retain(|file| is_listed(&file.owner));
-    }
-
-    /// Marks an owner as blocked.
-    pub fn block_owner(&mut self, owner: &OwnerId, reason: &Reason) {
-        for row in self.owners.iter_mut().filter(|row| row.owner == *owner) {
-            (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
-        }
-        self.owners.sort();
-    }
-}
-
-/// Counts of changes by action.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Summary {
-    pub delete: usize,
-    pub recreate: usize,
-    pub keep: usize,
-    pub create: usize,
-    pub update: usize,
-    pub unknown: usize,
-}
-
-/// The JSON form of a plan, in the order of its keys.
-#[derive(Serialize, Deserialize)]
+/// The JSON form of a plan, in the order of its keys. `schema`, `complete` and `summary` are derived when it is written, and
+/// are not set inside of a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Document {
+struct PlanDocument {
     schema: String,
     complete: bool,
     rehearsed: bool,
@@ -315,85 +71,279 @@ struct Document {
     contested: Vec<Contested>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unrehearsed: Vec<ObjectId>,
+    /// Kustomization files that the change empties. The alarms name them.
+    #[serde(skip)]
+    emptied_files: Vec<EmptiedFile>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
     summary: Summary,
 }
 
-impl From<Plan> for Document {
+impl From<Plan> for PlanDocument {
     fn from(plan: Plan) -> Self {
         let (complete, summary) = (plan.is_complete(), plan.summary());
-        let Plan {
-            cluster,
-            spokes,
-            recorded,
-            rehearsed,
-            gaps,
-            owners,
-            changes,
-            diffs,
-            contested,
-            emptied_files: _,
-            unrehearsed,
-            blocked_by_finalizers,
-            alarms,
-        } = plan;
-        Self {
-            schema: SCHEMA.to_owned(),
-            complete,
-            rehearsed,
-            gaps,
-            cluster,
-            spokes,
-            recorded,
-            owners,
-            changes,
-            diffs,
-            contested,
-            unrehearsed,
-            blocked_by_finalizers,
-            alarms,
-            summary,
-        }
+        Self { schema: SCHEMA.to_owned(), complete, summary, ..plan.document }
     }
 }
 
-impl TryFrom<Document> for Plan {
+impl TryFrom<PlanDocument> for Plan {
     type Error = String;
 
     /// Reads a document. What is derived must agree with what it is derived from.
-    fn try_from(document: Document) -> Result<Self, String> {
-        let Document {
-            schema,
-            complete,
-            rehearsed,
-            gaps,
-            cluster,
-            spokes,
-            recorded,
-            owners,
-            changes,
-            diffs,
-            contested,
-            unrehearsed,
-            blocked_by_finalizers,
-            alarms,
-            summary,
-        } = document;
+    fn try_from(mut document: PlanDocument) -> Result<Self, String> {
+        let schema = std::mem::take(&mut document.schema);
         if schema != SCHEMA {
             return Err(format!("its schema is {schema:?}; this version reads {SCHEMA:?}"));
         }
-        let mut plan = Self { cluster, spokes, recorded, rehearsed, blocked_by_finalizers, alarms, ..Self::default() };
-        plan.add_gaps(gaps);
-        plan.add_owners(owners);
-        plan.add_changes(changes);
-        plan.add_diffs(diffs);
-        plan.add_contested(contested);
-        plan.set_unrehearsed(unrehearsed);
+        let (complete, summary) = (std::mem::take(&mut document.complete), std::mem::take(&mut document.summary));
+        let mut plan = Self { document };
+        plan.sort();
         if plan.is_complete() != complete || plan.summary() != summary {
             return Err("its summary does not agree with its changes".to_owned());
         }
         Ok(plan)
     }
+}
+
+impl Plan {
+    /// Creates an empty plan that is pinned to a cluster.
+    pub fn new(cluster: ClusterIdentity) -> Self {
+        Self { document: PlanDocument { cluster, ..PlanDocument::default() } }
+    }
+
+    /// Cluster that the plan is pinned to.
+    pub fn cluster(&self) -> &ClusterIdentity {
+        &self.document.cluster
+    }
+
+    /// Other clusters in which owners of this one change objects, by the names that identities have.
+    pub fn spokes(&self) -> &BTreeMap<Arc<str>, ClusterIdentity> {
+        &self.document.spokes
+    }
+
+    /// Sets the other clusters.
+    pub(crate) fn set_spokes(&mut self, spokes: BTreeMap<Arc<str>, ClusterIdentity>) {
+        self.document.spokes = spokes;
+    }
+
+    /// Time of the recording that the plan was made from; `None` for a live cluster.
+    pub fn recorded(&self) -> Option<DateTime<Utc>> {
+        self.document.recorded
+    }
+
+    /// Everything that could not be read or computed.
+    pub fn gaps(&self) -> &[Gap] {
+        &self.document.gaps
+    }
+
+    /// Returns true if nothing that could hide or misjudge an object is unknown.
+    pub fn is_complete(&self) -> bool {
+        self.document.gaps.is_empty()
+    }
+
+    /// Outcome of each owner that was looked at.
+    pub fn owners(&self) -> &[OwnerOutcome] {
+        &self.document.owners
+    }
+
+    /// One row per object that changes or looks prunable.
+    pub fn changes(&self) -> &[Change] {
+        &self.document.changes
+    }
+
+    /// Unified diffs of updated objects, where they were asked for.
+    pub fn diffs(&self) -> &[Diff] {
+        &self.document.diffs
+    }
+
+    /// Objects that more than one owner applies in the end: each owner undoes what the other does.
+    pub fn contested(&self) -> &[Contested] {
+        &self.document.contested
+    }
+
+    /// Deleted objects that finalizers keep terminating.
+    pub fn blocked_by_finalizers(&self) -> &[BlockedByFinalizers] {
+        &self.document.blocked_by_finalizers
+    }
+
+    /// Limits that the plan exceeds, most severe first.
+    pub fn alarms(&self) -> &[Alarm] {
+        &self.document.alarms
+    }
+
+    /// Counts of the changes by action.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary::default();
+        for change in &self.document.changes {
+            *match change.action {
+                Action::Delete => &mut summary.delete,
+                Action::Recreate => &mut summary.recreate,
+                Action::Keep => &mut summary.keep,
+                Action::Create => &mut summary.create,
+                Action::Update => &mut summary.update,
+                Action::Unknown => &mut summary.unknown,
+            } += 1;
+        }
+        summary
+    }
+
+    /// Changes that delete an object, in its own right or by a cascade.
+    pub fn deletions(&self) -> impl Iterator<Item = &Change> {
+        self.document.changes.iter().filter(|change| change.is_deletion())
+    }
+
+    /// Deletions in an object's own right; the cluster carries out the cascade by itself.
+    pub fn roots(&self) -> impl Iterator<Item = &Change> {
+        self.deletions().filter(|change| change.cause.is_none())
+    }
+
+    /// Owners that apply and prune nothing.
+    pub fn blocked_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
+        self.document.owners.iter().filter(|row| row.outcome == Outcome::Blocked)
+    }
+
+    /// Owners for which it is not known what they apply and prune.
+    pub fn unknown_owners(&self) -> impl Iterator<Item = &OwnerOutcome> {
+        self.document.owners.iter().filter(|row| row.outcome == Outcome::Unknown)
+    }
+
+    /// Returns true if this plan does the same to the same object, by identity and uid.
+    pub fn contains(&self, change: &Change) -> bool {
+        self.document.changes.iter().any(|own| {
+            own.action == change.action && own.object.id == change.object.id && own.object.uid == change.object.uid
+        })
+    }
+
+    /// Sets the time of the recording that the plan was made from.
+    #[must_use]
+    pub fn recorded_at(mut self, recorded: Option<DateTime<Utc>>) -> Self {
+        self.document.recorded = recorded;
+        self
+    }
+
+    /// Records that the API server was asked about every change.
+    pub fn set_rehearsed(&mut self) {
+        self.document.rehearsed = true;
+        self.document.unrehearsed.clear();
+    }
+
+    /// Sets the objects whose changes no dry-run has confirmed.
+    pub fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
+        self.document.unrehearsed = objects;
+        self.sort();
+    }
+
+    /// Adds gaps; an equal gap is kept once.
+    pub fn add_gaps(&mut self, gaps: impl IntoIterator<Item = Gap>) {
+        self.document.gaps.extend(gaps);
+        self.sort();
+    }
+
+    /// Adds outcomes of owners.
+    pub fn add_owners(&mut self, owners: impl IntoIterator<Item = OwnerOutcome>) {
+        self.document.owners.extend(owners);
+        self.sort();
+    }
+
+    /// Adds changes of objects.
+    pub fn add_changes(&mut self, changes: impl IntoIterator<Item = Change>) {
+        self.document.changes.extend(changes);
+        self.sort();
+    }
+
+    /// Adds diffs of updated objects.
+    pub fn add_diffs(&mut self, diffs: impl IntoIterator<Item = Diff>) {
+        self.document.diffs.extend(diffs);
+        self.sort();
+    }
+
+    /// Adds objects that more than one owner applies.
+    pub fn add_contested(&mut self, contested: impl IntoIterator<Item = Contested>) {
+        self.document.contested.extend(contested);
+        self.sort();
+    }
+
+    /// Kustomization files that the change empties.
+    pub(crate) fn emptied_files(&self) -> &[EmptiedFile] {
+        &self.document.emptied_files
+    }
+
+    /// Sets the kustomization files that the change empties.
+    pub(crate) fn set_emptied_files(&mut self, files: Vec<EmptiedFile>) {
+        self.document.emptied_files = files;
+    }
+
+    /// Sets the deleted objects that finalizers keep terminating, in the order given.
+    pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
+        self.document.blocked_by_finalizers = blocked;
+    }
+
+    /// Sets the limits that the plan exceeds, most severe first, in place of earlier ones.
+    pub fn set_alarms(&mut self, alarms: Vec<Alarm>) {
+        self.document.alarms = alarms;
+    }
+
+    /// Adds alarms that are less severe than those so far.
+    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
+        self.document.alarms.extend(alarms);
+    }
+
+    /// Changes every row of an object.
+    pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
+        self.document.changes.iter_mut().for_each(update);
+        self.sort();
+    }
+
+    /// Removes the changes for which `keep` returns false, and what the plan says about their objects elsewhere.
+    pub fn retain_changes(&mut self, keep: impl FnMut(&Change) -> bool) {
+        self.document.changes.retain(keep);
+        let PlanDocument { changes, diffs, unrehearsed, blocked_by_finalizers, .. } = &mut self.document;
+        let listed: HashSet<&ObjectId> = changes.iter().map(|change| &change.object.id).collect();
+        diffs.retain(|diff| listed.contains(&diff.object));
+        unrehearsed.retain(|id| listed.contains(id));
+        blocked_by_finalizers.retain(|blocked| listed.contains(&blocked.object));
+    }
+
+    /// Removes the owners for which `keep` returns false, and contested objects that none of the rest applies.
+    pub(crate) fn retain_owners(&mut self, keep: impl FnMut(&OwnerOutcome) -> bool) {
+        self.document.owners.retain(keep);
+        let PlanDocument { owners, contested, emptied_files, .. } = &mut self.document;
+        let listed: BTreeSet<&OwnerId> = owners.iter().map(|row| &row.owner).collect();
+        contested.retain(|contested| contested.owners.iter().any(|owner| listed.contains(owner)));
+        emptied_files.retain(|file| listed.contains(&file.owner));
+    }
+
+    /// Marks an owner as blocked.
+    pub(crate) fn block_owner(&mut self, owner: &OwnerId, reason: &Reason) {
+        for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
+            (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
+        }
+        self.sort();
+    }
+
+    /// Sorts all parts. Those that others set in an order of their own stay as they are.
+    fn sort(&mut self) {
+        let PlanDocument { gaps, owners, changes, diffs, contested, unrehearsed, .. } = &mut self.document;
+        gaps.sort();
+        gaps.dedup();
+        owners.sort();
+        changes.sort_by(|a, b| (&a.object, a.action).cmp(&(&b.object, b.action)));
+        diffs.sort();
+        contested.sort();
+        unrehearsed.sort();
+        unrehearsed.dedup();
+    }
+}
+
+/// Counts of changes by action.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Summary {
+    pub delete: usize,
+    pub recreate: usize,
+    pub keep: usize,
+    pub create: usize,
+    pub update: usize,
+    pub unknown: usize,
 }

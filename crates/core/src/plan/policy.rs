@@ -38,6 +38,12 @@ struct Rule {
     message: String,
 }
 
+impl Rule {
+    fn denial(&self, subjects: Vec<String>) -> Denial {
+        Denial { rule: self.name.clone(), message: self.message.clone(), subjects }
+    }
+}
+
 /// Lists of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -94,14 +100,17 @@ impl Policy {
 
 /// Parses the expression of a rule, and checks that its variables exist for the rows of the rule.
 fn compile(rule: Rule) -> Result<(Rule, Program), String> {
-    let failed = |why: &str| format!("rule {:?}: {why}", rule.name);
+    check(&rule).map_err(|why| format!("rule {:?}: {why}", rule.name)).map(|program| (rule, program))
+}
+
+fn check(rule: &Rule) -> Result<Program, String> {
     if rule.name.trim().is_empty() {
-        return Err(failed("the name is empty"));
+        return Err("the name is empty".to_owned());
     }
     if rule.message.trim().is_empty() {
-        return Err(failed("the message is empty: say why the plan is denied"));
+        return Err("the message is empty: say why the plan is denied".to_owned());
     }
-    let program = expression::parse(&rule.deny).map_err(|error| failed(&error.to_string()))?;
+    let program = expression::parse(&rule.deny).map_err(|error| error.to_string())?;
     let absent = match rule.each {
         None => &[("change", "changes"), ("owner", "owners"), ("labels", "changes` or `each: owners")][..],
         Some(Rows::Changes) => &[("owner", "owners")],
@@ -109,12 +118,12 @@ fn compile(rule: Rule) -> Result<(Rule, Program), String> {
     };
     for (variable, rows) in absent {
         if program.references().has_variable(variable) {
-            return Err(failed(&format!(
+            return Err(format!(
                 "`{variable}` exists only with `each: {rows}`; a variable of a macro needs another name"
-            )));
+            ));
         }
     }
-    Ok((rule, program))
+    Ok(program)
 }
 
 /// Variables of the expressions.
@@ -130,9 +139,6 @@ impl Variables {
         let mut shared = Context::default();
         shared.add_variable_from_value("plan", to_value(plan)?);
         shared.add_variable_from_value("now", to_value(&time(now))?);
-        let labels_of = |object: Option<&ObjectMetadata>| {
-            object.map_or_else(|| to_value(&KeyValues::default()), |object| to_value(&object.labels))
-        };
         let changes = plan.changes().iter().map(|row| {
             let id = &row.object.id;
             Ok((to_value(row)?, labels_of(snapshot.object(id))?, id.to_string()))
@@ -147,10 +153,9 @@ impl Variables {
 
     /// Returns the denial of a rule; `None` if the plan passes.
     fn denial(&self, rule: &Rule, program: &Program) -> Result<Option<Denial>, String> {
-        let denial = |subjects| Denial { rule: rule.name.clone(), message: rule.message.clone(), subjects };
         let Some(each) = rule.each else {
             let is_denied = evaluate(program, &self.shared).map_err(|why| failed(rule, "the plan", &why))?;
-            return Ok(is_denied.then(|| denial(vec![])));
+            return Ok(is_denied.then(|| rule.denial(vec![])));
         };
         let rows = if each == Rows::Changes { &self.changes } else { &self.owners };
         let mut subjects = vec![];
@@ -162,8 +167,12 @@ impl Variables {
                 subjects.push(name.clone());
             }
         }
-        Ok((!subjects.is_empty()).then(|| denial(subjects)))
+        Ok((!subjects.is_empty()).then(|| rule.denial(subjects)))
     }
+}
+
+fn labels_of(object: Option<&ObjectMetadata>) -> Result<CelValue, String> {
+    object.map_or_else(|| to_value(&KeyValues::default()), |object| to_value(&object.labels))
 }
 
 fn failed(rule: &Rule, subject: &str, why: &str) -> String {

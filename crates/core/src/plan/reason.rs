@@ -67,7 +67,7 @@ reason_codes! {
     DependencyUnknown => "The build of a dependency is not known, so it is not known if the owner applies.",
     NotFollowed => "The change affects what the owner deploys, and the effect is not computed: any of its objects may be deleted.",
     ArtifactsGenerated => "The sources or the rules of the ArtifactGenerator change, so source-watcher makes its artifacts anew.",
-    ResourcesGenerated => "The ResourceSet or its inputs change, so flux-operator generates its resources anew.",
+    ResourcesGenerated => "The ResourceSet, its inputs or the FluxInstance change, so flux-operator generates its resources anew.",
     ReleaseUpgraded => "The chart or the values of the HelmRelease change, so helm-controller upgrades its release.",
     NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
@@ -168,7 +168,7 @@ impl Reason {
     }
 
     /// Adds a further remark to the detail.
-    pub fn add_detail(&mut self, remark: &str) {
+    pub(crate) fn add_detail(&mut self, remark: &str) {
         if !self.detail.is_empty() {
             self.detail.push_str("; ");
         }

@@ -9,12 +9,12 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
-use crate::plan::grave::{AllowedKinds, GraveKind};
+use crate::plan::grave::AllowedKinds;
 use crate::plan::{Action, Actor, Change, Reason, ReasonCode};
 
 /// An object that may be deleted in its own right.
 #[derive(Clone, Debug)]
-pub struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     pub object: &'a ObjectMetadata,
     /// Owner on whose behalf it is deleted.
     pub owner: Option<OwnerId>,
@@ -25,7 +25,7 @@ pub struct Candidate<'a> {
 /// Returns the rows of all candidates and of `kept`. A candidate whose cascade would delete something that must stay is
 /// kept, and so is one whose cascade needs a permission that is not in `allowed`. An object that a cascade deletes has only
 /// the row of the cascade.
-pub fn apply_cascade_rules<'a>(
+pub(crate) fn apply_cascade_rules<'a>(
     index: &Index<'a>,
     mut candidates: Vec<Candidate<'a>>,
     kept: Vec<Change>,
@@ -67,12 +67,12 @@ pub fn apply_cascade_rules<'a>(
 }
 
 /// Returns the row of an object that looks prunable and stays.
-pub fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: impl Into<Reason>) -> Change {
+pub(crate) fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: impl Into<Reason>) -> Change {
     Change::new(Action::Keep, object, owner, Actor::KubectlGitops, reason)
 }
 
 /// Returns the row of an object that a cascade deletes.
-pub fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
+pub(crate) fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
     let owner = match index.status(cascaded.object) {
         OwnershipStatus::Managed(owner) => Some(owner),
         OwnershipStatus::Leaked(claim) | OwnershipStatus::Orphaned(claim) => Some(claim.owner),
@@ -93,9 +93,10 @@ fn blocking_object<'a>(
         return Some(detail);
     }
     cascade.closure([candidate]).iter().find_map(|cascaded| {
-        let not_allowed = |kind: GraveKind| format!("and deleting {} is not allowed", kind.name());
-        let why = reason_to_stay(index, cascaded.object, &|id| planned.contains(id))
-            .or_else(|| allowed.missing_for(&cascaded.object.id).map(not_allowed))?;
+        let why = reason_to_stay(index, cascaded.object, &|id| planned.contains(id)).or_else(|| {
+            let missing = allowed.missing_for(&cascaded.object.id)?;
+            Some(format!("and deleting {} is not allowed", missing.name()))
+        })?;
         Some(format!("it would also delete {}, {why}", cascaded.object.id))
     })
 }
@@ -135,30 +136,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
-    use crate::testing::{Build, object, snapshot};
-
-    fn applied(object: ObjectMetadata, owner: &str) -> ObjectMetadata {
-        object.label(NAME, owner).label(NAMESPACE, "flux-system").writer("kustomize-controller", NAME)
-    }
+    use crate::testing::{Build, kustomization, object, snapshot};
 
     #[test]
     fn a_cascade_stops_at_objects_of_one_owner_of_two_and_of_a_missing_one() {
         let root = object("", "ConfigMap", "shop", "root");
         let below = |name: &str| object("", "ConfigMap", "shop", name).referring_to(&root.uid);
-        let both = applied(below("both"), "apps")
+        let both = below("both")
+            .of_kustomization("apps")
             .label("kapp.k14s.io/app", "1")
             .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/both;v1");
         let managed = below("managed")
             .label("kapp.k14s.io/app", "1")
             .annotation("kapp.k14s.io/identity", "v1;shop//ConfigMap/managed;v1");
-        let objects = vec![both, managed, applied(below("orphan"), "gone"), below("plain"), root.clone()];
-        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
-        let content = json!({"spec": {}, "status": {"inventory": {"entries": []}, "conditions": ready}});
-        let kustomization = object(GROUP, KIND, "flux-system", "apps").with_content(content);
+        let objects = vec![both, managed, below("orphan").of_kustomization("gone"), below("plain"), root.clone()];
         let app = json!({"data": {"spec": r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#}});
         let app = object("", "ConfigMap", "kapp", "web").label("kapp.k14s.io/is-app", "").with_content(app);
-        let snapshot = snapshot(objects, vec![kustomization, app]);
+        let snapshot = snapshot(objects, vec![kustomization("apps", &[]), app]);
         let index = Index::build(&snapshot);
         let found = |name: &str| snapshot.objects.iter().find(|object| &*object.id.name == name).unwrap();
         let stays = |name: &str| reason_to_stay(&index, found(name), &|_| false).unwrap();

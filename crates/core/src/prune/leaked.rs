@@ -177,10 +177,9 @@ fn terminating_detail(object: &ObjectMetadata) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
+    use crate::ownership::schemes::flux_kustomization::KIND;
     use crate::plan::Action;
-    use crate::testing::{Build, object, snapshot};
-    use serde_json::json;
+    use crate::testing::{Build, kustomization, object, snapshot};
 
     #[test]
     fn a_selection_restricts_the_plan() {
@@ -194,11 +193,8 @@ mod tests {
 
     /// A ConfigMap that a missing Kustomization applied, with or without another Kustomization in the cluster.
     fn orphan(has_other_owner: bool) -> Snapshot {
-        let orphan = object("", "ConfigMap", "n", "a").label(NAME, "gone").label(NAMESPACE, "flux-system");
-        let content = json!({"spec": {}, "status": {"inventory": {"entries": []}}});
-        let other = object(GROUP, KIND, "flux-system", "apps").with_content(content);
-        let owners = if has_other_owner { vec![other] } else { vec![] };
-        snapshot(vec![orphan.writer("kustomize-controller", NAME)], owners)
+        let owners = if has_other_owner { vec![kustomization("apps", &[])] } else { vec![] };
+        snapshot(vec![object("", "ConfigMap", "n", "a").of_kustomization("gone")], owners)
     }
 
     #[test]

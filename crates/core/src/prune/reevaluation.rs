@@ -51,10 +51,11 @@ impl<'p> Reevaluation<'p> {
     }
 
     /// Returns the first gap of a reading that the plan did not have.
-    pub fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
-        let is_known =
-            |gap: &Gap| self.gaps.iter().any(|known| known.subject == gap.subject && known.namespace == gap.namespace);
-        snapshot.gaps.iter().find(|gap| !is_known(gap))
+    pub(crate) fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
+        let mut gaps = snapshot.gaps.iter();
+        gaps.find(|gap| {
+            !self.gaps.iter().any(|known| (&known.subject, &known.namespace) == (&gap.subject, &gap.namespace))
+        })
     }
 
     /// Returns the reason to keep each of these roots, or `None` to delete it.
@@ -67,14 +68,13 @@ impl<'p> Reevaluation<'p> {
         let cascade = Cascade::new(snapshot);
         let own = (self.evaluate)(&index, roots);
         let pending = self.reasons_of_pending(&index, &cascade, roots);
-        let reason = |(change, own): (&&Change, Option<Reason>)| {
-            let object = match snapshot.object(&change.object.id) {
-                Some(object) if *object.uid == *change.object.uid => object,
-                _ => return Some(replaced()),
-            };
-            own.or_else(|| self.cascade_reason(&index, &cascade, object, &pending))
-        };
-        roots.iter().zip(own).map(reason).collect()
+        let reasons = roots.iter().zip(own).map(|(change, own)| match snapshot.object(&change.object.id) {
+            Some(object) if *object.uid == *change.object.uid => {
+                own.or_else(|| self.cascade_reason(&index, &cascade, object, &pending))
+            }
+            _ => Some(replaced()),
+        });
+        reasons.collect()
     }
 
     /// Evaluates the roots that have not ended and that a cascade of `roots` contains.
@@ -178,9 +178,8 @@ mod tests {
     use super::*;
     use crate::kubernetes::gap::GapKind;
     use crate::kubernetes::snapshot::ClusterIdentity;
-    use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
     use crate::plan::{Action, Actor};
-    use crate::testing::{Build, object, resource_type, snapshot};
+    use crate::testing::{Build, gap, object, resource_type, snapshot};
 
     /// A definition with a resource, and a ConfigMap with a dependent that is a root of its own.
     fn cluster() -> Snapshot {
@@ -232,8 +231,7 @@ mod tests {
         newer.objects.iter_mut().for_each(|object| object.uid = format!("{}-new", object.uid).into());
         assert!(reason(&newer, "parent", "", &[]).starts_with("replaced"));
         let mut newer = cluster();
-        let message = "forbidden".to_owned();
-        newer.gaps = vec![Gap { kind: GapKind::Forbidden, subject: "nodes".to_owned(), namespace: None, message }];
+        newer.gaps = vec![gap(GapKind::Forbidden, "nodes")];
         assert_eq!(reason(&newer, "parent", "", &[]), "not-read: nodes: forbidden");
     }
 
@@ -246,9 +244,8 @@ mod tests {
             no_longer_claimed(&Index::build(&read), &object.id).code
         };
         assert_eq!(reason(&object, vec![]), ReasonCode::Unclaimed);
-        object = object.label(NAME, "apps").label(NAMESPACE, "flux-system").writer("kustomize-controller", NAME);
-        let subject = "kustomizations.kustomize.toolkit.fluxcd.io".to_owned();
-        let hidden = Gap { kind: GapKind::Forbidden, subject, namespace: None, message: "forbidden".to_owned() };
+        object = object.of_kustomization("apps");
+        let hidden = gap(GapKind::Forbidden, "kustomizations.kustomize.toolkit.fluxcd.io");
         assert_eq!(reason(&object, vec![hidden]), ReasonCode::OwnerUntrusted);
         let app = serde_json::json!({"data": {"spec": r#"{"labelKey": "kapp.k14s.io/app", "labelValue": "1"}"#}});
         let app =
@@ -262,10 +259,7 @@ mod tests {
 
     #[test]
     fn a_gap_that_the_plan_showed_is_not_new() {
-        let gap = |namespace: &str| {
-            let (subject, message) = ("pods".to_owned(), "forbidden".to_owned());
-            Gap { kind: GapKind::Forbidden, subject, namespace: Some(namespace.to_owned()), message }
-        };
+        let gap = |namespace: &str| Gap { namespace: Some(namespace.to_owned()), ..gap(GapKind::Forbidden, "pods") };
         let mut planned = plan(&cluster());
         planned.add_gaps([gap("a")]);
         let evaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::cluster::{Cluster, Failure, user_of};
+use crate::cluster::read::access::{is_account_allowed, is_allowed, user_name, user_of};
+use crate::cluster::{Cluster, Failure};
 use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 /// The user as which a controller applies if no service account is set.
-pub(crate) enum ControllerUser {
+pub(in crate::commands::prune) enum ControllerUser {
     /// The service account of its Deployment.
     Account(NamespacedName),
     /// There is no Deployment with a service account: the controller runs elsewhere, and the user stands in for it.
@@ -22,7 +23,7 @@ pub(crate) enum ControllerUser {
 
 impl ControllerUser {
     /// Returns true if the controller has a Deployment in the cluster.
-    pub(crate) fn is_in_cluster(&self) -> bool {
+    pub(in crate::commands::prune) fn is_in_cluster(&self) -> bool {
         !matches!(self, Self::NotInCluster)
     }
 }
@@ -125,7 +126,7 @@ impl Actors {
 
     async fn find(&self, account: &NamespacedName) -> Subject {
         let user = user_of(account);
-        let own_name = self.own_name.get_or_init(|| async { self.cluster.user_name().await.ok() }).await;
+        let own_name = self.own_name.get_or_init(|| async { user_name(&self.cluster).await.ok() }).await;
         if own_name.as_deref() == Some(&user) {
             return Subject { cluster: self.cluster.clone(), account: Some(account.clone()), is_account: true };
         }
@@ -140,9 +141,7 @@ impl Actors {
         };
         // Impersonation cannot be nested: with --as, the rights of that user decide.
         let may_impersonate = !self.cluster.impersonates
-            && self
-                .cluster
-                .is_allowed("impersonate", &accounts, &account.namespace, Some(&account.name))
+            && is_allowed(&self.cluster, "impersonate", &accounts, &account.namespace, Some(&account.name))
                 .await
                 .unwrap_or(false);
         let cluster = if may_impersonate { self.cluster.impersonating(&user) } else { self.cluster.clone() };
@@ -197,7 +196,7 @@ impl Actors {
     ) -> Result<bool, Failure> {
         let right: Right = (account.clone(), verb, kind.resource(), namespace.to_owned(), name.map(str::to_owned));
         let cell = lock(&self.rights).entry(right).or_default().clone();
-        let review = || self.cluster.is_account_allowed(account, verb, kind, namespace, name);
+        let review = || is_account_allowed(&self.cluster, account, verb, kind, namespace, name);
         cell.get_or_init(review).await.clone()
     }
 

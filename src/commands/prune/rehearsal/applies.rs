@@ -1,82 +1,47 @@
-//! Dry-runs of every object that the Kustomizations apply, as kustomize-controller would send them.
-
-use std::collections::BTreeSet;
+//! Dry-runs of applies, as kustomize-controller, helm-controller and flux-operator would send them.
 
 use serde_json::{Value, json};
 
-use super::Rehearsal;
-use super::actors::{Actors, Subject};
-use super::answers::NAMED_OBJECTS;
+use super::{Rehearsal, Sender};
+use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
-    DryRunResult, NEW_NAMESPACE, UnknownFieldRetries, foreign_finalizer, rename_for_creation,
+    DryRunResult, UnknownFieldRetries, foreign_finalizer, is_in_new_namespace, rename_for_creation,
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
-use gitops_core::flux::kustomize_controller;
-use gitops_core::flux::simulation::rehearsal::PlannedDeletion;
-use gitops_core::kubernetes::object::{ObjectId, ResourceType};
-use gitops_core::text::join_limited;
-
-/// How kustomize-controller applies.
-const APPLYING: Applying = Applying { manager: kustomize_controller::NAME, is_strict: false };
-
-/// Returns a warning that names the objects that are not compared because the keys to their content are not here.
-pub(super) fn encrypted_warning(objects: &[AppliedObject]) -> Option<String> {
-    let encrypted = objects.iter().filter(|applied| applied.built.undecrypted.is_some());
-    let encrypted: BTreeSet<String> = encrypted.map(|applied| applied.built.shown_id().to_string()).collect();
-    if encrypted.is_empty() {
-        return None;
-    }
-    let reason = "encrypted, or name what has a hash of encrypted content";
-    Some(format!("not compared, as they are {reason}: {}", join_limited(encrypted, NAMED_OBJECTS)))
-}
+use gitops_core::kubernetes::object::{ObjectId, ResourceType, text_at};
 
 impl Rehearsal<'_> {
-    /// Returns the answer of the server to the apply of an object.
-    pub(super) async fn apply(&self, applied: &AppliedObject) -> Result<DryRunResult, Failure> {
+    /// Returns the answer of the server to the apply of an object by kustomize-controller.
+    pub(super) async fn apply(&self, applied: &AppliedObject, sender: &Sender<'_>) -> Result<DryRunResult, Failure> {
         let id = &applied.id;
-        let known = DryRunResult::without_request(applied, self.snapshot);
-        let is_in_new_namespace = matches!(&known, Some(DryRunResult::NotValidated(why)) if why == NEW_NAMESPACE);
-        if let Some(known) = known.filter(|_| !is_in_new_namespace) {
-            return Ok(known);
-        }
-        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::Unchanged) };
-        let Some(actors) = self.actors(id) else { return Ok(DryRunResult::Unchanged) };
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::of_new_kind()) };
         // The controller sends, and compares in, the version of the manifest.
         let kind = ResourceType { version: applied.built.version.as_str().into(), ..kind.clone() };
-        let subject = actors.subject(self.applier(&applied.owner, &applied.spec));
-        let exists = self.snapshot.object(id).is_some();
-        let verbs: &[&'static str] = if exists { &["patch"] } else { &["patch", "create"] };
-        if let Some(missing) = actors.missing_right(&subject, verbs, &kind, id).await {
+        let object = self.snapshot.object(id);
+        let verbs: &[&'static str] = if object.is_some() { &["patch"] } else { &["patch", "create"] };
+        if let Some(missing) = sender.actors.missing_right(&sender.subject, verbs, &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
-        if is_in_new_namespace {
-            return self.validate_elsewhere(applied, &kind, &subject).await;
+        if is_in_new_namespace(id, self.snapshot) {
+            return self.validate_elsewhere(applied, &kind, sender).await;
         }
-        let live = self.request(id, self.read(actors, &subject, &kind, id)).await?;
+        let live = self.request(id, sender.read(&kind, id)).await?;
         let mut manifest = manifest_to_apply(applied);
-        let failure = match self.send_apply(&subject, &kind, id, &mut manifest).await {
+        let failure = match self.send_apply(sender, &kind, id, &mut manifest).await {
             Ok(merged) => {
-                return Ok(DryRunResult::of_accepted(
-                    applied,
-                    self.snapshot,
-                    &self.kustomize_controller,
-                    live.as_ref(),
-                    &merged,
-                ));
+                let (controller, live) = (&self.kustomize_controller, live.as_ref());
+                return Ok(DryRunResult::of_accepted(applied, self.snapshot, controller, live, &merged));
             }
             Err(failure) => failure,
         };
-        let error = self.error(&subject, &failure);
-        let may_replace = live.is_some() && applied.forces(self.snapshot.object(id));
-        if may_replace && error.is_refusal() && error.is_immutable_field() {
-            return self.recreate(applied, &subject, &kind, manifest, failure).await;
+        let error = sender.error(&failure);
+        if live.is_some() && applied.forces(object) && error.is_refusal() && error.is_immutable_field() {
+            return self.recreate(applied, sender, &kind, manifest, failure).await;
         }
-        let live = self.snapshot.object(id);
-        if let Some(manager) = live
-            .and_then(|live| self.kustomize_controller.flags.manager_taken_over_first(live))
-            .filter(|_| error.is_refusal())
+        if let Some(object) = object.filter(|_| error.is_refusal())
+            && let Some(manager) = self.kustomize_controller.flags.manager_taken_over_first(object)
         {
             let first = format!("the controller takes over the fields of {manager} first, and may get another answer");
             return Err(Failure { message: format!("{}; {first}", failure.message), ..failure });
@@ -84,35 +49,20 @@ impl Rehearsal<'_> {
         error.result().ok_or(failure)
     }
 
-    /// Returns the live object. The service account may lack the right to read it, and applies all the same.
-    async fn read(
-        &self,
-        actors: &Actors,
-        subject: &Subject,
-        kind: &ResourceType,
-        id: &ObjectId,
-    ) -> Result<Option<Value>, Failure> {
-        match subject.cluster.fetch_json(kind, id).await {
-            Err(failure) if failure.kind == FailureKind::Forbidden && subject.is_account => {
-                actors.cluster.fetch_json(kind, id).await
-            }
-            answer => answer,
-        }
-    }
-
     /// Applies without the fields that a built-in kind does not know.
     async fn send_apply(
         &self,
-        subject: &Subject,
+        sender: &Sender<'_>,
         kind: &ResourceType,
         id: &ObjectId,
         manifest: &mut Value,
     ) -> Result<Value, Failure> {
-        let mut retries =
-            UnknownFieldRetries::new(kind, self.snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(self.snapshot));
+        let applying = Applying { manager: sender.controller.name, is_strict: false };
+        let snapshot = self.snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(self.snapshot);
+        let mut retries = UnknownFieldRetries::new(kind, snapshot);
         loop {
-            match self.request(id, subject.cluster.apply_dry_run(kind, id, manifest, APPLYING)).await {
-                Err(failure) if retries.should_retry(manifest, self.error(subject, &failure)) => {}
+            match self.request(id, apply_dry_run(&sender.subject.cluster, kind, id, manifest, applying)).await {
+                Err(failure) if retries.should_retry(manifest, sender.error(&failure)) => {}
                 answer => return answer,
             }
         }
@@ -122,27 +72,25 @@ impl Rehearsal<'_> {
     async fn recreate(
         &self,
         applied: &AppliedObject,
-        subject: &Subject,
+        sender: &Sender<'_>,
         kind: &ResourceType,
         mut manifest: Value,
         refusal: Failure,
     ) -> Result<DryRunResult, Failure> {
         let id = &applied.id;
         if let Some(object) = self.snapshot.object(id) {
-            let deletion = PlannedDeletion { owner: applied.owner.clone(), spec: applied.spec.clone(), object };
-            if let Some(refused) = self.delete(&deletion).await? {
-                return Ok(refused);
+            let deletion = self.delete(object, sender).await?;
+            if deletion != DryRunResult::Accepted {
+                return Ok(deletion);
             }
             if let Some(finalizer) = foreign_finalizer(object) {
                 return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
             }
         }
         let other = rename_for_creation(id, &mut manifest);
-        match self.send_apply(subject, kind, &other, &mut manifest).await {
+        match self.send_apply(sender, kind, &other, &mut manifest).await {
             Ok(_) => Ok(DryRunResult::Recreated(refusal.message)),
-            Err(failure) if self.error(subject, &failure).is_refusal() => {
-                Ok(DryRunResult::DeletedOnly(failure.message))
-            }
+            Err(failure) if sender.error(&failure).is_refusal() => Ok(DryRunResult::DeletedOnly(failure.message)),
             Err(failure) => Err(failure),
         }
     }
@@ -153,19 +101,56 @@ impl Rehearsal<'_> {
         &self,
         applied: &AppliedObject,
         kind: &ResourceType,
-        subject: &Subject,
+        sender: &Sender<'_>,
     ) -> Result<DryRunResult, Failure> {
         if applied.id.cluster.is_some() {
             // The namespace of its Kustomization is one of the cluster that has the Kustomization.
-            return Ok(DryRunResult::NotValidated(NEW_NAMESPACE.to_owned()));
+            return Ok(DryRunResult::of_new_namespace());
         }
         let mut manifest = manifest_to_apply(applied);
         let id = ObjectId { namespace: applied.owner.namespace.as_str().into(), ..applied.id.clone() };
         let other = rename_for_creation(&id, &mut manifest);
         manifest["metadata"]["namespace"] = json!(other.namespace);
-        match self.send_apply(subject, kind, &other, &mut manifest).await {
+        match self.send_apply(sender, kind, &other, &mut manifest).await {
             Err(failure) if failure.kind == FailureKind::Invalid => Ok(DryRunResult::Refused(failure.message)),
-            _ => Ok(DryRunResult::NotValidated(NEW_NAMESPACE.to_owned())),
+            _ => Ok(DryRunResult::of_new_namespace()),
+        }
+    }
+
+    /// Returns the answer of the server to the apply of a manifest by another controller than kustomize-controller.
+    pub(super) async fn apply_manifest(
+        &self,
+        id: &ObjectId,
+        manifest: &Value,
+        sender: &Sender<'_>,
+    ) -> Result<DryRunResult, Failure> {
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::of_new_kind()) };
+        let api_version = text_at(manifest, "/apiVersion");
+        let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
+        let kind = ResourceType { version: version.into(), ..kind.clone() };
+        let exists = self.snapshot.object(id).is_some();
+        let verbs: &[&'static str] = if exists { &["get", "patch"] } else { &["get", "patch", "create"] };
+        if let Some(missing) = sender.actors.missing_right(&sender.subject, verbs, &kind, id).await {
+            return Ok(DryRunResult::Refused(missing));
+        }
+        let applying = Applying { manager: sender.controller.name, is_strict: true };
+        match self.request(id, apply_dry_run(&sender.subject.cluster, &kind, id, manifest, applying)).await {
+            Ok(_) => Ok(DryRunResult::Accepted),
+            // Its namespace can be created by the same owner.
+            Err(failure) if failure.kind == FailureKind::NotFound => Ok(DryRunResult::of_new_namespace()),
+            Err(failure) => sender.error(&failure).result().ok_or(failure),
+        }
+    }
+}
+
+impl Sender<'_> {
+    /// Returns the live object. The service account may lack the right to read it, and applies all the same.
+    async fn read(&self, kind: &ResourceType, id: &ObjectId) -> Result<Option<Value>, Failure> {
+        match self.subject.cluster.fetch_json(kind, id).await {
+            Err(failure) if failure.kind == FailureKind::Forbidden && self.subject.is_account => {
+                self.actors.cluster.fetch_json(kind, id).await
+            }
+            answer => answer,
         }
     }
 }

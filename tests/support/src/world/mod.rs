@@ -9,7 +9,7 @@
 //! …                                   // plan
 //! world.expect(&plan);                // what the witness compares deletions with
 //! world.wait_for_answer();            // the actor acts while somebody reads the plan
-//! cluster.execute(…).await;
+//! execute(&cluster, …).await;
 //! assert_eq!(world.violations(), [""; 0]);
 //! ```
 

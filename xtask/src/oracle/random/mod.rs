@@ -5,7 +5,6 @@ mod fleets;
 mod layouts;
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::idle::ON_REQUEST;
 use super::scenarios::Scenario;
@@ -91,7 +90,7 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
     let removed = before.iter().map(|line| path(line)).filter(|file| !kept.contains(file));
     let mut after: Vec<String> = removed.map(|file| format!("-{file}")).collect();
     after.extend(new.into_iter().filter(|line| !before.contains(line)));
-    let flags: &[&str] = if random.one_in(8) { &["--diff"] } else { &[] };
+    let flags = if random.one_in(8) { vec!["--diff".to_owned()] } else { vec![] };
     let name = format!("seed-{seed}-case-{case}");
     Scenario { name, before, live, after, flags, may_be_incomplete: true, is_on_request: true, ..Scenario::default() }
 }
@@ -195,16 +194,6 @@ fn objects(random: &mut Random, app: usize) -> Vec<String> {
         });
     }
     objects
-}
-
-impl fmt::Display for Scenario {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} {}", self.name, self.flags.join(" "))?;
-        for (title, lines) in [("before", &self.before), ("live", &self.live), ("after", &self.after)] {
-            lines.iter().try_for_each(|line| writeln!(f, "  {title}: {line}"))?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

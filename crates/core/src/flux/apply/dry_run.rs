@@ -18,10 +18,10 @@ use crate::kubernetes::snapshot::Snapshot;
 const UNKNOWN_FIELD_RETRIES: usize = 4;
 
 /// Replacement of a message of the server about an object with values of Secrets.
-pub const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
+pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
 /// Reason why an object of a namespace that does not exist yet cannot be validated.
-pub const NEW_NAMESPACE: &str = "its namespace is new";
+const NEW_NAMESPACE: &str = "its namespace is new";
 
 /// Part of the message about a user who may not impersonate another one.
 const IMPERSONATION_DENIED: &str = " cannot impersonate resource ";
@@ -29,13 +29,15 @@ const IMPERSONATION_DENIED: &str = " cannot impersonate resource ";
 /// Part of the message about a role that gives rights that the user who applies it does not have.
 const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
-/// Result of the server-side dry-run of one apply.
+/// Result of the server-side dry-run of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunResult {
     /// The object does not change.
     Unchanged,
     /// The object is created.
     Created,
+    /// The API server accepts the deletion, or the apply of another controller than kustomize-controller.
+    Accepted,
     /// The object is changed.
     Updated(Update),
     /// The API server refuses the object; the message of the server.
@@ -54,7 +56,7 @@ pub enum DryRunResult {
 
 impl DryRunResult {
     /// Returns the result that is known without a request, or `None` if the API server must be asked.
-    pub fn without_request(applied: &AppliedObject, snapshot: &Snapshot) -> Option<Self> {
+    pub(crate) fn without_request(applied: &AppliedObject, snapshot: &Snapshot) -> Option<Self> {
         let AppliedObject { id, built, .. } = applied;
         if applied.is_skipped(snapshot.object(id)) {
             return Some(Self::Unchanged);
@@ -67,32 +69,35 @@ impl DryRunResult {
             return Some(Self::NotValidated("its name holds a value of a Secret: not compared".to_owned()));
         }
         if snapshot.type_of(id).is_none() {
-            return Some(Self::NotValidated("its kind is new".to_owned()));
-        }
-        let namespace = id.namespace_object();
-        let cluster = snapshot.of_cluster(id.cluster.as_ref());
-        let lists_namespaces =
-            cluster.is_some_and(|cluster| cluster.objects.iter().any(|object| object.id.is("", "Namespace")));
-        if lists_namespaces && !id.namespace.is_empty() && snapshot.object(&namespace).is_none() {
-            return Some(Self::NotValidated(NEW_NAMESPACE.to_owned()));
+            return Some(Self::of_new_kind());
         }
         None
     }
 
-    /// Replaces the message of the server, which can quote values of Secrets, if the object holds any.
+    /// Returns the result for an object of a kind that is not served yet.
+    pub fn of_new_kind() -> Self {
+        Self::NotValidated("its kind is new".to_owned())
+    }
+
+    /// Returns the result for an object of a namespace that does not exist yet and whose policies are not known.
+    pub fn of_new_namespace() -> Self {
+        Self::NotValidated(NEW_NAMESPACE.to_owned())
+    }
+
+    /// Replaces the message of the server, which can quote values of Secrets.
     #[must_use]
-    pub fn without_secrets(self, applied: &AppliedObject) -> Self {
-        if applied.built.masked.is_none() {
-            return self;
-        }
+    pub(crate) fn without_secrets(self) -> Self {
         match self {
             Self::Refused(_) => Self::Refused(HIDDEN_MESSAGE.to_owned()),
             Self::ServerFailed(_) => Self::ServerFailed(HIDDEN_MESSAGE.to_owned()),
             Self::Recreated(_) => Self::Recreated(HIDDEN_MESSAGE.to_owned()),
             Self::DeletedOnly(_) => Self::DeletedOnly(HIDDEN_MESSAGE.to_owned()),
-            Self::Unchanged | Self::Created | Self::Updated(_) | Self::HeldByFinalizer(_) | Self::NotValidated(_) => {
-                self
-            }
+            Self::Unchanged
+            | Self::Created
+            | Self::Accepted
+            | Self::Updated(_)
+            | Self::HeldByFinalizer(_)
+            | Self::NotValidated(_) => self,
         }
     }
 
@@ -113,6 +118,14 @@ impl DryRunResult {
             _ => update.map_or(Self::Unchanged, Self::Updated),
         }
     }
+}
+
+/// Returns true if the namespace of an object does not exist yet.
+pub fn is_in_new_namespace(id: &ObjectId, snapshot: &Snapshot) -> bool {
+    let cluster = snapshot.of_cluster(id.cluster.as_ref());
+    let lists_namespaces =
+        cluster.is_some_and(|cluster| cluster.objects.iter().any(|object| object.id.is("", "Namespace")));
+    lists_namespaces && !id.namespace.is_empty() && snapshot.object(&id.namespace_object()).is_none()
 }
 
 /// Returns a finalizer that neither Kubernetes nor the controller of Kustomizations removes.

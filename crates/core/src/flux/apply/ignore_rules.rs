@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::AppliedObject;
 use crate::flux::kustomize_controller::NAME;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::object::{KeyValues, ObjectId};
+use crate::kubernetes::object::{KeyValues, ObjectId, list_at};
 use crate::kubernetes::selector::Selector;
 
 /// An object that rules are matched with.
@@ -23,11 +23,11 @@ pub(crate) struct IgnoreTarget<'a> {
 impl<'a> IgnoreTarget<'a> {
     /// Reads labels and annotations from a manifest.
     pub(crate) fn new(id: &'a ObjectId, version: &'a str, manifest: &Value) -> Self {
-        let pairs = |part: &str| {
-            let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(part)?.as_object());
-            pairs.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
-        };
-        Self { id, version, labels: pairs("labels"), annotations: pairs("annotations") }
+        let [labels, annotations] = ["/metadata/labels", "/metadata/annotations"].map(|part| {
+            let pairs = manifest.pointer(part).and_then(Value::as_object).into_iter().flatten();
+            pairs.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
+        });
+        Self { id, version, labels, annotations }
     }
 
     fn is_selected_by(&self, target: &Map<String, Value>) -> bool {
@@ -58,7 +58,7 @@ fn is_selected(selector: &str, pairs: &KeyValues) -> bool {
 
 /// Returns the JSON pointers of the fields that keep their live values when a Kustomization applies an object.
 pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>) -> Vec<String> {
-    let rules = spec.value().get("ignore").and_then(Value::as_array).into_iter().flatten();
+    let rules = list_at(spec.value(), "/ignore").iter();
     let matching = rules.filter(|rule| {
         rule.get("target").and_then(Value::as_object).is_none_or(|target| object.is_selected_by(target))
     });
@@ -83,7 +83,7 @@ pub(crate) fn unreplaceable_path(applied: &AppliedObject, live: &Value, merged: 
 /// Returns true if another field manager than the controller applies a field that is not inside of a list.
 fn is_applied_by_another(live: &Value, path: &str) -> bool {
     let fields: String = path.split('/').skip(1).map(|step| format!("/f:{step}")).collect();
-    let entries = live.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(live, "/metadata/managedFields").iter();
     let mut others = entries.filter(|entry| {
         entry["operation"] == "Apply"
             && entry["manager"] != NAME

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
+use crate::kubernetes::object::list_at;
 
 /// Path of a field in the steps of managedFields: `f:spec`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
 pub(crate) type FieldPath = Vec<String>;
@@ -51,7 +52,7 @@ impl<'a> ManagerFields<'a> {
 }
 
 fn managers(object: &Value) -> Vec<ManagerFields<'_>> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(object, "/metadata/managedFields").iter();
     entries
         .filter(|entry| entry["subresource"].as_str().unwrap_or_default().is_empty())
         .map(ManagerFields::new)
@@ -77,8 +78,8 @@ fn collect_paths(fields: &Value, at: &mut FieldPath, paths: &mut BTreeSet<FieldP
 /// Returns the fields of kubectl and similar managers that nobody else owns in the answer to the apply. The controller
 /// removes them. A list item precedes its fields.
 pub(crate) fn removed_by_takeover(merged: &Value, flags: &ControllerFlags) -> Vec<OwnedField> {
-    let managers = managers(merged);
-    let (taken_over, kept): (Vec<_>, Vec<_>) = managers.iter().partition(|entry| entry.is_taken_over(flags));
+    let all = managers(merged);
+    let (taken_over, kept): (Vec<_>, Vec<_>) = all.iter().partition(|entry| entry.is_taken_over(flags));
     let mut removed = vec![];
     for entry in taken_over {
         let paths = entry.paths.iter().filter(|path| !kept.iter().any(|other| other.owns_below(path)));

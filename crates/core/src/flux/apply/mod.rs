@@ -5,6 +5,7 @@ pub mod dry_run;
 pub(crate) mod ignore_rules;
 pub(crate) mod managed_fields;
 pub mod manifest;
+pub mod question;
 #[cfg(test)]
 mod tests;
 pub mod update;
@@ -32,14 +33,14 @@ pub struct AppliedObject {
 
 impl AppliedObject {
     /// Returns true if a label or annotation makes the controller skip the object.
-    pub fn is_skipped(&self, live: Option<&ObjectMetadata>) -> bool {
+    pub(crate) fn is_skipped(&self, live: Option<&ObjectMetadata>) -> bool {
         self.is_marked(live, RECONCILE, "disabled")
             || self.is_marked(live, SSA, "ignore")
             || (live.is_some() && self.is_built_with(SSA, "ifnotpresent"))
     }
 
     /// Returns true if the controller takes over the fields of kubectl.
-    pub fn takes_over(&self, live: Option<&ObjectMetadata>) -> bool {
+    pub(crate) fn takes_over(&self, live: Option<&ObjectMetadata>) -> bool {
         !self.is_marked(live, SSA, "merge")
     }
 

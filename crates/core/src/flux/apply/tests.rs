@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::dry_run::DryRunResult;
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
+use super::question::Question;
 use super::*;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{self, KustomizeController};
@@ -223,4 +224,31 @@ fn up_to_1_9_an_ignored_field_that_the_manifest_drops_fails_the_apply() {
     assert_eq!(result(same.clone(), live, same, (1, 9, 5)), DryRunResult::Unchanged);
     let shared = owned(json!({"mine": "1", "other": "1"}), &[flux, ("scaler", "Apply", data(&["mine"]))]);
     assert!(is_updated(result(dropped.clone(), shared, dropped, (1, 9, 5))), "it is left out of the manifest");
+}
+
+#[test]
+fn the_key_of_a_question_names_the_run_that_makes_the_change() {
+    let flags = ControllerFlags::default();
+    let key = |value: &str, spec: Value| {
+        let applied = applied_object(config_map(json!({"a": value})), &spec);
+        Question::of_apply(applied, &flags).key().clone()
+    };
+    let (plain, account) = (json!({}), json!({"serviceAccountName": "team"}));
+    assert_eq!(key("1", plain.clone()), key("1", plain.clone()));
+    for (name, other) in [
+        ("manifest", key("2", plain.clone())),
+        ("force", key("1", json!({"force": true}))),
+        ("account", key("1", account.clone())),
+    ] {
+        assert_ne!(key("1", plain.clone()), other, "{name}");
+    }
+    let deletion = |owner: &str, spec: &Value| {
+        let owner = NamespacedName { namespace: "flux".to_owned(), name: owner.to_owned() };
+        let id = ObjectId::new("", "ConfigMap", "n", "a");
+        Question::of_deletion(&owner, &KustomizationSpec::new(spec), &id, &flags).key().clone()
+    };
+    assert_eq!(deletion("apps", &plain), deletion("apps", &json!({"force": true})), "only the account matters");
+    assert_ne!(deletion("apps", &plain), deletion("apps", &account));
+    assert_ne!(deletion("apps", &plain), deletion("infra", &plain));
+    assert_ne!(deletion("apps", &plain), key("1", plain));
 }

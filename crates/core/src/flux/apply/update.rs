@@ -52,7 +52,7 @@ pub fn compare(
         }
         remove_controller_metadata(&mut result);
     }
-    let overwritten = overwritten(live, merged);
+    let drift = overwritten(live, merged);
     let (mut before, mut after) = (comparable(live), comparable(&result));
     let target = IgnoreTarget::new(&applied.id, &applied.built.version, merged);
     for pointer in ignored_paths(&applied.spec, &target) {
@@ -66,12 +66,12 @@ pub fn compare(
         mask_secret(&mut before, &mut after);
     }
     let Some(masked) = applied.built.masked.as_deref() else {
-        let (reason, name) = (reason(&taken_over, &overwritten), applied.id.to_string());
+        let (reason, name) = (reason(&taken_over, &drift), applied.id.to_string());
         return Some(Update { reason, diff: unified_diff(&name, &before, &after) });
     };
     mask_fields(&applied.built.manifest, &masked.manifest, Some(&mut before), Some(&mut after));
     // The paths of fields can hold values too.
-    let reason = Reason::from(reason(&taken_over, &overwritten).code);
+    let reason = Reason::from(reason(&taken_over, &drift).code);
     Some(Update { reason, diff: unified_diff(&masked.id.to_string(), &before, &after) })
 }
 
@@ -88,8 +88,8 @@ fn reason(taken_over: &[OwnedField], overwritten: &[OwnedField]) -> Reason {
 }
 
 fn list_fields(fields: &[OwnedField], verb: &str) -> String {
-    let fields = fields.iter().map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
-    join_limited(fields, NAMED_FIELDS)
+    let texts = fields.iter().map(|field| format!("{} {verb} {}", display_path(&field.path), field.manager));
+    join_limited(texts, NAMED_FIELDS)
 }
 
 /// Returns true for the annotations of kubectl itself. No reason names them: the controller removes them from every
@@ -129,8 +129,8 @@ fn comparable(object: &Value) -> Value {
 }
 
 fn remove_pointer(object: &mut Value, pointer: &str) {
-    let Some((parent, key)) = pointer.rsplit_once('/') else { return };
-    let key = key.replace("~1", "/").replace("~0", "~");
+    let Some((parent, escaped)) = pointer.rsplit_once('/') else { return };
+    let key = escaped.replace("~1", "/").replace("~0", "~");
     match object.pointer_mut(parent) {
         Some(Value::Object(fields)) => drop(fields.remove(&key)),
         Some(Value::Array(items)) => {
@@ -167,12 +167,9 @@ fn mask_fields(manifest: &Value, masked: &Value, before: Option<&mut Value>, aft
     {
         let (mut before, mut after) = (before, after);
         for (key, value) in fields {
-            let side = |side: &mut Option<&mut Value>| side.as_deref_mut().and_then(|side| side.get_mut(key)).is_some();
-            if side(&mut before) || side(&mut after) {
-                let before = before.as_deref_mut().and_then(|side| side.get_mut(key));
-                let after = after.as_deref_mut().and_then(|side| side.get_mut(key));
-                mask_fields(value, &shown[key], before, after);
-            }
+            let old = before.as_deref_mut().and_then(|side| side.get_mut(key));
+            let new = after.as_deref_mut().and_then(|side| side.get_mut(key));
+            mask_fields(value, &shown[key], old, new);
         }
         return;
     }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use crate::flux::kustomize_controller;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, list_at};
 
 /// Reference to a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +36,9 @@ impl DataRef {
         self.kind == "Secret"
     }
 }
+
+/// Data of ConfigMaps and Secrets after a change, in place of the recorded data.
+pub type DataOverrides = BTreeMap<DataRef, Lookup>;
 
 /// Result of reading a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +100,7 @@ fn decode(value: &Value) -> Option<String> {
 
 fn foreign_keys(object: &Value) -> BTreeSet<String> {
     let (mut own, mut foreign) = (BTreeSet::new(), BTreeSet::new());
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(object, "/metadata/managedFields").iter();
     for entry in entries {
         let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
         let is_own = manager == kustomize_controller::NAME || manager.starts_with("kubectl");

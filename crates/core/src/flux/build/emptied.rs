@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::kustomization_file::{FILE_NAMES, items, read_nested};
 use super::{generator, references};
@@ -18,12 +18,20 @@ const OTHERS: [&str; 6] =
 
 /// Number of entries of a kustomization file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Entries {
+struct EntryCount {
     resources: usize,
     others: usize,
 }
 
-impl Entries {
+impl EntryCount {
+    /// Counts the entries in the text of a kustomization file; none if it cannot be read.
+    fn of(text: &str) -> Self {
+        let fields = Value::Object(read_nested(text.as_bytes()).map(|file| file.fields).unwrap_or_default());
+        let [resources, others] =
+            [&RESOURCES[..], &OTHERS].map(|names| names.iter().map(|field| items(&fields, field).len()).sum());
+        Self { resources, others }
+    }
+
     /// Returns the number of entries that were lost if the file lists nothing any more, or no resource any more and
     /// nothing instead.
     fn lost_since(self, old: Self) -> Option<usize> {
@@ -48,19 +56,16 @@ pub(crate) fn emptied_files(
 }
 
 /// Returns the number of entries of each kustomization file that a build reads; none if it cannot be read.
-fn entries(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> BTreeMap<String, Entries> {
+fn entries(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> BTreeMap<String, EntryCount> {
     let Ok(root) = generator::generate(artifact, spec.value(), features.whole_images) else { return BTreeMap::new() };
     let Ok(inputs) = references::check(artifact, &root) else { return BTreeMap::new() };
-    let count = |text: &String| {
-        let fields = read_nested(text.as_bytes()).map_or_else(|_| Map::new(), |file| file.fields);
-        let fields = Value::Object(fields);
-        let count = |names: &[&str]| names.iter().map(|field| items(&fields, field).len()).sum();
-        Entries { resources: count(&RESOURCES), others: count(&OTHERS) }
-    };
-    let is_kustomization = |file: &str| FILE_NAMES.contains(&file.rsplit('/').next().unwrap_or_default());
-    let files = inputs.written.iter().filter(|(file, _)| is_kustomization(file) && artifact.file(file).is_some());
-    let files = files.map(|(file, text)| (file.clone(), count(text)));
-    files.filter(|(file, entries)| *file != root.file || entries.resources + entries.others > 0).collect()
+    let written = inputs.written.iter().filter(|(file, _)| is_kustomization(file) && artifact.file(file).is_some());
+    let counted = written.map(|(file, text)| (file.clone(), EntryCount::of(text)));
+    counted.filter(|(file, count)| *file != root.file || count.resources + count.others > 0).collect()
+}
+
+fn is_kustomization(file: &str) -> bool {
+    FILE_NAMES.contains(&file.rsplit('/').next().unwrap_or_default())
 }
 
 #[cfg(test)]

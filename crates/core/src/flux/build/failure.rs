@@ -22,7 +22,7 @@ pub enum BuildFailure {
 
 impl BuildFailure {
     /// Creates a failure that the controller has too, with the code `build-failed`.
-    pub fn proven(message: impl Into<String>) -> Self {
+    pub(crate) fn proven(message: impl Into<String>) -> Self {
         Self::Proven(Reason::new(ReasonCode::BuildFailed, message))
     }
 
@@ -44,6 +44,21 @@ impl BuildFailure {
         match self {
             Self::Proven(reason) | Self::Unknown(reason) => reason,
         }
+    }
+}
+
+/// Reason why a build, or another computation that asks questions, has no result now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Interrupt<F = BuildFailure> {
+    /// An answer is missing. It is among the needs, and the computation is repeated with it.
+    Missing,
+    /// There is no result, for this reason.
+    Failed(F),
+}
+
+impl<F> From<F> for Interrupt<F> {
+    fn from(failure: F) -> Self {
+        Self::Failed(failure)
     }
 }
 
@@ -180,8 +195,8 @@ fn names_machine_fault(message: &str) -> bool {
         "input/output error",
         "resource temporarily unavailable",
     ];
-    let message = message.to_lowercase();
-    FAULTS.iter().any(|fault| message.contains(fault))
+    let lowercase = message.to_lowercase();
+    FAULTS.iter().any(|fault| lowercase.contains(fault))
 }
 
 #[cfg(test)]

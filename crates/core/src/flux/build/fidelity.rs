@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::failure::Interrupt;
 use super::needs::BuildContext;
 use super::run::{build, build_text};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::Resource;
 use crate::plan::Fidelity;
+use crate::text::sha256;
 
 /// The newest build in the status of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,17 +53,19 @@ impl RecordedBuild {
 
     /// Builds the artifact of the commit and compares the digests; `None` if a build added to the needs of the context.
     pub fn verify(&self, artifact: &Arc<Artifact>, context: &mut BuildContext<'_>) -> Option<Fidelity> {
-        let text = build_text(artifact, &self.owner, &self.spec, context)?;
-        if text.is_ok_and(|text| Artifact::digest_of(text.as_bytes()) == self.digest) {
-            return Some(Fidelity::Verified);
+        match build_text(artifact, &self.owner, &self.spec, context) {
+            Ok(text) if sha256(text.as_bytes()) == self.digest => return Some(Fidelity::Verified),
+            Ok(_) | Err(Interrupt::Failed(_)) => {}
+            Err(Interrupt::Missing) => return None,
         }
         if !self.spec.decrypts() {
             return Some(Fidelity::Unverified);
         }
         // Without the keys, encrypted objects have other bytes than in the controller's build.
-        let is_encrypted = match build(artifact, &self.owner, &self.spec, context)? {
+        let is_encrypted = match build(artifact, &self.owner, &self.spec, context) {
             Ok(objects) => objects.iter().any(|object| object.undecrypted.is_some()),
-            Err(_) => false,
+            Err(Interrupt::Failed(_)) => false,
+            Err(Interrupt::Missing) => return None,
         };
         Some(if is_encrypted { Fidelity::Unknown } else { Fidelity::Unverified })
     }
@@ -100,7 +104,7 @@ mod tests {
     #[test]
     fn a_build_is_verified_by_its_digest() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
-        let digest = Artifact::digest_of(text.as_bytes());
+        let digest = sha256(text.as_bytes());
         let artifact = Arc::new(Artifact::of_file("a.yaml", b""));
         for (output, expected) in [(text, Fidelity::Verified), ("kind: Other\n", Fidelity::Unverified)] {
             let recorded = read(status(3, json!({ "digest": digest }))).unwrap();

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::data::DataOverrides;
 use super::failure::BuildFailure;
-use super::needs::{BuildContext, DataOverrides};
 use super::objects::BuiltObject;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
@@ -15,48 +15,37 @@ pub(super) type BuildResult = Result<Arc<[BuiltObject]>, BuildFailure>;
 
 /// Results of builds, by Kustomization. An answer never changes, so a build that lacked none never changes either.
 #[derive(Debug, Default)]
-pub(super) struct FinishedBuilds(Mutex<HashMap<NamespacedName, Vec<FinishedBuild>>>);
+pub(super) struct FinishedBuilds(Mutex<HashMap<NamespacedName, Vec<(BuildInput, BuildResult)>>>);
 
-#[derive(Debug)]
-struct FinishedBuild {
-    artifact: Arc<Artifact>,
-    spec: KustomizationSpec,
-    features: Features,
-    overrides: DataOverrides,
-    result: BuildResult,
+/// Everything that decides on the result of a build of a Kustomization, besides answers.
+#[derive(Clone, Debug)]
+pub(super) struct BuildInput {
+    pub(super) artifact: Arc<Artifact>,
+    pub(super) spec: KustomizationSpec,
+    pub(super) features: Features,
+    pub(super) overrides: DataOverrides,
+}
+
+impl PartialEq for BuildInput {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.artifact, &other.artifact)
+            && self.spec == other.spec
+            && self.features == other.features
+            && self.overrides == other.overrides
+    }
 }
 
 impl FinishedBuilds {
     /// Returns the result of a build; `None` if it is not finished.
-    pub(super) fn find(
-        &self,
-        artifact: &Arc<Artifact>,
-        owner: &NamespacedName,
-        spec: &KustomizationSpec,
-        context: &BuildContext<'_>,
-    ) -> Option<BuildResult> {
+    pub(super) fn find(&self, owner: &NamespacedName, input: &BuildInput) -> Option<BuildResult> {
         let builds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = builds.get(owner)?.iter().find(|build| {
-            Arc::ptr_eq(&build.artifact, artifact)
-                && build.spec == *spec
-                && build.features == context.features
-                && build.overrides == *context.overrides
-        });
-        found.map(|build| build.result.clone())
+        let (_, result) = builds.get(owner)?.iter().find(|(finished, _)| finished == input)?;
+        Some(result.clone())
     }
 
     /// Records the result of a build.
-    pub(super) fn record(
-        &self,
-        artifact: &Arc<Artifact>,
-        owner: &NamespacedName,
-        spec: &KustomizationSpec,
-        context: &BuildContext<'_>,
-        result: BuildResult,
-    ) {
-        let (artifact, spec, overrides) = (artifact.clone(), spec.clone(), context.overrides.clone());
-        let build = FinishedBuild { artifact, spec, features: context.features, overrides, result };
+    pub(super) fn record(&self, owner: &NamespacedName, input: BuildInput, result: BuildResult) {
         let mut builds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        builds.entry(owner.clone()).or_default().push(build);
+        builds.entry(owner.clone()).or_default().push((input, result));
     }
 }

@@ -3,12 +3,8 @@
 //! Running kustomize and reading ConfigMaps are I/O: a build adds them to [`Needs`], and is repeated with the [`Answers`].
 //! Source of the order of the steps: docs/reference/kustomize-controller.md 3.2 to 3.6 and 4.1.
 
-pub mod chart_archive;
-pub mod chart_templates;
-pub(crate) mod chart_versions;
 pub mod charts;
 pub mod data;
-mod decryption;
 pub(crate) mod emptied;
 pub mod envsubst;
 pub mod failure;
@@ -16,23 +12,18 @@ pub mod fidelity;
 mod finished;
 pub(crate) mod go_yaml;
 mod kustomization_file;
-pub mod masked;
 mod needs;
 pub mod objects;
 pub mod references;
-pub(crate) mod release_values;
-pub mod remote_chart;
-pub(crate) mod resolve_names;
 pub mod resource_sets;
 mod run;
-pub(crate) mod sops;
-pub mod stored_artifact;
+pub mod sops;
 pub(crate) mod substitute;
-pub mod undecrypted;
 mod yaml;
 
-pub use failure::{BuildFailure, KustomizeExit};
+pub use data::DataOverrides;
+pub use failure::{BuildFailure, Interrupt, KustomizeExit};
 pub use kustomization_file::generator;
-pub use needs::{Answers, BuildContext, DataOverrides, Needs, Run};
+pub use needs::{Answers, BuildContext, Needs, Run};
 pub use run::{build, build_text};
 pub use substitute::secrets_in_use;

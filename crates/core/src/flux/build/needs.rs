@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::chart_archive::{check_digest, unpack};
-use super::charts::{ChartResult, ChartRun};
-use super::data::{DataRef, Lookup};
+use super::charts::ChartRun;
+use super::charts::archive::{ChartResult, check_digest, unpack};
+use super::charts::remote::RemoteChart;
+use super::charts::stored_artifact::StoredArtifact;
+use super::data::{DataOverrides, DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
 use super::references::Inputs;
-use super::remote_chart::RemoteChart;
 use super::resource_sets::SetRun;
-use super::stored_artifact::StoredArtifact;
 use super::yaml;
 use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;
@@ -170,9 +170,6 @@ impl Answers {
         self.data.get(reference)
     }
 }
-
-/// Data of ConfigMaps and Secrets after a change, in place of the recorded data.
-pub type DataOverrides = BTreeMap<DataRef, Lookup>;
 
 static NO_OVERRIDES: DataOverrides = DataOverrides::new();
 

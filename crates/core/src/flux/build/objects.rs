@@ -1,13 +1,15 @@
-//! Objects of a build, before and after they get their owner labels.
+//! Objects of a build, before and after they get their owner labels, and what outputs show of them.
 //!
+//! The identity and the manifest of a [`BuiltObject`] are those that the controller applies, because they are compared with
+//! the cluster. They can hold values of Secrets: nothing of them may be shown where [`BuiltObject::masked`] differs.
 //! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::masked::MaskedObject;
-use super::undecrypted::Undecrypted;
+use super::sops::undecrypted::{UNKNOWN, Undecrypted};
+use super::yaml;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
 /// An object that a build produces.
@@ -34,6 +36,51 @@ impl BuiltObject {
     /// Returns true if the identity in the cluster is unknown.
     pub(crate) fn has_unknown_identity(&self) -> bool {
         matches!(self.undecrypted, Some(Undecrypted::Name(_) | Undecrypted::Identity))
+    }
+
+    /// Returns the identity to show, which holds no value of a Secret.
+    pub fn shown_id(&self) -> &ObjectId {
+        self.masked.as_deref().map_or(&self.id, |masked| &masked.id)
+    }
+
+    /// Returns the object with the same manifest in another cluster, or in the cluster itself.
+    pub(crate) fn in_cluster(mut self, cluster: Option<&Arc<str>>) -> Self {
+        self.id.cluster = cluster.cloned();
+        if let Some(masked) = &mut self.masked {
+            masked.id.cluster = cluster.cloned();
+        }
+        self
+    }
+
+    /// Returns true if the identity holds a value of a Secret.
+    pub(crate) fn hides_identity(&self) -> bool {
+        let Some(shown) = self.masked.as_deref().map(|masked| &masked.id) else { return false };
+        // The identity of a cluster-scoped object has no namespace, whatever its manifest says.
+        let has_other_namespace = !self.id.namespace.is_empty() && self.id.namespace != shown.namespace;
+        has_other_namespace
+            || (&self.id.group, &self.id.kind, &self.id.name) != (&shown.group, &shown.kind, &shown.name)
+    }
+
+    /// Returns true if a part of the manifest is a value of a Secret.
+    pub(crate) fn is_masked_at(&self, pointer: &str) -> bool {
+        let masked = self.masked.as_deref();
+        masked.is_some_and(|masked| masked.manifest.pointer(pointer) != self.manifest.pointer(pointer))
+    }
+}
+
+/// An object with placeholders for the values of Secrets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MaskedObject {
+    /// Identity with placeholders.
+    pub id: ObjectId,
+    /// Manifest with placeholders; null if everything is hidden.
+    pub manifest: Value,
+}
+
+impl MaskedObject {
+    /// Hides everything of an object.
+    fn hidden() -> Self {
+        Self { id: ObjectId::new(UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN), manifest: Value::Null }
     }
 }
 
@@ -90,10 +137,23 @@ pub(crate) fn served_versions(built: &BuiltObject) -> Option<(GroupKind, Vec<&st
     Some((kind, served.filter_map(|version| version["name"].as_str()).collect()))
 }
 
+/// Adds to the objects of one document what is shown of them. `text` is the document with placeholders. Where it does not
+/// have the same objects, because a value holds YAML, everything is hidden.
+pub(super) fn mask_objects(built: &mut [BuiltObject], text: &str) {
+    let masked = yaml::parse_substituted(text).map(|manifest| objects(manifest.into(), None)).unwrap_or_default();
+    let is_alike = masked.len() == built.len();
+    let mut shown = masked
+        .into_iter()
+        .map(|BuiltObject { id, manifest, .. }| MaskedObject { id, manifest: Arc::unwrap_or_clone(manifest) });
+    for object in built {
+        let matching = shown.next().filter(|_| is_alike);
+        object.masked = Some(Box::new(matching.unwrap_or_else(MaskedObject::hidden)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::build::yaml;
 
     fn ids(text: &str) -> Vec<String> {
         let documents = yaml::documents(text).unwrap().into_iter();

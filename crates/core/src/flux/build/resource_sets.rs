@@ -25,13 +25,13 @@ pub struct SetRun {
 impl SetRun {
     /// Creates a run for a ResourceSet with this spec.
     pub(crate) fn new(id: &ObjectId, spec: &Value, is_private: bool) -> Self {
-        let manifest = json!({
+        let set = json!({
             "apiVersion": format!("{GROUP}/v1"),
             "kind": id.kind,
             "metadata": {"name": id.name, "namespace": id.namespace},
             "spec": spec,
         });
-        let manifest = manifest.to_string();
+        let manifest = set.to_string();
         Self { key: hex(&Sha256::digest(&manifest)), manifest, is_private }
     }
 }

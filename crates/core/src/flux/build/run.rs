@@ -5,41 +5,53 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-use super::failure::BuildFailure;
+use super::failure::{BuildFailure, Interrupt};
+use super::finished::BuildInput;
 use super::generator::GeneratedFile;
-use super::masked::mask_objects;
 use super::needs::{BuildContext, Run};
-use super::objects::{BuiltObject, manifest_has};
+use super::objects::{BuiltObject, manifest_has, mask_objects};
 use super::references::Inputs;
-use super::substitute::{SUBSTITUTE, Variables, resolve_variables, variable_sources};
+use super::sops::decryption;
+use super::substitute::{BuildVariables, SUBSTITUTE, resolve_variables, variable_sources};
 use super::yaml::YamlDocument;
-use super::{decryption, generator, objects, references, yaml};
+use super::{generator, objects, references, yaml};
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::text_at;
 use crate::kubernetes::recording::missing_value;
 use crate::kubernetes::redact::redact_urls;
 use crate::plan::ReasonCode;
+use crate::text::hash_of_parts;
 
 /// Separator of documents in kustomize's output.
 const SEPARATOR: &str = "---\n";
 
-/// Builds the objects of a Kustomization, each build once; `None` if the build added to the needs of the context.
+/// Builds the objects of a Kustomization, each build once.
 pub fn build(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
-) -> Option<Result<Arc<[BuiltObject]>, BuildFailure>> {
+) -> Result<Arc<[BuiltObject]>, Interrupt> {
     let finished = &context.answers.finished;
-    if let Some(result) = finished.find(artifact, owner, spec, context) {
-        return Some(result);
+    let input = BuildInput {
+        artifact: artifact.clone(),
+        spec: spec.clone(),
+        features: context.features,
+        overrides: context.overrides.clone(),
+    };
+    if let Some(result) = finished.find(owner, &input) {
+        return Ok(result?);
     }
-    let result = build_objects(artifact, owner, spec, context)?.map(Arc::from);
-    finished.record(artifact, owner, spec, context, result.clone());
-    Some(result)
+    let result = match build_objects(artifact, owner, spec, context) {
+        Ok(objects) => Ok(Arc::from(objects)),
+        Err(Interrupt::Failed(failure)) => Err(failure),
+        Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+    };
+    finished.record(owner, input, result.clone());
+    Ok(result?)
 }
 
 fn build_objects(
@@ -47,34 +59,44 @@ fn build_objects(
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
-) -> Option<Result<Vec<BuiltObject>, BuildFailure>> {
-    if let Some(field) = missing_value(spec.value()) {
-        return Some(Err(BuildFailure::not_recorded(&field)));
-    }
-    let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
-        Ok(generated) => generated,
-        Err(error) => return Some(Err(error.into())),
+) -> Result<Vec<BuiltObject>, Interrupt> {
+    let generated = generated_file(artifact, spec, context.features)?;
+    let output = match kustomize_output(artifact, owner, spec, generated.clone(), context, false) {
+        Ok(output) => Ok(output),
+        Err(Interrupt::Failed(failure)) => Err(failure),
+        Err(Interrupt::Missing) => return Err(Interrupt::Missing),
     };
-    let output = kustomize_output(artifact, owner, spec, generated.clone(), context, false)?;
     let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
     let built = output.and_then(|output| read_objects(&output, spec, decrypted.as_ref()));
-    Some(built.map_err(|failure| {
+    Ok(built.map_err(|failure| {
         let encrypted_patch = decrypted.and_then(|macs| decryption::encrypted_patch(artifact, &macs));
         encrypted_patch.map_or(failure, |patch| {
             let detail = format!("it cannot be built without the keys: the target of the patch {patch} is encrypted");
             BuildFailure::unknown(ReasonCode::Encrypted, detail)
         })
-    }))
+    })?)
+}
+
+/// Returns the kustomization file that the controller generates.
+fn generated_file(
+    artifact: &Artifact,
+    spec: &KustomizationSpec,
+    features: Features,
+) -> Result<GeneratedFile, BuildFailure> {
+    match missing_value(spec.value()) {
+        Some(field) => Err(BuildFailure::not_recorded(&field)),
+        None => Ok(generator::generate(artifact, spec.value(), features.whole_images)?),
+    }
 }
 
 /// Builds the bytes that the controller hashes: kustomize's output or, if variables are substituted, kustomize's output
-/// for the substituted text. `None` if the build added to the needs of the context.
+/// for the substituted text.
 pub fn build_text(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
-) -> Option<Result<String, BuildFailure>> {
+) -> Result<String, Interrupt> {
     text_of_build(artifact, owner, spec, context, false)
 }
 
@@ -85,39 +107,26 @@ fn text_of_build(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
     is_private: bool,
-) -> Option<Result<String, BuildFailure>> {
-    if let Some(field) = missing_value(spec.value()) {
-        return Some(Err(BuildFailure::not_recorded(&field)));
-    }
-    let generated = match generator::generate(artifact, spec.value(), context.features.whole_images) {
-        Ok(generated) => generated,
-        Err(error) => return Some(Err(error.into())),
-    };
-    let output = match kustomize_output(artifact, owner, spec, generated, context, is_private)? {
-        Ok(output) => output,
-        Err(failure) => return Some(Err(failure)),
-    };
+) -> Result<String, Interrupt> {
+    let generated = generated_file(artifact, spec, context.features)?;
+    let output = kustomize_output(artifact, owner, spec, generated, context, is_private)?;
     let texts: Result<Vec<_>, BuildFailure> =
         output.documents.iter().map(|document| output.substituted(document)).collect();
-    match texts {
-        Ok(texts) if let Some(variables) = &output.variables => {
-            let substituted = Arc::new(Artifact::of_file("objects.yaml", texts.join(SEPARATOR).as_bytes()));
-            let spec = KustomizationSpec::new(&Value::Null);
-            text_of_build(&substituted, owner, &spec, context, variables.hold_secrets())
-        }
-        texts => Some(texts.map(|texts| texts.join(SEPARATOR))),
-    }
+    let text = texts?.join(SEPARATOR);
+    let Some(variables) = &output.variables else { return Ok(text) };
+    let substituted = Arc::new(Artifact::of_file("objects.yaml", text.as_bytes()));
+    text_of_build(&substituted, owner, &KustomizationSpec::new(&Value::Null), context, variables.hold_secrets())
 }
 
 /// Output of kustomize, and the variables to substitute in it.
 struct KustomizeOutput<'a> {
     documents: &'a [YamlDocument],
-    variables: Option<Variables>,
+    variables: Option<BuildVariables>,
 }
 
 impl KustomizeOutput<'_> {
     /// Returns the variables to substitute in a document.
-    fn variables_of(&self, document: &YamlDocument) -> Option<&Variables> {
+    fn variables_of(&self, document: &YamlDocument) -> Option<&BuildVariables> {
         self.variables.as_ref().filter(|_| !opts_out(&document.value))
     }
 
@@ -146,24 +155,18 @@ fn kustomize_output<'a>(
     generated: GeneratedFile,
     context: &mut BuildContext<'a>,
     is_private: bool,
-) -> Option<Result<KustomizeOutput<'a>, BuildFailure>> {
-    let inputs = match inputs(artifact, &generated, context.features) {
-        Ok(inputs) => inputs,
-        Err(failure) => return Some(Err(failure)),
-    };
+) -> Result<KustomizeOutput<'a>, Interrupt> {
+    let inputs = checked_inputs(artifact, &generated, context.features)?;
     let key = run_key(artifact, &generated, &inputs);
-    let documents = match context.answers.run(&key) {
-        Some(Ok(documents)) => documents.as_slice(),
-        Some(Err(failure)) => return Some(Err(failure.clone())),
-        None => {
-            let run = Run { key: key.clone(), artifact: artifact.clone(), generated, inputs, is_private };
-            context.needs.runs.insert(key, run);
-            return None;
-        }
+    let Some(result) = context.answers.run(&key) else {
+        let run = Run { key: key.clone(), artifact: artifact.clone(), generated, inputs, is_private };
+        context.needs.runs.insert(key, run);
+        return Err(Interrupt::Missing);
     };
+    let documents = result.as_ref().map_err(BuildFailure::clone)?.as_slice();
     // The controller reads variables for each object that does not opt out: without one they cannot fail.
     if documents.iter().all(|document| opts_out(&document.value)) {
-        return Some(Ok(KustomizeOutput { documents, variables: None }));
+        return Ok(KustomizeOutput { documents, variables: None });
     }
     let mut found = Vec::new();
     let mut is_complete = true;
@@ -178,14 +181,14 @@ fn kustomize_output<'a>(
         }
     }
     if !is_complete {
-        return None;
+        return Err(Interrupt::Missing);
     }
     let variables = resolve_variables(spec.value(), &found, context.features.strict_substitution);
-    Some(variables.map(|variables| KustomizeOutput { documents, variables }).map_err(BuildFailure::from))
+    Ok(KustomizeOutput { documents, variables: variables.map_err(BuildFailure::from)? })
 }
 
 /// Returns what kustomize reads. Fails if kustomize must not run, or if the controller refuses to fetch it.
-fn inputs(artifact: &Artifact, generated: &GeneratedFile, features: Features) -> Result<Inputs, BuildFailure> {
+fn checked_inputs(artifact: &Artifact, generated: &GeneratedFile, features: Features) -> Result<Inputs, BuildFailure> {
     let inputs = references::check(artifact, generated)?;
     match inputs.repository().filter(|_| features.no_remote_bases) {
         Some(url) => {
@@ -198,14 +201,9 @@ fn inputs(artifact: &Artifact, generated: &GeneratedFile, features: Features) ->
 
 /// Returns a hash of the files that a run reads, so that a change elsewhere in the tree does not repeat the run.
 fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &Inputs) -> String {
-    let mut hash = Sha256::new();
     let digest = inputs.digest(artifact);
     let written = inputs.written.iter().flat_map(|(file, text)| [file, text]);
-    for part in [&digest, &generated.directory].into_iter().chain(written) {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    crate::text::hex(&hash.finalize())
+    hash_of_parts([&digest, &generated.directory].into_iter().chain(written).map(String::as_bytes))
 }
 
 fn read_objects(
@@ -229,15 +227,16 @@ fn read_objects(
             None => document.value.clone(),
         };
         let undecrypted = decrypted.and_then(|macs| decryption::undecrypted_part(&document.value, macs));
-        let mut objects = objects::objects(manifest, undecrypted.as_ref());
+        let mut of_document = objects::objects(manifest, undecrypted.as_ref());
         if let Some(text) = masked {
-            mask_objects(&mut objects, &text);
+            mask_objects(&mut of_document, &text);
         }
-        built.extend(objects);
+        built.extend(of_document);
     }
     let mut seen = BTreeSet::new();
-    let version = |object: &BuiltObject| object.manifest.get("apiVersion").and_then(Value::as_str).map(str::to_owned);
-    if let Some(twice) = built.iter().find(|object| !seen.insert((object.id.clone(), version(object)))) {
+    if let Some(twice) =
+        built.iter().find(|object| !seen.insert((&object.id, text_at(&object.manifest, "/apiVersion"))))
+    {
         return Err(BuildFailure::proven(format!("{} is built twice", twice.shown_id())));
     }
     // Two API versions are one object of the cluster, and the last one is applied last.
@@ -256,9 +255,9 @@ fn read_objects(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::build::data::{Data, DataRef, Lookup};
-    use crate::flux::build::needs::{Answers, DataOverrides, Needs};
-    use crate::flux::build::undecrypted::Undecrypted;
+    use crate::flux::build::data::{Data, DataOverrides, DataRef, Lookup};
+    use crate::flux::build::needs::{Answers, Needs};
+    use crate::flux::build::sops::undecrypted::Undecrypted;
     use crate::flux::source::options::SourceOptions;
     use serde_json::json;
 
@@ -276,8 +275,10 @@ mod tests {
         for _ in 0..3 {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
-            if let Some(built) = build(&artifact, &owner, &spec, &mut context) {
-                return built;
+            match build(&artifact, &owner, &spec, &mut context) {
+                Ok(built) => return Ok(built),
+                Err(Interrupt::Failed(failure)) => return Err(failure),
+                Err(Interrupt::Missing) => {}
             }
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
             for reference in needs.data {
@@ -312,7 +313,7 @@ mod tests {
         let mut needs = Needs::default();
         assert_eq!(
             build(&artifact, &owner, &spec, &mut BuildContext::new(Features::default(), &answers, &mut needs)),
-            None
+            Err(Interrupt::Missing)
         );
         needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(MAP.to_owned())));
         let reference = DataRef { kind: "ConfigMap".to_owned(), namespace: "n".to_owned(), name: "vars".to_owned() };
@@ -323,7 +324,7 @@ mod tests {
             let mut needs = Needs::default();
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
             context.overrides = overrides;
-            build(&artifact, &owner, &spec, &mut context).unwrap().unwrap()
+            build(&artifact, &owner, &spec, &mut context).unwrap()
         };
         let (old, new) = (build(&none), build(&overrides));
         assert_eq!((&*old[0].id.name, &*new[0].id.name), ("old", "new"));

@@ -1,4 +1,4 @@
-//! Variables of `spec.postBuild`.
+//! BuildVariables of `spec.postBuild`.
 //!
 //! Source: docs/reference/kustomize-controller.md 3.5.
 
@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::charts::values::values_sources;
 use super::data::{DataRef, Lookup};
 use super::envsubst;
-use super::release_values::values_sources;
-use super::undecrypted::UNKNOWN;
+use super::sops::undecrypted::UNKNOWN;
 use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::list_at;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -18,9 +19,9 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 /// Label or annotation that opts an object out of substitution with the exact value `disabled`.
 pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
 
-/// Variables of a Kustomization.
+/// BuildVariables of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Variables {
+pub(crate) struct BuildVariables {
     values: BTreeMap<String, String>,
     /// Names of the variables whose values come from Secrets.
     secret: BTreeSet<String>,
@@ -64,7 +65,7 @@ impl VariableSource<'_> {
 
 /// Returns the entries of `spec.postBuild.substituteFrom` in order.
 pub(crate) fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSource<'_>> {
-    let entries = spec.pointer("/postBuild/substituteFrom").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(spec, "/postBuild/substituteFrom").iter();
     entries.map(|entry| VariableSource {
         kind: entry.get("kind").and_then(Value::as_str).unwrap_or_default(),
         name: entry.get("name").and_then(Value::as_str).unwrap_or_default(),
@@ -93,7 +94,7 @@ pub(crate) fn resolve_variables(
     spec: &Value,
     found: &[(VariableSource<'_>, &Lookup)],
     strict: bool,
-) -> Result<Option<Variables>, SubstituteError> {
+) -> Result<Option<BuildVariables>, SubstituteError> {
     let Some(post_build) = spec.get("postBuild").filter(|value| value.is_object()) else {
         return Ok(None);
     };
@@ -103,10 +104,11 @@ pub(crate) fn resolve_variables(
             Lookup::Found(data) => {
                 for (key, value) in &data.values {
                     values.insert(key.clone(), value.replace('\n', ""));
-                    match data.is_secret {
-                        true => secret.insert(key.clone()),
-                        false => secret.remove(key),
-                    };
+                    if data.is_secret {
+                        secret.insert(key.clone());
+                    } else {
+                        secret.remove(key);
+                    }
                 }
             }
             Lookup::Missing if *optional => {}
@@ -125,7 +127,7 @@ pub(crate) fn resolve_variables(
     }
     match values.keys().find(|key| !is_variable_name(key)) {
         Some(key) => Err(SubstituteError::Name(key.clone())),
-        None => Ok(Some(Variables { values, secret, strict })),
+        None => Ok(Some(BuildVariables { values, secret, strict })),
     }
 }
 
@@ -133,11 +135,15 @@ fn is_variable_name(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-impl Variables {
+impl BuildVariables {
     /// Substitutes the variables in the YAML text of one object.
     /// Fails if a substitution is malformed or, in strict mode, a variable is not set.
     pub(super) fn substitute(&self, text: &str) -> Result<String, envsubst::EnvsubstError> {
-        envsubst::substitute(text, |name| self.values.get(name).map(String::as_str), self.strict)
+        envsubst::substitute(text, |name| self.value(name), self.strict)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
     }
 
     /// Returns the text of one object with placeholders for the values of Secrets; `None` if it uses none.
@@ -145,8 +151,7 @@ impl Variables {
         if self.secret.is_empty() {
             return None;
         }
-        let lookup = |name: &str| self.values.get(name).map(String::as_str);
-        envsubst::substitute_masked(text, lookup, |name| self.secret.contains(name), UNKNOWN)
+        envsubst::substitute_masked(text, |name| self.value(name), |name| self.secret.contains(name), UNKNOWN)
     }
 
     /// Returns true if a variable has a value of a Secret.
@@ -177,7 +182,7 @@ mod tests {
         }
     }
 
-    fn resolve(spec: &Value) -> Result<Option<Variables>, SubstituteError> {
+    fn resolve(spec: &Value) -> Result<Option<BuildVariables>, SubstituteError> {
         let found: Vec<_> = variable_sources(spec).map(|source| (source, lookup(source.kind, source.name))).collect();
         let found: Vec<_> = found.iter().map(|(source, data)| (*source, data)).collect();
         resolve_variables(spec, &found, true)

@@ -18,18 +18,8 @@ pub(super) struct YamlDocument {
 /// Splits a stream of YAML documents.
 /// The error is the parser's message for the first document that is not YAML.
 pub(super) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
-    let mut documents = Vec::new();
-    let mut current = String::new();
-    for line in text.lines().chain(std::iter::once("---")) {
-        if line.trim_end() != "---" {
-            current.push_str(line);
-            current.push('\n');
-        } else if !current.trim().is_empty() {
-            let value = parse(&current)?;
-            documents.push(YamlDocument { text: std::mem::take(&mut current), value: value.into() });
-        }
-    }
-    Ok(documents)
+    let documents = crate::yaml::split(text);
+    documents.map(|text| Ok(YamlDocument { value: parse(&text)?.into(), text })).collect()
 }
 
 /// Parses one YAML document.

@@ -45,18 +45,17 @@ pub struct FluxControllers<'a> {
 impl<'a> FluxControllers<'a> {
     /// Collects the Deployments of a snapshot.
     pub fn new(plan: &Plan, snapshot: &'a Snapshot) -> Self {
-        let of = |name: Option<&Arc<str>>, cluster| Self::of_cluster(plan, name, cluster);
-        let spokes = snapshot.spokes.iter().map(|(name, spoke)| (&**name, of(Some(name), spoke))).collect();
-        Self { spokes, ..of(None, snapshot) }
+        let spokes = snapshot.spokes.iter().map(|(name, spoke)| (&**name, Self::of_cluster(plan, Some(name), spoke)));
+        Self { spokes: spokes.collect(), ..Self::of_cluster(plan, None, snapshot) }
     }
 
     fn of_cluster(plan: &Plan, name: Option<&Arc<str>>, snapshot: &'a Snapshot) -> Self {
-        let deleted = plan.deletions().map(|change| &change.object.id);
-        let deleted = deleted.filter(|id| id.cluster.as_ref() == name && id.is("apps", "Deployment"));
+        let deletions = plan.deletions().map(|change| &change.object.id);
+        let deleted = deletions.filter(|id| id.cluster.as_ref() == name && id.is("apps", "Deployment"));
         let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment")).collect();
         // The owners of a plan are objects of the cluster itself.
-        let stuck = plan.owners().iter().filter(|row| name.is_none() && row.reason.code == ReasonCode::OwnerStuck);
-        let stuck = stuck.map(|row| (row.owner.clone(), row.reason.detail.clone())).collect();
+        let rows = plan.owners().iter().filter(|row| name.is_none() && row.reason.code == ReasonCode::OwnerStuck);
+        let stuck = rows.map(|row| (row.owner.clone(), row.reason.detail.clone())).collect();
         Self { snapshot, deleted: deleted.cloned().collect(), deployments, stuck, spokes: BTreeMap::new() }
     }
 

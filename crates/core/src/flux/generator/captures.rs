@@ -6,37 +6,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::spec::{CopyOperation, GeneratorSpec, OutputArtifact};
-use super::{Content, Stop};
+use super::{SourceContent, Stop};
 use crate::kubernetes::selector::{is_name, is_subdomain};
 
 /// A part of a text with captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum PatternPart {
     Literal(String),
     Capture(String),
 }
 
 /// Returns the artifacts of a generator: those of its spec, or those for each directory that its pattern matches.
-pub(super) fn expand(spec: &GeneratorSpec, contents: &BTreeMap<String, Content>) -> Result<Vec<OutputArtifact>, Stop> {
+pub(super) fn expand(
+    spec: &GeneratorSpec,
+    contents: &BTreeMap<String, SourceContent>,
+) -> Result<Vec<OutputArtifact>, Stop> {
     if spec.path_pattern.is_empty() {
         return Ok(spec.artifacts.clone());
     }
-    let fails = |why: String| Stop::Fails(format!("its pathPattern {:?} {why}", spec.path_pattern));
     let found = spec.path_pattern.strip_prefix('@').and_then(|pattern| pattern.split_once('/'));
-    let (alias, pattern) = found.ok_or_else(|| fails("has no alias".to_owned()))?;
+    let (alias, pattern) = found.ok_or_else(|| fails(spec, "has no alias"))?;
     let source = match contents.get(alias) {
-        Some(Content::Known(artifact)) => artifact,
-        Some(Content::Unchanged(why) | Content::Unknown(why)) => return Err(Stop::Unknown(why.clone())),
-        None => return Err(fails("has an alias that it does not have".to_owned())),
+        Some(SourceContent::Known(artifact)) => artifact,
+        Some(SourceContent::Unchanged(why) | SourceContent::Unknown(why)) => return Err(Stop::Unknown(why.clone())),
+        None => return Err(fails(spec, "has an alias that it does not have")),
     };
-    let parts = parse(pattern).map_err(fails)?;
+    let parts = parse(pattern).map_err(|why| fails(spec, &why))?;
     let mut seen = BTreeSet::new();
-    for name in parts.iter().filter_map(|part| if let Part::Capture(name) = part { Some(name) } else { None }) {
+    for name in parts.iter().filter_map(|part| if let PatternPart::Capture(name) = part { Some(name) } else { None }) {
         if !seen.insert(name) {
-            return Err(fails(format!("has the capture {name:?} twice")));
+            return Err(fails(spec, &format!("has the capture {name:?} twice")));
         }
         if !is_name(name) {
-            return Err(fails(format!("has the capture {name:?}, which is no name of a label")));
+            return Err(fails(spec, &format!("has the capture {name:?}, which is no name of a label")));
         }
     }
     let (mut artifacts, mut names) = (vec![], BTreeSet::new());
@@ -44,20 +46,24 @@ pub(super) fn expand(spec: &GeneratorSpec, contents: &BTreeMap<String, Content>)
         let Some(raw) = captures(&parts, directory) else { continue };
         let lower: BTreeMap<&str, String> = raw.iter().map(|(name, text)| (*name, text.to_lowercase())).collect();
         if let Some((name, text)) = lower.iter().find(|(_, text)| !is_name(text)) {
-            return Err(fails(format!("captures {text:?} for {name:?}, which is no value of a label")));
+            return Err(fails(spec, &format!("captures {text:?} for {name:?}, which is no value of a label")));
         }
         for artifact in &spec.artifacts {
-            let rendered = render(artifact, &lower, &raw).map_err(fails)?;
+            let rendered = render(artifact, &lower, &raw).map_err(|why| fails(spec, &why))?;
             if !is_subdomain(&rendered.name) {
-                return Err(fails(format!("gives the name {:?}, which is not valid", rendered.name)));
+                return Err(fails(spec, &format!("gives the name {:?}, which is not valid", rendered.name)));
             }
             if !names.insert(rendered.name.clone()) {
-                return Err(fails(format!("gives the name {:?} twice", rendered.name)));
+                return Err(fails(spec, &format!("gives the name {:?} twice", rendered.name)));
             }
             artifacts.push(rendered);
         }
     }
     Ok(artifacts)
+}
+
+fn fails(spec: &GeneratorSpec, why: &str) -> Stop {
+    Stop::Fails(format!("its pathPattern {:?} {why}", spec.path_pattern))
 }
 
 /// Returns directories in the order of a walk: names are compared one by one.
@@ -70,35 +76,35 @@ fn directories_in_order<'d>(directories: impl Iterator<Item = &'d str>) -> Vec<&
 /// Returns the parts of a text with captures.
 ///
 /// Fails with the reason why it is malformed.
-fn parse(text: &str) -> Result<Vec<Part>, String> {
+fn parse(text: &str) -> Result<Vec<PatternPart>, String> {
     let mut parts = vec![];
     let mut rest = text;
     while let Some(at) = rest.find(['{', '}']) {
         let (literal, braced) = rest.split_at(at);
         let Some(inner) = braced.strip_prefix('{') else { return Err("has a } without a {".to_owned()) };
         let (name, after) = inner.split_once('}').ok_or_else(|| "has a { without a }".to_owned())?;
-        let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
-        if !name.starts_with(is_start) || !name.chars().all(|c| is_start(c) || c.is_ascii_digit()) {
+        let is_word = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !is_word || !name.starts_with(|c: char| !c.is_ascii_digit()) {
             return Err(format!("has the capture {name:?}, which is not valid"));
         }
-        parts.extend((!literal.is_empty()).then(|| Part::Literal(literal.to_owned())));
-        parts.push(Part::Capture(name.to_owned()));
+        parts.extend((!literal.is_empty()).then(|| PatternPart::Literal(literal.to_owned())));
+        parts.push(PatternPart::Capture(name.to_owned()));
         rest = after;
     }
-    parts.extend((!rest.is_empty()).then(|| Part::Literal(rest.to_owned())));
+    parts.extend((!rest.is_empty()).then(|| PatternPart::Literal(rest.to_owned())));
     Ok(parts)
 }
 
 /// Returns the texts that a directory gives to the captures; `None` if it does not match. The first capture takes as much
 /// as it can.
-fn captures<'p>(parts: &'p [Part], directory: &str) -> Option<BTreeMap<&'p str, String>> {
+fn captures<'p>(parts: &'p [PatternPart], directory: &str) -> Option<BTreeMap<&'p str, String>> {
     let mut failed = BTreeSet::new();
     let mut found = vec![];
     matches(parts, directory, 0, 0, &mut failed, &mut found).then(|| found.into_iter().collect())
 }
 
 fn matches<'p>(
-    parts: &'p [Part],
+    parts: &'p [PatternPart],
     directory: &str,
     number: usize,
     from: usize,
@@ -111,10 +117,10 @@ fn matches<'p>(
         return false;
     }
     let is_match = match part {
-        Part::Literal(literal) => {
+        PatternPart::Literal(literal) => {
             rest.starts_with(&**literal) && matches(parts, directory, number + 1, from + literal.len(), failed, found)
         }
-        Part::Capture(name) => {
+        PatternPart::Capture(name) => {
             let end = rest.find('/').unwrap_or(rest.len());
             let ends: Vec<usize> = rest[..end].char_indices().map(|(at, c)| at + c.len_utf8()).collect();
             ends.into_iter().rev().any(|length| {
@@ -153,14 +159,14 @@ fn render(
 
 fn rendered(text: &str, captured: &BTreeMap<&str, String>) -> Result<String, String> {
     let parts = parse(text).map_err(|why| format!("has an artifact with {text:?}, which {why}"))?;
-    let parts = parts.into_iter().map(|part| match part {
-        Part::Literal(literal) => Ok(literal),
-        Part::Capture(name) => {
+    let texts = parts.into_iter().map(|part| match part {
+        PatternPart::Literal(literal) => Ok(literal),
+        PatternPart::Capture(name) => {
             let found = captured.get(&*name).cloned();
             found.ok_or_else(|| format!("has an artifact with {text:?}, whose capture {name:?} it does not have"))
         }
     });
-    parts.collect()
+    texts.collect()
 }
 
 #[cfg(test)]

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use super::exclusion::Exclusion;
 use super::merge::merge;
 use super::spec::{CopyOperation, Strategy};
-use super::workspace::{Directory, Entry, clean, join, leaves_root};
-use super::{Content, Stop};
+use super::workspace::{Directory, EntryKind, clean, join, leaves_root};
+use super::{SourceContent, Stop};
 use crate::bounds::{Budget, COPY_STEPS, Exceeded, MERGE_SIZE};
 use crate::flux::source::path;
 use crate::glob::Glob;
 
 /// Directories of the sources that are known and of the artifacts, and what is left of the limits.
 pub(super) struct Workspace<'a> {
-    pub(super) contents: &'a BTreeMap<String, Content>,
+    pub(super) contents: &'a BTreeMap<String, SourceContent>,
     pub(super) directories: BTreeMap<String, Directory>,
     steps: Budget,
     merged: Budget,
@@ -34,10 +34,10 @@ struct Copy<'o> {
 }
 
 impl<'a> Workspace<'a> {
-    pub(super) fn new(contents: &'a BTreeMap<String, Content>) -> Self {
+    pub(super) fn new(contents: &'a BTreeMap<String, SourceContent>) -> Self {
         let known = contents.iter().filter_map(|(alias, content)| match content {
-            Content::Known(artifact) => Some((alias.clone(), Directory::of(artifact))),
-            Content::Unchanged(_) | Content::Unknown(_) => None,
+            SourceContent::Known(artifact) => Some((alias.clone(), Directory::of(artifact))),
+            SourceContent::Unchanged(_) | SourceContent::Unknown(_) => None,
         });
         let directories = known.collect();
         Self { contents, directories, steps: Budget::new(COPY_STEPS), merged: Budget::new(MERGE_SIZE) }
@@ -49,7 +49,7 @@ impl<'a> Workspace<'a> {
         let Some(content) = self.contents.get(alias) else {
             return Err(Stop::Fails(format!("it copies from the alias {alias:?}, which it does not have")));
         };
-        if let Content::Unchanged(why) | Content::Unknown(why) = content {
+        if let SourceContent::Unchanged(why) | SourceContent::Unknown(why) = content {
             return Err(Stop::Unknown(why.clone()));
         }
         let mut parsed = vec![];
@@ -95,18 +95,18 @@ impl<'a> Workspace<'a> {
         let name = from.rsplit('/').next().unwrap_or(from);
         match entry {
             None => Err(Stop::Fails(format!("{from:?} does not exist in @{}", copy.alias))),
-            Some(Entry::Directory) => {
+            Some(EntryKind::Directory) => {
                 from.clone_into(&mut copy.base);
                 self.copy_entry(copy, from, &join(to, name))
             }
-            Some(Entry::File) if self.excludes(copy, from)? => Ok(()),
-            Some(Entry::File) if to.is_empty() || to.ends_with('/') => self.copy_entry(copy, from, &join(to, name)),
-            Some(Entry::File) => {
+            Some(EntryKind::File) if self.excludes(copy, from)? => Ok(()),
+            Some(EntryKind::File) if to.is_empty() || to.ends_with('/') => self.copy_entry(copy, from, &join(to, name)),
+            Some(EntryKind::File) => {
                 let target = to.strip_prefix("./").unwrap_or(to);
                 if target != clean(target) && !leaves_root(&clean(target)) {
                     return Err(Stop::Unknown(format!("it is not known which file {to:?} is")));
                 }
-                let is_directory = self.directories[copy.artifact].entry(target) == Some(Entry::Directory);
+                let is_directory = self.directories[copy.artifact].entry(target) == Some(EntryKind::Directory);
                 let target = if is_directory { join(target, name) } else { clean(target) };
                 self.copy_entry(copy, from, &target)
             }
@@ -118,7 +118,7 @@ impl<'a> Workspace<'a> {
         if leaves_root(to) {
             return Err(Stop::Fails(format!("{to:?} leads out of the artifact")));
         }
-        if self.directories[copy.alias].entry(from) == Some(Entry::File) {
+        if self.directories[copy.alias].entry(from) == Some(EntryKind::File) {
             return self.copy_file(copy, from, to, copy.merges);
         }
         let is_below = from == "." || to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/'));
@@ -137,14 +137,14 @@ impl<'a> Workspace<'a> {
                 continue;
             }
             if self.excludes(copy, &path)? {
-                excluded = (entry == Entry::Directory).then(|| format!("{path}/")).or(excluded);
+                excluded = (entry == EntryKind::Directory).then(|| format!("{path}/")).or(excluded);
                 continue;
             }
             let below = if from == "." { &path } else { &path[from.len() + 1..] };
             let target = join(to, below);
             match entry {
-                Entry::File => self.copy_file(copy, &path, &target, false)?,
-                Entry::Directory => self.target(copy)?.create(&target).map_err(Stop::Fails)?,
+                EntryKind::File => self.copy_file(copy, &path, &target, false)?,
+                EntryKind::Directory => self.target(copy)?.create(&target).map_err(Stop::Fails)?,
             }
         }
         Ok(())
@@ -152,16 +152,15 @@ impl<'a> Workspace<'a> {
 
     fn copy_file(&mut self, copy: &Copy<'_>, from: &str, to: &str, merges: bool) -> Result<(), Stop> {
         self.spend(1)?;
-        let content = self.directories[copy.alias].files[from].clone();
+        let source = &self.directories[copy.alias].files[from];
         let content = match self.directories[copy.artifact].files.get(to).filter(|_| merges) {
             Some(base) => {
-                let base = base.clone();
-                self.merged.spend(base.len() + content.len()).map_err(exceeded)?;
-                Arc::from(merge(&base, &content)?)
+                self.merged.spend(base.len() + source.len()).map_err(exceeded)?;
+                Arc::from(merge(base, source)?)
             }
             // The file is emptied before it is read.
             None if copy.alias == copy.artifact && from == to => Arc::from([]),
-            None => content,
+            None => source.clone(),
         };
         self.target(copy)?.write(to, content).map_err(Stop::Fails)
     }
@@ -193,10 +192,8 @@ impl<'a> Workspace<'a> {
             return Ok(Some(exists.then(|| pattern.to_owned()).into_iter().collect()));
         }
         let (directory, name) = pattern.rsplit_once('/').unwrap_or((".", pattern));
-        let directories = match has_meta(directory) {
-            true => self.glob(alias, directory)?,
-            false => Some(vec![directory.to_owned()]),
-        };
+        let directories =
+            if has_meta(directory) { self.glob(alias, directory)? } else { Some(vec![directory.to_owned()]) };
         let (Some(directories), Ok(name)) = (directories, Glob::parse(name.as_bytes())) else { return Ok(None) };
         let mut found = vec![];
         for directory in directories.iter().filter(|directory| is_valid(directory)) {

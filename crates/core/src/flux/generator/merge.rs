@@ -48,8 +48,8 @@ fn documents(text: &[u8]) -> Result<Vec<String>, Stop> {
     let (mut found, mut current) = (vec![], String::new());
     for line in text.split_inclusive('\n') {
         if let Some(rest) = line.strip_prefix("---") {
-            let rest = rest.trim();
-            if !rest.is_empty() && !rest.starts_with('#') {
+            let trailing = rest.trim();
+            if !trailing.is_empty() && !trailing.starts_with('#') {
                 return Err(Stop::Fails("a file to merge has text behind ---".to_owned()));
             }
             if !current.is_empty() {
@@ -65,20 +65,14 @@ fn documents(text: &[u8]) -> Result<Vec<String>, Stop> {
 
 /// Returns a value as it is after it was JSON, in which Go has floats only.
 fn as_json(value: GoValue) -> Result<GoValue, Stop> {
-    let inexact = || Stop::Unknown("a file to merge has a number that Go does not keep exactly".to_owned());
     Ok(match value {
-        GoValue::Int(number) if number.checked_abs().is_none_or(|number| number > LARGEST_EXACT) => {
-            return Err(inexact());
-        }
-        GoValue::Uint(_) => return Err(inexact()),
         GoValue::Float(number) if !number.is_finite() => {
             return Err(Stop::Fails("a file to merge has an infinite number".to_owned()));
         }
-        GoValue::Float(number) if number.fract() == 0.0 => match number.abs() <= LARGEST_EXACT as f64 {
-            true if number == 0.0 && number.is_sign_negative() => return Err(inexact()),
-            true => GoValue::Int(number as i64),
-            false => return Err(inexact()),
-        },
+        GoValue::Int(_) | GoValue::Uint(_) | GoValue::Float(_) if !is_kept_exactly(&value) => {
+            return Err(Stop::Unknown("a file to merge has a number that Go does not keep exactly".to_owned()));
+        }
+        GoValue::Float(number) if number.fract() == 0.0 => GoValue::Int(number as i64),
         GoValue::List(items) => GoValue::List(items.into_iter().map(as_json).collect::<Result<_, _>>()?),
         GoValue::Map(map) => {
             let entries = map.into_iter().map(|(key, value)| Ok((key, as_json(value)?)));
@@ -86,6 +80,18 @@ fn as_json(value: GoValue) -> Result<GoValue, Stop> {
         }
         other => other,
     })
+}
+
+/// Returns true for a number that is the same after Go read it as a float and wrote it without a fraction.
+fn is_kept_exactly(number: &GoValue) -> bool {
+    match number {
+        GoValue::Int(whole) => whole.unsigned_abs() <= LARGEST_EXACT.unsigned_abs(),
+        GoValue::Float(float) if float.fract() == 0.0 => {
+            float.abs() <= LARGEST_EXACT as f64 && (*float != 0.0 || float.is_sign_positive())
+        }
+        GoValue::Float(_) => true,
+        _ => false,
+    }
 }
 
 /// Merges maps; any other value replaces the one below it.

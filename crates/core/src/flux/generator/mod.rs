@@ -22,7 +22,7 @@ use workspace::Directory;
 
 /// Content of a source of a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum SourceContent {
     Known(Arc<Artifact>),
     /// It is not known and stays as it is; the reason why it is not known.
     Unchanged(String),
@@ -59,7 +59,7 @@ pub(crate) struct Generation {
 /// that is as it is now if no source of it is known.
 pub(crate) fn generate(
     spec: &GeneratorSpec,
-    contents: &BTreeMap<String, Content>,
+    contents: &BTreeMap<String, SourceContent>,
     stays: impl Fn(&OutputArtifact) -> bool,
 ) -> Generation {
     let mut generation = Generation { artifacts: vec![], stop: None };
@@ -69,7 +69,7 @@ pub(crate) fn generate(
     };
     let mut workspace = Workspace::new(contents);
     for artifact in artifacts {
-        let is_unchanged = |alias: &str| matches!(contents.get(alias), Some(Content::Unchanged(_)));
+        let is_unchanged = |alias: &str| matches!(contents.get(alias), Some(SourceContent::Unchanged(_)));
         let is_apart = !contents.contains_key(&artifact.name)
             && artifact.copy.iter().all(|operation| is_unchanged(&operation.alias));
         let made = if is_apart && stays(&artifact) {
@@ -91,9 +91,9 @@ pub(crate) fn generate(
 fn make(artifact: &OutputArtifact, workspace: &mut Workspace<'_>) -> Result<Made, Stop> {
     let name = &artifact.name;
     match workspace.contents.get(name) {
-        Some(Content::Unchanged(why) | Content::Unknown(why)) => return Err(Stop::Unknown(why.clone())),
+        Some(SourceContent::Unchanged(why) | SourceContent::Unknown(why)) => return Err(Stop::Unknown(why.clone())),
         // The artifact is built in the directory of the source.
-        Some(Content::Known(_)) => {}
+        Some(SourceContent::Known(_)) => {}
         None => drop(workspace.directories.insert(name.clone(), Directory::default())),
     }
     for operation in &artifact.copy {

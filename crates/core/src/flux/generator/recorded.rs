@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::spec::GeneratorSpec;
-use super::{Content, Made, generate};
+use super::spec::{AliasedSource, GeneratorSpec};
+use super::{Made, SourceContent, generate};
 use crate::flux::kinds::{GENERATOR, GENERATOR_GROUP};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
@@ -31,13 +31,14 @@ impl RecordedArtifacts {
     /// Generates the artifacts of a cluster from the deployed artifacts of sources. Those of other sources are left out.
     pub fn find(snapshot: &Snapshot, deployed: &BTreeMap<SourceId, Arc<Artifact>>) -> Self {
         let mut found = Self::default();
-        let generators = || snapshot.resources.iter().filter(|full| full.object.id.is(GENERATOR_GROUP, GENERATOR));
+        let generators: Vec<&Resource> =
+            snapshot.resources.iter().filter(|full| full.object.id.is(GENERATOR_GROUP, GENERATOR)).collect();
         // An artifact can be a source of another generator.
-        for _ in 0..=generators().count() {
+        for _ in 0..=generators.len() {
             let known = found.verified.len();
             let sources: BTreeMap<SourceId, Arc<Artifact>> =
                 deployed.iter().chain(&found.verified).map(|(id, artifact)| (id.clone(), artifact.clone())).collect();
-            for generator in generators() {
+            for generator in &generators {
                 found.add(snapshot, generator, &sources);
             }
             if found.verified.len() == known {
@@ -50,36 +51,35 @@ impl RecordedArtifacts {
     fn add(&mut self, snapshot: &Snapshot, generator: &Resource, sources: &BTreeMap<SourceId, Arc<Artifact>>) {
         let namespace = &*generator.object.id.namespace;
         let spec = GeneratorSpec::read(generator.spec(), namespace);
-        let is_current = generator.condition("Ready").is_some_and(|ready| ready.status == "True")
-            && observed_generation(generator) == Some(generator.object.generation);
+        let is_current = generator.condition("Ready").is_some_and(|ready| {
+            ready.status == "True" && ready.observed_generation == Some(generator.object.generation)
+        });
         if !is_current
             || Some(text_at(&generator.content, "/status/observedSourcesDigest")) != digest(snapshot, &spec).as_deref()
         {
             return;
         }
-        let content = |source: &SourceId| match sources.get(source) {
-            Some(artifact) => Content::Known(artifact.clone()),
-            None => Content::Unchanged(format!("the deployed revision of {source} is not known here")),
-        };
-        let contents = spec.sources.iter().map(|entry| (entry.alias.clone(), content(&entry.source))).collect();
+        let mut contents = BTreeMap::new();
+        for AliasedSource { alias, source } in &spec.sources {
+            let content = match sources.get(source) {
+                Some(artifact) => SourceContent::Known(artifact.clone()),
+                None => SourceContent::Unchanged(format!("the deployed revision of {source} is not known here")),
+            };
+            contents.insert(alias.clone(), content);
+        }
         let inventory = generator.at("/status/inventory").and_then(Value::as_array).cloned().unwrap_or_default();
         for (artifact, made) in generate(&spec, &contents, |_| true).artifacts {
             let Made::New(artifact_content, checksum) = made else { continue };
             let entry = inventory.iter().find(|entry| text_at(entry, "/name") == artifact.name);
             let Some(recorded) = entry.map(|entry| text_at(entry, "/filename")) else { continue };
             let id = SourceId::external_artifact(namespace, &artifact.name);
-            match recorded == format!("{checksum}.tar.gz") {
-                true => drop(self.verified.insert(id, artifact_content)),
-                false => drop(self.differing.insert(id)),
+            if recorded == format!("{checksum}.tar.gz") {
+                self.verified.insert(id, artifact_content);
+            } else {
+                self.differing.insert(id);
             }
         }
     }
-}
-
-fn observed_generation(generator: &Resource) -> Option<i64> {
-    let conditions = generator.at("/status/conditions").and_then(Value::as_array)?;
-    let ready = conditions.iter().find(|condition| text_at(condition, "/type") == "Ready")?;
-    ready.get("observedGeneration").and_then(Value::as_i64)
 }
 
 /// Returns the digest of the present artifacts of all sources; `None` if one is not known.
@@ -130,7 +130,7 @@ mod tests {
             let spec = json!({"artifacts": [{"name": "app", "copy": [{"from": "@repo/a.yaml", "to": "@artifact/"}]}]});
             let options = SourceOptions { filter: IgnoreFilter::Nothing, ..Default::default() };
             let files = Arc::new(Artifact::pack(&[("a.yaml", "a: 1")].into_iter().collect(), &options));
-            let contents = [("repo".to_owned(), Content::Known(files))].into();
+            let contents = [("repo".to_owned(), SourceContent::Known(files))].into();
             let generation = generate(&GeneratorSpec::read(&spec, "shop"), &contents, |_| true);
             let [(_, Made::New(_, checksum))] = &generation.artifacts[..] else { panic!("{generation:?}") };
             format!("{checksum}.tar.gz")

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::flux::spec::SourceId;
-use crate::kubernetes::object::text_at;
+use crate::kubernetes::object::{list_at, text_at};
 use crate::kubernetes::selector::is_subdomain;
 
 /// The fields of a spec that decide on the content of its artifacts.
@@ -59,15 +59,15 @@ pub(crate) enum Strategy {
 impl GeneratorSpec {
     /// Reads a spec that the API server accepted. `namespace` is that of the generator.
     pub(crate) fn read(spec: &Value, namespace: &str) -> Self {
-        let sources = entries(spec, "sources").map(|entry| AliasedSource {
+        let sources = list_at(spec, "/sources").iter().map(|entry| AliasedSource {
             alias: text_at(entry, "/alias").to_owned(),
             source: SourceId::read(entry, "", namespace),
         });
-        let artifacts = entries(spec, "artifacts").map(|entry| OutputArtifact {
+        let artifacts = list_at(spec, "/artifacts").iter().map(|entry| OutputArtifact {
             name: text_at(entry, "/name").to_owned(),
             revision: Some(text_at(entry, "/revision").trim_start_matches('@').to_owned())
                 .filter(|alias| !alias.is_empty()),
-            copy: entries(entry, "copy").map(CopyOperation::read).collect(),
+            copy: list_at(entry, "/copy").iter().map(CopyOperation::read).collect(),
         });
         Self {
             sources: sources.collect(),
@@ -113,7 +113,7 @@ impl CopyOperation {
             alias: alias.to_owned(),
             pattern: pattern.to_owned(),
             to: to.strip_prefix("@artifact/").unwrap_or_default().to_owned(),
-            exclude: entries(entry, "exclude").filter_map(Value::as_str).map(str::to_owned).collect(),
+            exclude: list_at(entry, "/exclude").iter().filter_map(Value::as_str).map(str::to_owned).collect(),
             strategy: match text_at(entry, "/strategy") {
                 "Merge" => Strategy::Merge,
                 "Extract" => Strategy::Extract,
@@ -121,10 +121,6 @@ impl CopyOperation {
             },
         }
     }
-}
-
-fn entries<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::flux::source::options::SourceOptions;
 
-fn source(files: &[(&str, &str)]) -> Content {
-    Content::Known(Arc::new(Artifact::pack(
+fn source(files: &[(&str, &str)]) -> SourceContent {
+    SourceContent::Known(Arc::new(Artifact::pack(
         &files.iter().copied().collect(),
         &SourceOptions { filter: crate::flux::source::options::IgnoreFilter::Nothing, ..Default::default() },
     )))
@@ -28,7 +28,8 @@ const FILES: [(&str, &str); 8] = [
 fn copied(copy: &Value) -> Result<Vec<String>, Stop> {
     let spec = json!({"artifacts": [{"name": "app", "copy": copy}]});
     let spec = GeneratorSpec::read(&spec, "shop");
-    let contents = [("repo".to_owned(), source(&FILES)), ("oci".to_owned(), Content::Unchanged("not given".into()))];
+    let contents =
+        [("repo".to_owned(), source(&FILES)), ("oci".to_owned(), SourceContent::Unchanged("not given".into()))];
     let generation = generate(&spec, &contents.into(), |_| false);
     if let Some(stop) = generation.stop {
         return Err(stop);
@@ -186,7 +187,7 @@ fn a_failure_keeps_the_artifacts_before_it() {
 #[test]
 fn an_artifact_whose_sources_do_not_change_stays() {
     let spec = json!({"artifacts": [{"name": "a", "copy": [{"from": "@oci/x", "to": "@artifact/"}]}]});
-    let contents = [("oci".to_owned(), Content::Unchanged("not given".into()))].into();
+    let contents = [("oci".to_owned(), SourceContent::Unchanged("not given".into()))].into();
     let run = |stays: bool| generate(&GeneratorSpec::read(&spec, "shop"), &contents, |_| stays);
     assert_eq!(run(true).artifacts[0].1, Made::Same);
     assert_eq!(run(false).stop, Some(Stop::Unknown("not given".to_owned())));

@@ -20,7 +20,7 @@ pub(super) struct Directory {
 
 /// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum EntryKind {
     File,
     Directory,
 }
@@ -32,11 +32,11 @@ impl Directory {
     }
 
     /// Returns the kind of the entry at a clean path; `None` if there is none.
-    pub(super) fn entry(&self, at: &str) -> Option<Entry> {
-        match self.files.contains_key(at) {
-            true => Some(Entry::File),
-            false => (at == "." || self.directories.contains(at)).then_some(Entry::Directory),
+    pub(super) fn entry(&self, at: &str) -> Option<EntryKind> {
+        if self.files.contains_key(at) {
+            return Some(EntryKind::File);
         }
+        (at == "." || self.directories.contains(at)).then_some(EntryKind::Directory)
     }
 
     /// Creates a directory and those above it. A file in its place is no error, as in source-watcher.
@@ -63,7 +63,7 @@ impl Directory {
         if self.files.contains_key(parent) {
             return Err(format!("{parent} is not a directory"));
         }
-        if self.entry(at) == Some(Entry::Directory) {
+        if self.entry(at) == Some(EntryKind::Directory) {
             return Err(format!("{at} is a directory"));
         }
         self.files.insert(at.to_owned(), content);
@@ -72,39 +72,35 @@ impl Directory {
 
     /// Returns the names in a directory in order; none if it is no directory.
     pub(super) fn names(&self, directory: &str) -> BTreeSet<&str> {
-        let prefix = if directory == "." { String::new() } else { format!("{directory}/") };
-        let files = self.files.range(prefix.clone()..).map(|(at, _)| at);
-        let directories = self.directories.range(prefix.clone()..);
-        let below = |at: &&String| at.starts_with(&prefix);
-        let found = files.take_while(below).chain(directories.take_while(below));
-        found.map(|at| &at[prefix.len()..]).filter(|rest| !rest.contains('/')).collect()
+        let prefix = prefix_of(directory);
+        let entries = self.entries_below(&prefix).map(|(at, _)| &at[prefix.len()..]);
+        entries.filter(|rest| !rest.contains('/')).collect()
     }
 
     /// Returns the paths of everything below a directory, those of directories before their content.
-    pub(super) fn below(&self, directory: &str) -> Vec<(String, Entry)> {
-        let prefix = if directory == "." { String::new() } else { format!("{directory}/") };
-        let below = |at: &&String| at.starts_with(&prefix);
-        let files = self.files.range(prefix.clone()..).map(|(at, _)| at).take_while(below);
-        let directories = self.directories.range(prefix.clone()..).take_while(below);
-        let mut found: Vec<(String, Entry)> = directories
-            .map(|at| (at.clone(), Entry::Directory))
-            .chain(files.map(|at| (at.clone(), Entry::File)))
-            .collect();
+    pub(super) fn below(&self, directory: &str) -> Vec<(String, EntryKind)> {
+        let prefix = prefix_of(directory);
+        let mut found: Vec<(String, EntryKind)> =
+            self.entries_below(&prefix).map(|(at, entry)| (at.clone(), entry)).collect();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         found
+    }
+
+    fn entries_below(&self, prefix: &str) -> impl Iterator<Item = (&String, EntryKind)> {
+        let files = self.files.range(prefix.to_owned()..).map(|(at, _)| (at, EntryKind::File));
+        let directories = self.directories.range(prefix.to_owned()..).map(|at| (at, EntryKind::Directory));
+        let below = files.take_while(move |(at, _)| at.starts_with(prefix));
+        below.chain(directories.take_while(move |(at, _)| at.starts_with(prefix)))
     }
 
     /// Returns the artifact that source-watcher packs of the directory: without the files that source-controller ignores
     /// by default. The directory is called `name`, which counts for the rules too.
     pub(super) fn packed(&self, name: &str) -> Artifact {
         let patterns = Patterns::default().with_defaults();
-        let is_kept = |at: &str, is_directory| !patterns.excludes(&format!("{name}/{at}"), is_directory);
-        let files = self.files.iter().filter(|(at, _)| is_kept(at, false));
-        let directories = self.directories.iter().filter(|at| is_kept(at, true));
-        Artifact::of_parts(
-            files.map(|(at, content)| (at.clone(), content.clone())).collect(),
-            directories.cloned().collect(),
-        )
+        let Self { mut files, mut directories } = self.clone();
+        files.retain(|at, _| !patterns.excludes(&format!("{name}/{at}"), false));
+        directories.retain(|at| !patterns.excludes(&format!("{name}/{at}"), true));
+        Artifact::of_parts(files, directories)
     }
 
     /// Returns the checksum of names and contents with which source-watcher names the archive of an artifact.
@@ -115,6 +111,11 @@ impl Directory {
         let text: String = lines.iter().map(|(at, sum)| format!("{sum:x}  {at}\n")).collect();
         adler32(text.as_bytes())
     }
+}
+
+/// Returns the text with which the paths below a directory begin.
+fn prefix_of(directory: &str) -> String {
+    if directory == "." { String::new() } else { format!("{directory}/") }
 }
 
 /// Returns the Adler-32 checksum of some bytes.

@@ -3,70 +3,148 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::Refusal;
-use super::owners::owner_id;
-use super::rehearsal::DeletionRefusal;
-use super::rows::{kustomization_row, mark_held_dependent};
+use super::model::owner_names::owner_id;
+use super::model::questions::Answers;
+use super::model::refusals::{DeletionRefusal, Refusal};
+use super::rehearsal::Rehearsal;
+use super::rows::cascade_rows::mark_held_dependent;
+use super::rows::object_rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::{DryRunAnswer, Request};
 use crate::flux::apply::update::Update;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
 use crate::plan::{Action, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::join_limited;
 
-/// Answers of the server to the dry-runs of one preview.
-#[derive(Debug, Default)]
-pub struct DryRuns {
+/// Number of objects that one gap names.
+const NAMED_OBJECTS: usize = 5;
+
+/// Answers of the server to the changes by the Kustomizations of one preview.
+#[derive(Default)]
+pub(super) struct DryRuns<'r> {
     /// Objects that the Kustomizations apply.
-    pub applied: Vec<(AppliedObject, DryRunResult)>,
+    applied: Vec<(&'r AppliedObject, &'r DryRunResult)>,
+    /// Refusals that stop a Kustomization. A failed server is none: a later try may succeed.
+    pub(super) refusals: Vec<Refusal>,
     /// Deletions that the server refuses.
-    pub refused_deletions: Vec<DeletionRefusal>,
+    pub(super) refused_deletions: Vec<DeletionRefusal>,
     /// Deletions for which the server failed, with its message. A later try may succeed.
-    pub failed_deletions: Vec<DeletionRefusal>,
-    /// Differences of updated objects are wanted.
-    pub with_diffs: bool,
+    failed_deletions: Vec<DeletionRefusal>,
+    /// First gap of each resource, and the objects without an answer.
+    missing: BTreeMap<&'r str, (&'r Gap, BTreeSet<&'r ObjectId>)>,
+    /// Other reasons for an incomplete rehearsal.
+    gaps: Vec<Gap>,
+    /// Objects whose changes no answer confirms.
+    open: Vec<ObjectId>,
+    /// There are changes that could not be sent.
+    has_unsent: bool,
 }
 
-impl DryRuns {
-    /// Returns the refusals that stop a Kustomization. A failed server is none: a later try may succeed.
-    pub fn refusals(&self) -> Vec<Refusal> {
-        let mut refusals = vec![];
-        for (AppliedObject { owner, id, built, .. }, result) in &self.applied {
-            let message = match result {
-                DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) => {
-                    format!("the server refuses {}: {message}", built.shown_id())
+impl<'r> DryRuns<'r> {
+    /// Collects the answers so far, in the order of the questions.
+    pub(super) fn collect(rehearsal: &'r Rehearsal, answers: &'r Answers) -> Self {
+        let mut dry_runs = Self::default();
+        for asked in &rehearsal.asked {
+            let (question, answer) = (&asked.question, asked.answer(answers));
+            dry_runs.has_unsent |= answer.is_none() || asked.is_unread;
+            if asked.is_hidden || asked.is_unread {
+                dry_runs.open.push(question.id.clone());
+            }
+            match (&question.request, answer) {
+                (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
+                    dry_runs.add_applied(applied, result);
                 }
-                DryRunResult::HeldByFinalizer(finalizer) => {
-                    format!("{} {}", built.shown_id(), held_by(finalizer))
+                (_, Some(DryRunAnswer::Result(result))) => {
+                    let owner = NamespacedName::of(&question.owner);
+                    dry_runs.add_deletion(owner, &question.id, result);
                 }
-                _ => continue,
-            };
-            let (owner, id, manifest) = (owner.clone(), id.clone(), built.manifest.clone());
-            refusals.push(Refusal { owner, id, manifest, message });
+                (request, Some(DryRunAnswer::Missing(gap))) => {
+                    let id = match request {
+                        Request::ApplyBuilt(applied) => applied.built.shown_id(),
+                        Request::Apply(_) | Request::Delete => &question.id,
+                    };
+                    dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
+                    dry_runs.open.push(id.clone());
+                }
+                (_, None) => dry_runs.open.push(question.id.clone()),
+            }
         }
-        refusals
+        dry_runs.gaps.extend(answers.dry_runs.unknown_rights().cloned());
+        if rehearsal.is_endless {
+            let message = "each answer of the server led to another plan, and no plan was confirmed".to_owned();
+            let subject = "answers to dry-runs".to_owned();
+            dry_runs.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message });
+        }
+        dry_runs
+    }
+
+    fn add_applied(&mut self, applied: &'r AppliedObject, result: &'r DryRunResult) {
+        self.applied.push((applied, result));
+        let AppliedObject { owner, id, built, .. } = applied;
+        let message = match result {
+            DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) => {
+                format!("the server refuses {}: {message}", built.shown_id())
+            }
+            DryRunResult::HeldByFinalizer(finalizer) => format!("{} {}", built.shown_id(), held_by(finalizer)),
+            DryRunResult::NotValidated(_) => return self.open.push(id.clone()),
+            _ => return,
+        };
+        let (owner, id, manifest) = (owner.clone(), id.clone(), built.manifest.clone());
+        self.refusals.push(Refusal { owner, id, manifest, message });
+    }
+
+    fn add_deletion(&mut self, owner: NamespacedName, id: &ObjectId, result: &DryRunResult) {
+        let (deletions, message) = match result {
+            DryRunResult::Refused(message) => (&mut self.refused_deletions, message),
+            DryRunResult::ServerFailed(message) => (&mut self.failed_deletions, message),
+            _ => return,
+        };
+        deletions.push(DeletionRefusal { owner, id: id.clone(), message: message.clone() });
+    }
+
+    /// Returns the objects that are not compared because the keys to their content are not here.
+    pub(super) fn not_compared(&self) -> BTreeSet<String> {
+        let encrypted = self.applied.iter().filter(|(applied, _)| applied.built.undecrypted.is_some());
+        encrypted.map(|(applied, _)| applied.built.shown_id().to_string()).collect()
     }
 
     /// Adds the results to a plan. An update of an object that is not in `applied`, the objects that Kustomizations
     /// apply in this plan, is left out.
-    pub fn add_to(self, plan: Plan, snapshot: &Snapshot, applied: &[AppliedObject]) -> Plan {
-        let applied: HashSet<(&NamespacedName, &ObjectId)> =
-            applied.iter().map(|applied| (&applied.owner, &applied.id)).collect();
+    pub(super) fn add_to(
+        mut self,
+        plan: Plan,
+        snapshot: &Snapshot,
+        applied: &HashSet<(&NamespacedName, &ObjectId)>,
+        with_diffs: bool,
+    ) -> Plan {
+        self.applied.sort_by(|(a, _), (b, _)| (&a.id, &a.owner).cmp(&(&b.id, &b.owner)));
         let mut rows = Rows::new(plan, snapshot);
-        rows.with_diffs = self.with_diffs;
+        rows.with_diffs = with_diffs;
         for (object, result) in self.applied {
             if !matches!(result, DryRunResult::Updated(_)) || applied.contains(&(&object.owner, &object.id)) {
-                rows.add_result(&object, result);
+                rows.add_result(object, result);
             }
         }
         for failed in self.failed_deletions {
             rows.mark_deletion_failed(&failed);
         }
-        rows.into_plan()
+        let mut plan = rows.into_plan();
+        self.gaps.extend(self.missing.into_values().map(|(gap, objects)| {
+            let objects = join_limited(objects.into_iter().map(ToString::to_string), NAMED_OBJECTS);
+            Gap { message: format!("{}; not rehearsed: {objects}", gap.message), ..gap.clone() }
+        }));
+        if self.gaps.is_empty() && !self.has_unsent {
+            plan.set_rehearsed();
+        }
+        plan.set_unrehearsed(self.open);
+        plan.add_gaps(self.gaps);
+        plan
     }
 }
 
@@ -85,34 +163,36 @@ impl<'a> Rows<'a> {
         Self { plan, snapshot, rows: vec![], diffs: vec![], refusals: BTreeMap::new(), with_diffs: false }
     }
 
-    fn add_result(&mut self, applied: &AppliedObject, result: DryRunResult) {
+    fn add_result(&mut self, applied: &AppliedObject, result: &DryRunResult) {
         let id = &applied.id;
         match result {
-            DryRunResult::Unchanged | DryRunResult::Created => {}
-            DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, &reason),
+            DryRunResult::Unchanged | DryRunResult::Created | DryRunResult::Accepted => {}
+            DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, reason),
             DryRunResult::Updated(Update { reason, diff }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
-                if (self.add_row(applied, Action::Update, reason) || self.is_not_followed(id)) && self.with_diffs {
-                    self.diffs.push(Diff { object: id.clone(), text: diff });
+                if (self.add_row(applied, Action::Update, reason.clone()) || self.is_not_followed(id))
+                    && self.with_diffs
+                {
+                    self.diffs.push(Diff { object: id.clone(), text: diff.clone() });
                 }
             }
             DryRunResult::Recreated(message) => {
-                self.add_row(applied, Action::Recreate, Reason::new(ReasonCode::Forced, message));
+                self.add_row(applied, Action::Recreate, Reason::new(ReasonCode::Forced, message.as_str()));
             }
             DryRunResult::DeletedOnly(message) => {
-                self.add_refusal(applied, &message);
+                self.add_refusal(applied, message);
                 let detail = format!("it is deleted and not recreated, because the server refuses it: {message}");
                 self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, detail));
             }
             DryRunResult::HeldByFinalizer(finalizer) => {
-                let detail = held_by(&finalizer);
+                let detail = held_by(finalizer);
                 self.add_refusal(applied, &detail);
                 self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, format!("it {detail}")));
             }
             DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
-                self.add_refusal(applied, &message);
+                self.add_refusal(applied, message);
                 self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);
-                self.add_row(applied, Action::Unknown, Reason::new(ReasonCode::Refused, message));
+                self.add_row(applied, Action::Unknown, Reason::new(ReasonCode::Refused, message.as_str()));
             }
         }
     }
@@ -258,14 +338,21 @@ mod tests {
         message.to_owned()
     }
 
+    fn dry_runs(results: &[(AppliedObject, DryRunResult)]) -> DryRuns<'_> {
+        let mut dry_runs = DryRuns::default();
+        results.iter().for_each(|(applied, result)| dry_runs.add_applied(applied, result));
+        dry_runs
+    }
+
     /// Returns `ACTION NAME CERTAINTY: REASON` for each row, and the plan.
-    fn rows(results: Vec<(AppliedObject, DryRunResult)>, kept: &[AppliedObject]) -> (Vec<String>, Plan) {
+    fn rows(results: &[(AppliedObject, DryRunResult)], kept: &[AppliedObject]) -> (Vec<String>, Plan) {
         let live = ["a", "b"].map(|name| object("", "ConfigMap", "shop", name));
         let dependent = object("apps", "ReplicaSet", "shop", "dependent").referring_to(&live[0].uid);
         let snapshot = snapshot(live.into_iter().chain([dependent]).collect(), vec![]);
         let mut plan = Plan::new(ClusterIdentity::default());
         plan.add_owners([OwnerOutcome::new(owner_id(&applied("a").owner), Outcome::Applies, ReasonCode::NewRevision)]);
-        let plan = DryRuns { applied: results, with_diffs: true, ..DryRuns::default() }.add_to(plan, &snapshot, kept);
+        let kept = kept.iter().map(|applied| (&applied.owner, &applied.id)).collect();
+        let plan = dry_runs(results).add_to(plan, &snapshot, &kept, true);
         let row = |change: &Change| {
             format!("{} {} {:?}: {}", change.action, change.object.id.name, change.certainty, change.reason)
         };
@@ -274,7 +361,7 @@ mod tests {
 
     #[test]
     fn an_update_has_a_row_and_a_diff_while_its_kustomization_applies_it() {
-        let (found, plan) = rows(vec![(applied("a"), update()), (applied("b"), update())], &[applied("a")]);
+        let (found, plan) = rows(&[(applied("a"), update()), (applied("b"), update())], &[applied("a")]);
         assert_eq!(found, ["update a Certain: changed"]);
         assert_eq!(plan.diffs().iter().map(|diff| &*diff.text).collect::<Vec<_>>(), ["-a\n+b\n"]);
         assert_eq!(plan.owners()[0].outcome, Outcome::Applies);
@@ -286,10 +373,10 @@ mod tests {
             (applied("a"), DryRunResult::Refused(text("denied"))),
             (applied("b"), DryRunResult::ServerFailed(text("webhook"))),
         ];
-        let refusals = DryRuns { applied: results.clone(), ..DryRuns::default() }.refusals();
+        let refusals = dry_runs(&results).refusals;
         assert_eq!(refusals.len(), 1, "a server that failed may accept later");
         assert!(refusals[0].message.ends_with("a -n shop: denied"), "{refusals:?}");
-        let (found, plan) = rows(results, &[]);
+        let (found, plan) = rows(&results, &[]);
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
         assert!(plan.owners()[0].reason.detail.contains("denied and 1 more"), "{}", plan.owners()[0].reason.detail);
@@ -298,17 +385,17 @@ mod tests {
     #[test]
     fn a_forced_recreation_deletes_dependents_and_is_a_race_with_a_refusal() {
         let recreated = || (applied("a"), DryRunResult::Recreated(text("immutable")));
-        let (found, _) = rows(vec![recreated()], &[]);
+        let (found, _) = rows(&[recreated()], &[]);
         assert_eq!(found, ["recreate a Certain: forced: immutable", "delete dependent Certain: dependent"]);
-        let (found, _) = rows(vec![recreated(), (applied("b"), DryRunResult::Refused(text("denied")))], &[]);
+        let (found, _) = rows(&[recreated(), (applied("b"), DryRunResult::Refused(text("denied")))], &[]);
         assert!(found[0].starts_with("delete a Race: forced: immutable; race: "), "{found:?}");
         let held = vec![(applied("a"), DryRunResult::HeldByFinalizer(text("example.com/hold")))];
-        let refusals = DryRuns { applied: held.clone(), ..DryRuns::default() }.refusals();
+        let refusals = dry_runs(&held).refusals;
         assert!(refusals[0].message.contains("example.com/hold"));
-        let (found, plan) = rows(held, &[]);
+        let (found, plan) = rows(&held, &[]);
         assert!(found[0].starts_with("delete a Certain: forced: it is deleted, and the controller waits"), "{found:?}");
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
-        let (found, plan) = rows(vec![(applied("a"), DryRunResult::DeletedOnly(text("denied")))], &[]);
+        let (found, plan) = rows(&[(applied("a"), DryRunResult::DeletedOnly(text("denied")))], &[]);
         assert!(found[0].starts_with("delete a Certain: forced: it is deleted and not recreated"), "{found:?}");
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
     }

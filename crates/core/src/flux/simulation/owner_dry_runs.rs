@@ -8,121 +8,76 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::unfollowed::Effect;
-use super::{Preview, resource_sets};
+use super::model::questions::Verdict;
+use super::model::state::State;
+use super::owners::comparison::Comparison;
+use super::owners::helm::upgrades::{CAN_FAIL, is_kept_in_upgrade};
+use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
-use crate::kubernetes::question::OwnerQuestion;
-use crate::ownership::schemes::flux_operator;
 
-/// Field manager of helm-controller.
-const FIELD_MANAGER: &str = "helm-controller";
-
-/// Returns the field manager of the controller that makes a change, which is also its name.
-pub fn field_manager(question: &OwnerQuestion) -> &'static str {
-    match question.owner.is(flux_operator::GROUP, resource_sets::KIND) {
-        true => flux_operator::NAME,
-        false => FIELD_MANAGER,
-    }
-}
-
-/// Answer of the API server to a dry-run: accepted, or the message of a refusal.
-pub type OwnerAnswer = Result<(), String>;
-
-/// Answers of the API server about changes of HelmReleases and ResourceSets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct OwnerDryRuns(Vec<(OwnerQuestion, OwnerAnswer)>);
-
-impl OwnerDryRuns {
-    /// Adds an answer. A question without one stays open.
-    pub fn add(&mut self, question: OwnerQuestion, answer: OwnerAnswer) {
-        self.0.push((question, answer));
-    }
-
-    pub(super) fn answer(&self, question: &OwnerQuestion) -> Option<&OwnerAnswer> {
-        self.0.iter().find(|(asked, _)| asked == question).map(|(_, answer)| answer)
-    }
-}
-
-impl Preview<'_> {
-    /// Sets the answers about changes of owners; the next [`Preview::step`] recomputes the plan with them. Returns false if
-    /// they are the same as before.
-    pub fn set_owner_dry_runs(&mut self, answers: OwnerDryRuns) -> bool {
-        let is_changed = answers != self.owner_dry_runs;
-        self.owner_dry_runs = answers;
-        is_changed
-    }
-
-    /// Returns the changes of upgrades and of ResourceSets that the API server is asked about. Call it when the preview is complete.
-    pub fn owner_questions(&self) -> Vec<OwnerQuestion> {
-        let questions = self.unfollowed.iter().filter_map(|found| match &found.effect {
-            Effect::Upgrades(upgrade, _) => Some(&upgrade.questions),
-            Effect::Expands(expansion, _) => Some(&expansion.questions),
-            _ => None,
-        });
-        questions.flatten().cloned().collect()
-    }
-
+impl Comparison<'_, '_, '_> {
     /// Adds what the API server says about an upgrade to it. `changed` are the manifests that it creates or changes.
-    pub(super) fn rehearse_upgrade(
-        &self,
+    pub(crate) fn rehearse_upgrade(
+        &mut self,
         upgrade: &mut Upgrade,
         live: &Resource,
         spec: &Value,
         (old, changed): (&Rendered, BTreeMap<ObjectId, Value>),
         is_private: bool,
     ) {
-        let question = |id: &ObjectId, manifest| OwnerQuestion::new(&live.object.id, spec, id, manifest, is_private);
-        let target = ReleaseTarget::recorded(&live.content).filter(|_| self.can_ask(spec, old, &changed, is_private));
-        let (mut is_proven, mut refusal) = (target.is_some(), None);
+        let (state, release) = (self.state(), &live.object.id);
+        let target = ReleaseTarget::recorded(&live.content);
+        let target = target.filter(|_| can_ask(state, spec, old, &changed, is_private));
+        let mut applies = vec![];
         if let Some(target) = &target {
-            upgrade.questions.extend(changed.iter().map(|(id, manifest)| {
-                question(id, Some(manifest_to_apply(manifest, id, target, &live.object.id, spec)))
+            applies.extend(changed.iter().map(|(id, manifest)| {
+                let manifest = manifest_to_apply(manifest, id, target, release, spec);
+                Question::of_owner(release, spec, id, Request::Apply(manifest), is_private)
             }));
         }
-        for question in &upgrade.questions {
-            match self.owner_dry_runs.answer(question) {
-                Some(Ok(())) => {}
-                Some(Err(message)) => refusal = refusal.or(Some(format!("{}: {message}", question.id))),
-                None => is_proven = false,
+        let applied = self.derivation.ask_all(applies);
+        let removed = upgrade.removed.iter().filter(|id| !is_kept_in_upgrade(state, id));
+        for object in removed.filter_map(|id| state.live_object(id)) {
+            let deletion = Question::of_owner(release, spec, &object.id, Request::Delete, is_private);
+            if let Verdict::Refused(message) = self.derivation.ask(deletion) {
+                upgrade.refused_deletions.insert(object.id.clone(), message);
             }
         }
-        let removed = upgrade.removed.iter().filter(|id| !self.is_kept_in_upgrade(id));
-        for object in removed.filter_map(|id| self.live_object(id)) {
-            let question = question(&object.id, None);
-            if let Some(Err(message)) = self.owner_dry_runs.answer(&question) {
-                upgrade.refused_deletions.insert(object.id.clone(), message.clone());
-            }
-            upgrade.questions.push(question);
-        }
-        upgrade.condition = match refusal {
+        let is_proven = changed.is_empty() || (target.is_some() && applied.is_accepted);
+        upgrade.condition = match applied.first_refusal {
             Some(refusal) => {
                 Some(format!("it stays while the API server refuses the upgrade, as it does now: {refusal}"))
             }
-            None if is_proven || changed.is_empty() => None,
-            None => Some(super::upgrades::CAN_FAIL.to_owned()),
+            None => (!is_proven).then(|| CAN_FAIL.to_owned()),
         };
     }
+}
 
-    /// Returns true if a dry-run shows what the API server says to each of these changes.
-    fn can_ask(&self, spec: &Value, old: &Rendered, changed: &BTreeMap<ObjectId, Value>, is_private: bool) -> bool {
-        let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
-        let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
-            && old.objects.iter().filter_map(|id| self.live_object(id)).any(is_applied);
-        let is_askable = |id: &ObjectId| match self.live_object(id) {
-            Some(live) if old.objects.contains(id) => is_applied(live),
-            Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
-            // Its name would be in the URL of the request, and so in logs.
-            None => !is_private,
-        };
-        !replaces_definitions && is_applied_on_server && changed.keys().all(is_askable)
-    }
+/// Returns true if a dry-run shows what the API server says to each of these changes.
+fn can_ask(
+    state: &State<'_>,
+    spec: &Value,
+    old: &Rendered,
+    changed: &BTreeMap<ObjectId, Value>,
+    is_private: bool,
+) -> bool {
+    let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
+    let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
+        && old.objects.iter().filter_map(|id| state.live_object(id)).any(is_applied);
+    let is_askable = |id: &ObjectId| match state.live_object(id) {
+        Some(live) if old.objects.contains(id) => is_applied(live),
+        Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
+        // Its name would be in the URL of the request, and so in logs.
+        None => !is_private,
+    };
+    !replaces_definitions && is_applied_on_server && changed.keys().all(is_askable)
 }
 
 /// Returns true if helm-controller applied an object on the server.
 fn is_applied(object: &ObjectMetadata) -> bool {
-    object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == FIELD_MANAGER)
+    object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == HELM_CONTROLLER)
 }
 
 /// Returns a manifest with what Helm and helm-controller add to it.

@@ -1,48 +1,75 @@
-//! Changes that kustomize-controller would make and that the API server is asked about by dry-runs, and the deletions
-//! that it refuses.
+//! Dry-runs of a preview: the changes that controllers would send and that the API server is asked about, and what follows
+//! from its answers.
+//!
+//! A refusal changes the plan, and a changed plan can have other changes to ask about. So the plan is made again until there
+//! is no new question.
 //!
 //! Only what changes is asked about: an object with the manifest of the last applied revision is left out, if that
 //! revision was built again and the controller applied it without an error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::Preview;
-use super::model::{Node, NodeId, PassOutcome, Unserved};
+use super::dry_run::DryRuns;
+use super::model::node::{Node, NodeId};
+use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
+use super::model::state::State;
+use super::rows::secret_names::secret_mask;
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{self, Answers, BuildContext, Needs};
+use crate::flux::build::{self, BuildContext};
+use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::plan::{Action, Actor, Fidelity, Plan};
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Actor, Fidelity, Plan};
 
-/// A refusal of the server to delete an object for a Kustomization.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DeletionRefusal {
-    /// Kustomization that deletes the object.
-    pub owner: NamespacedName,
-    /// Identity of the object.
-    pub id: ObjectId,
-    /// Message of the server.
-    pub message: String,
+/// Maximum number of times that the plan is made again with new answers.
+const MAX_ROUNDS: usize = 8;
+
+/// Dry-runs of one preview so far.
+#[derive(Default)]
+pub(super) struct Rehearsal {
+    /// Keys of all questions.
+    keys: HashSet<QuestionKey>,
+    /// Changes by Kustomizations, in the order in which refusals count.
+    pub(super) asked: Vec<AskedChange>,
+    /// Plan that raised the last questions.
+    plan: Option<Plan>,
+    /// The last questions are also about other owners than Kustomizations.
+    asks_of_owners: bool,
+    rounds: usize,
+    /// Each answer led to another plan, and there are further questions.
+    pub(super) is_endless: bool,
+    /// Builds to compare with; `None` until the first plan.
+    builds: Option<AppliedBuilds>,
 }
 
-/// A deletion that kustomize-controller would send.
-#[derive(Clone, Debug)]
-pub struct PlannedDeletion<'a> {
-    /// Kustomization that deletes the object.
-    pub owner: NamespacedName,
-    /// Spec that the Kustomization then has.
-    pub spec: KustomizationSpec,
-    /// The live object.
-    pub object: &'a ObjectMetadata,
+/// A change by a Kustomization that the API server is asked about, or that needs no request.
+pub(super) struct AskedChange {
+    pub(super) question: Question,
+    /// Answer that is known without a request.
+    known: Option<DryRunAnswer>,
+    /// The name holds values of Secrets, so that no request may have it.
+    pub(super) is_hidden: bool,
+    /// The cluster cannot be asked.
+    pub(super) is_unread: bool,
+}
+
+impl AskedChange {
+    /// Returns the answer; `None` if it was not recorded.
+    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
+        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
+    }
 }
 
 /// Objects of the last applied revisions, for the Kustomizations whose build was verified.
 #[derive(Debug, Default)]
-pub struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
+struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
 
 /// Objects of the last applied revision of one Kustomization.
 #[derive(Debug)]
@@ -56,23 +83,103 @@ impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
     fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
         let Some(build) = self.0.get(owner) else { return false };
-        let same = |pointer: &str| build.spec.value().pointer(pointer) == spec.value().pointer(pointer);
-        let is_applied_alike = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter().all(same);
+        let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
+        let is_applied_alike =
+            fields.all(|pointer| build.spec.value().pointer(pointer) == spec.value().pointer(pointer));
         let manifests = build.manifests.get(&kind_and_name(built));
         is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
     }
 }
 
-impl<'a> Preview<'a> {
-    /// Builds the last applied revisions that were verified. Call it when the preview is complete: the builds are known.
-    pub fn applied_builds(&self, answers: &Answers) -> AppliedBuilds {
+impl Preview<'_> {
+    /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
+    /// the plan must be made again.
+    pub(super) fn confirmed_plan(&mut self, answers: &Answers) -> Option<Plan> {
+        let plan = self.rehearsal.plan.take()?;
+        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.rehearsal, answers);
+        let is_refused = refusals != self.state.refusals || refused_deletions != self.state.deletion_refusals;
+        (self.state.refusals, self.state.deletion_refusals) = (refusals, refused_deletions);
+        Some(plan).filter(|_| !is_refused && !self.rehearsal.asks_of_owners)
+    }
+
+    /// Returns the questions that a plan raises, or the finished preview if there is no new one.
+    pub(super) fn rehearse(&mut self, plan: Plan, answers: &Answers) -> Progress<Box<FinishedPreview>> {
+        let dry_runs = self.new_questions(&plan, answers);
+        self.rehearsal.is_endless = !dry_runs.is_empty() && self.rehearsal.rounds == MAX_ROUNDS;
+        if dry_runs.is_empty() || self.rehearsal.is_endless {
+            return Progress::Done(self.finish(plan, answers));
+        }
+        self.rehearsal.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
+        self.rehearsal.rounds += 1;
+        self.rehearsal.plan = Some(plan);
+        Progress::Needs(Box::new(Needs { dry_runs, ..Needs::default() }))
+    }
+
+    /// Returns the plan with the answers of the API server.
+    pub(super) fn finish(&self, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
+        let secrets = secret_mask(&self.state, &answers.builds);
+        let Some(scope) = &self.state.input.dry_runs else {
+            return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
+        };
+        let dry_runs = DryRuns::collect(&self.rehearsal, answers);
+        let not_compared = dry_runs.not_compared();
+        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &applied_ids(&self.state), scope.compares_all);
+        Box::new(FinishedPreview { plan, secrets, not_compared })
+    }
+
+    /// Returns the changes of a plan that the API server was not asked about yet.
+    fn new_questions(&mut self, plan: &Plan, answers: &Answers) -> Vec<Question> {
+        let of_owners = std::mem::take(&mut self.owner_questions);
+        let Some(scope) = &self.state.input.dry_runs else { return vec![] };
+        let builds = match self.rehearsal.builds.take() {
+            Some(builds) => builds,
+            None if scope.compares_all => AppliedBuilds::default(),
+            None => self.state.applied_builds(&answers.builds),
+        };
+        let changed = self.state.changed_objects(&builds).into_iter();
+        let mut questions: Vec<Question> =
+            changed.map(|applied| Question::of_apply(applied, &self.state.input.flags)).collect();
+        questions.extend(self.state.planned_deletions(plan));
+        questions.extend(of_owners);
+        self.rehearsal.builds = Some(builds);
+        questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
+        let (secrets, mut needed) = (secret_mask(&self.state, &answers.builds), vec![]);
+        for question in questions {
+            // The name of a hidden object would be in the URL of a DELETE, and so in logs.
+            let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);
+            let cluster = question.id.cluster.as_ref();
+            let is_unread = cluster.is_some_and(|cluster| scope.unread.contains(cluster)) && !is_hidden;
+            if !question.is_of_kustomization() {
+                needed.extend(Some(question).filter(|_| !is_unread && !is_hidden));
+                continue;
+            }
+            let mut known = None;
+            if let Request::ApplyBuilt(applied) = &question.request {
+                known = DryRunResult::without_request(applied, self.state.input.snapshot);
+            }
+            if known.is_none() && (is_hidden || is_unread) {
+                known = Some(DryRunResult::Accepted);
+            }
+            if known.is_none() {
+                needed.push(question.clone());
+            }
+            let asked = AskedChange { question, known: known.map(DryRunAnswer::Result), is_hidden, is_unread };
+            self.rehearsal.asked.push(asked);
+        }
+        needed
+    }
+}
+
+impl State<'_> {
+    /// Builds the last applied revisions that were verified. Their builds are known once there is a plan.
+    fn applied_builds(&self, answers: &build::Answers) -> AppliedBuilds {
         let mut builds = BTreeMap::new();
         for (key, artifact) in &self.input.last_applied {
             let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);
             let Some(live) = self.live.get(key).filter(|_| is_verified && self.is_ready(key)) else { continue };
-            let (spec, mut needs) = (KustomizationSpec::of(live), Needs::default());
+            let (spec, mut needs) = (KustomizationSpec::of(live), build::Needs::default());
             let mut context = BuildContext::new(self.input.features, answers, &mut needs);
-            let Some(Ok(built)) = build::build(artifact, key, &spec, &mut context) else { continue };
+            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
             let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
             for built in built.iter() {
                 manifests.entry(kind_and_name(built)).or_default().push(built.manifest.clone());
@@ -84,12 +191,12 @@ impl<'a> Preview<'a> {
 
     /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
     /// the last applied revision, and those that it may only delete by force.
-    pub fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
+    fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
         };
-        let mut objects = self.applied_objects_if(is_changed);
-        let interrupted = self.interrupted_objects().into_iter();
+        let mut objects = applied_objects_if(self, is_changed);
+        let interrupted = interrupted_objects(self).into_iter();
         objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
         objects
     }
@@ -101,7 +208,7 @@ impl<'a> Preview<'a> {
     }
 
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.
-    pub fn planned_deletions(&self, plan: &Plan) -> Vec<PlannedDeletion<'a>> {
+    fn planned_deletions(&self, plan: &Plan) -> Vec<Question> {
         let mut deletions = vec![];
         for change in plan.deletions().filter(|change| change.by == Actor::KustomizeController) {
             let object = self.live_object(&change.object.id);
@@ -114,56 +221,12 @@ impl<'a> Preview<'a> {
                 Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
                 None => last.map(|pass| pass.spec.clone()).or(live),
             };
-            deletions.extend(spec.map(|spec| PlannedDeletion { owner: key, spec, object }));
+            deletions.extend(spec.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
         }
         deletions
-    }
-
-    /// Returns the Kustomizations that the server does not let delete an object.
-    pub(super) fn refused_owners(&self, id: &ObjectId) -> BTreeSet<&NamespacedName> {
-        let refusals = self.deletion_refusals.iter().filter(|refusal| refusal.id == *id);
-        refusals.map(|refusal| &refusal.owner).collect()
-    }
-
-    /// Returns the message of the server about the deletion of an object by a Kustomization, if it refuses it.
-    pub(super) fn deletion_refusal(&self, owner: &NamespacedName, id: &ObjectId) -> Option<&str> {
-        let mut refusals = self.deletion_refusals.iter();
-        let found = refusals.find(|refusal| refusal.owner == *owner && refusal.id == *id);
-        found.map(|refusal| refusal.message.as_str())
-    }
-
-    /// Returns the first refusal that lets the pruning of a Kustomization, or its finalizer, fail.
-    pub(super) fn failing_deletion(&self, node: &Node) -> Option<String> {
-        // Older versions forget the object, and succeed in their next run.
-        if node.deletion.is_none() && !self.input.features.retries_deletions {
-            return None;
-        }
-        let is_gone = |id: &ObjectId| match node.last_pass().map(|pass| &pass.outcome) {
-            _ if node.deletion.is_some() => true,
-            Some(PassOutcome::Applied(objects)) => !objects.contains_key(id),
-            _ => false,
-        };
-        // The API types are read anew for a service account and for another cluster, and an unknown one is an error.
-        let reads_types =
-            |spec: &KustomizationSpec| spec.is_remote() || self.input.flags.service_account(spec).is_some();
-        let is_account = node.last_pass().is_some_and(|pass| reads_types(&pass.spec));
-        let unserved = node.unserved.iter().filter(|(id, found)| is_account && found.is_certain && is_gone(id));
-        if let Some((id, Unserved { version, .. })) = unserved.into_iter().next() {
-            return Some(format!("the API server does not serve version {version} of {id}"));
-        }
-        let own = self.deletion_refusals.iter().filter(|refusal| refusal.owner == node.id.key);
-        let mut failing = own.filter(|refusal| node.inventory.contains(&refusal.id) && is_gone(&refusal.id));
-        failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
     }
 }
 
 fn kind_and_name(built: &BuiltObject) -> (String, String) {
     (built.id.kind.to_string(), built.id.name.to_string())
-}
-
-/// Returns the objects of a plan that dry-runs would have to confirm: everything that kustomize-controller changes.
-pub(super) fn unrehearsed(plan: &Plan) -> Vec<ObjectId> {
-    let by_controller = plan.changes().iter().filter(|change| change.by == Actor::KustomizeController);
-    let rows = by_controller.filter(|change| !matches!(change.action, Action::Keep | Action::Unknown));
-    rows.map(|change| change.object.id.clone()).collect()
 }

@@ -6,14 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use super::ignore::Patterns;
 use super::options::{IgnoreFilter, SourceOptions};
 use super::path;
 use super::tree::{File, Tree};
 use crate::bounds::Exceeded;
-use crate::text::hex;
+use crate::text::hash_of_parts;
 
 /// Regular files and directories of a source that its ignore rules keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,11 +48,12 @@ impl Artifact {
             directories.extend(found.map(str::to_owned));
         }
         files.retain(|(at, _)| !patterns.excludes(at, false));
-        let files = files.into_iter().map(|(at, content)| (at.to_owned(), content.clone())).collect();
-        Self { unread, ..Self::new(files, directories) }
+        let kept = files.into_iter().map(|(at, content)| (at.to_owned(), content.clone())).collect();
+        Self { unread, ..Self::of_parts(kept, directories) }
     }
 
-    fn new(files: BTreeMap<String, Arc<[u8]>>, mut directories: BTreeSet<String>) -> Self {
+    /// Creates an artifact of files and directories.
+    pub(crate) fn of_parts(files: BTreeMap<String, Arc<[u8]>>, mut directories: BTreeSet<String>) -> Self {
         // Unpacking creates the directories above every file and directory, including excluded ones.
         let kept: Vec<String> = files.keys().chain(&directories).cloned().collect();
         for at in &kept {
@@ -64,18 +63,8 @@ impl Artifact {
         Self { files, directories, unread: vec![], digest }
     }
 
-    /// Creates an artifact of files and directories that another controller packs.
-    pub(crate) fn of_parts(files: BTreeMap<String, Arc<[u8]>>, directories: BTreeSet<String>) -> Self {
-        Self::new(files, directories)
-    }
-
     pub(crate) fn of_file(at: &str, content: &[u8]) -> Self {
-        Self::new([(at.to_owned(), content.into())].into(), BTreeSet::new())
-    }
-
-    /// Returns the digest of some bytes as the controllers write it, `sha256:…`.
-    pub(crate) fn digest_of(bytes: &[u8]) -> String {
-        crate::text::sha256(bytes)
+        Self::of_parts([(at.to_owned(), content.into())].into(), BTreeSet::new())
     }
 
     pub fn file(&self, at: &str) -> Option<&[u8]> {
@@ -83,7 +72,7 @@ impl Artifact {
     }
 
     /// Returns true if a directory is in the artifact; the root always is.
-    pub fn has_directory(&self, at: &str) -> bool {
+    pub(crate) fn has_directory(&self, at: &str) -> bool {
         at.is_empty() || self.directories.contains(at)
     }
 
@@ -159,15 +148,8 @@ fn hash<'a>(
     files: impl IntoIterator<Item = (&'a String, &'a Arc<[u8]>)>,
     directories: impl IntoIterator<Item = &'a String>,
 ) -> String {
-    let mut hash = Sha256::new();
-    for (at, content) in files {
-        hash.update((at.len() as u64).to_le_bytes());
-        hash.update(at);
-        hash.update((content.len() as u64).to_le_bytes());
-        hash.update(content);
-    }
-    directories.into_iter().for_each(|directory| hash.update(directory));
-    hex(&hash.finalize())
+    let contents = files.into_iter().flat_map(|(at, content)| [at.as_bytes(), content]);
+    hash_of_parts(contents.chain(directories.into_iter().map(String::as_bytes)))
 }
 
 #[cfg(test)]

@@ -70,8 +70,8 @@ impl Patterns {
     /// Fails if the ignore rules of the source are too large together.
     pub fn add(&mut self, directory: &str, lines: &str) -> Result<(), Exceeded> {
         self.size.spend(lines.len())?;
-        let lines = lines.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
-        let patterns = lines.filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+        let unended = lines.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+        let patterns = unended.filter(|line| !line.starts_with('#') && !line.trim().is_empty());
         self.patterns.extend(patterns.map(|line| Pattern::parse(directory, line)));
         Ok(())
     }

@@ -5,11 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use crate::flux::kinds::{FluxKind, SOURCE_GROUP};
 use crate::flux::spec::SourceId;
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Result of comparing a GitRepository with a checkout.
@@ -50,9 +48,7 @@ impl CheckoutSources {
 
 /// Returns a source of the cluster.
 pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource> {
-    let has_identity =
-        |found: &ObjectId| (&*found.name, &*found.kind, &*found.namespace) == (&id.name, &id.kind, &id.namespace);
-    snapshot.resources.iter().find(|full| has_identity(&full.object.id))
+    snapshot.resources.iter().find(|full| SourceId::of(&full.object.id) == *id)
 }
 
 /// Returns the commit of the artifact that a source has now.
@@ -62,17 +58,12 @@ pub fn deployed_commit<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a 
 
 /// Returns the sources that the Kustomizations, HelmReleases, HelmCharts and ArtifactGenerators of a cluster use.
 pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
-    let references = |full: &Resource| {
-        let pointers = FluxKind::of(full).map_or(&[][..], |kind| kind.sources);
-        let namespace = &*full.object.id.namespace;
-        let values = pointers.iter().filter_map(|(pointer, kind)| Some((full.at(pointer)?, *kind)));
-        let entries = values.flat_map(|(value, kind)| match value {
-            Value::Array(entries) => entries.iter().map(|entry| SourceId::read(entry, kind, namespace)).collect(),
-            entry => vec![SourceId::read(entry, kind, namespace)],
-        });
-        entries.collect::<Vec<_>>()
-    };
-    snapshot.resources.iter().flat_map(references).collect()
+    let mut found = BTreeSet::new();
+    for full in &snapshot.resources {
+        let references = FluxKind::source_references(full).into_iter();
+        found.extend(references.map(|(entry, kind)| SourceId::read(entry, kind, &full.object.id.namespace)));
+    }
+    found
 }
 
 /// Compares a GitRepository with a checkout. Of the fields of `spec.ref`, source-controller uses the first that is set

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::tree::{File, Tree};
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{Resource, list_at};
 
 /// Ignore rules that a kind of source applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl SourceOptions {
             _ if copies_layer => IgnoreFilter::Nothing,
             _ => IgnoreFilter::Full,
         };
-        let sparse = source.at("/spec/sparseCheckout").and_then(Value::as_array).into_iter().flatten();
+        let sparse = list_at(&source.content, "/spec/sparseCheckout").iter();
         Self {
             filter,
             ignore: source.text("/spec/ignore").map(str::to_owned),

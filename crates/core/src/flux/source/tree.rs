@@ -29,8 +29,8 @@ impl Tree {
     /// Adds a file.
     ///
     /// Fails if the path cannot be that of a file below the root, or if the tree has a file at it, above it or below it.
-    pub fn insert(&mut self, path: impl Into<String>, file: File) -> Result<(), PathProblem> {
-        let path = path.into();
+    pub fn insert(&mut self, at: impl Into<String>, file: File) -> Result<(), PathProblem> {
+        let path = at.into();
         path::check(&path)?;
         let above = path::ancestors(&path).find(|above| self.files.contains_key(*above));
         let below = format!("{path}/");

@@ -186,7 +186,7 @@ fn owns_annotation(entry: &ManagedFieldsEntry, key: &str) -> bool {
 }
 
 /// Returns the controller that applies the suspension from Git, and applies it again unless it is changed in Git.
-pub fn declaring_controller(full: &Resource, by: Mechanism) -> Option<&str> {
+pub(crate) fn declaring_controller(full: &Resource, by: Mechanism) -> Option<&str> {
     let parts: &[Mechanism] = if by == Mechanism::Both { &[Mechanism::Annotation, Mechanism::Spec] } else { &[by] };
     let mut entries = full.object.managed_fields.iter();
     let entry = entries.find(|entry| {

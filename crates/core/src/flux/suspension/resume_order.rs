@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::view;
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::{ObjectId, Resource, list_at};
 
 /// Returns the stage of each object: 0 if it waits for none of the others, otherwise one more than the last stage that it
 /// waits for through its source or `spec.dependsOn`. A cycle of dependencies ends at the number of objects.
@@ -35,7 +35,7 @@ pub fn stages(objects: &[&Resource]) -> Vec<usize> {
 fn dependencies(full: &Resource) -> Vec<ObjectId> {
     let id = &full.object.id;
     let mut found = view::sources(full);
-    for dependency in full.at("/spec/dependsOn").and_then(Value::as_array).into_iter().flatten() {
+    for dependency in list_at(&full.content, "/spec/dependsOn") {
         if let Some(name) = dependency.get("name").and_then(Value::as_str) {
             let namespace = dependency.get("namespace").and_then(Value::as_str).unwrap_or(&id.namespace);
             found.push(ObjectId::new(&id.group, &id.kind, namespace, name));

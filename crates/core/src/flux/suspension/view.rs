@@ -75,17 +75,8 @@ pub fn owners_and_sources(full: &Resource) -> Vec<ObjectId> {
 
 /// Returns the sources that the spec references.
 pub(crate) fn sources(full: &Resource) -> Vec<ObjectId> {
-    let pointers = FluxKind::of(full).map_or(&[][..], |kind| kind.sources);
-    let mut found = vec![];
-    for (pointer, default_kind) in pointers {
-        let references: &[Value] = match full.at(pointer) {
-            Some(Value::Array(several)) => several,
-            Some(one) => std::slice::from_ref(one),
-            None => &[],
-        };
-        found.extend(references.iter().filter_map(|reference| referenced_source(reference, default_kind, full)));
-    }
-    found
+    let references = FluxKind::source_references(full).into_iter();
+    references.filter_map(|(reference, default_kind)| referenced_source(reference, default_kind, full)).collect()
 }
 
 /// Returns the identity in a reference. The namespace may be left out, and the group follows from the kind.

@@ -112,13 +112,13 @@ impl<'a> Cascade<'a> {
     /// sorted by identity. The roots themselves are left out.
     ///
     /// A dependent is deleted only if every owner that it references is absent or deleted.
-    pub fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
+    pub(crate) fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
         self.closure_without_orphans(roots, &HashSet::new())
     }
 
     /// Returns what [`Cascade::closure`] returns, for roots of which some, by uid, are deleted with the propagation policy
     /// `Orphan`: their dependents stay.
-    pub fn closure_without_orphans(
+    pub(crate) fn closure_without_orphans(
         &self,
         roots: impl IntoIterator<Item = &'a ObjectMetadata>,
         orphaning: &HashSet<&str>,
@@ -144,12 +144,12 @@ impl<'a> Cascade<'a> {
 
     /// Returns a description of the content of a Namespace or a definition that could not be listed, so that its deletion
     /// could delete objects that no reading shows. `None` if everything could be listed, and for other kinds.
-    pub fn unlisted_content(&self, object: &ObjectMetadata) -> Option<String> {
+    pub(crate) fn unlisted_content(&self, object: &ObjectMetadata) -> Option<String> {
         if object.id.is("", "Namespace") {
             let gap = self.snapshot.gaps.iter().find(|gap| {
                 let is_elsewhere = gap.namespace.as_deref().is_some_and(|namespace| *namespace != *object.id.name);
-                let is_cluster_scoped = |kind: &ResourceType| !kind.namespaced && kind.resource() == gap.subject;
-                !is_elsewhere && !self.snapshot.types.iter().any(is_cluster_scoped)
+                let mut cluster_scoped = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
+                !is_elsewhere && !cluster_scoped.any(|kind| kind.resource() == gap.subject)
             })?;
             return Some(format!("it can contain {}, which could not be listed: {}", gap.subject, gap.message));
         }
@@ -162,7 +162,7 @@ impl<'a> Cascade<'a> {
     }
 
     /// Returns true if no version of the resources of a definition is served, so that they cannot be listed.
-    pub fn is_unserved_definition(&self, object: &ObjectMetadata) -> bool {
+    pub(crate) fn is_unserved_definition(&self, object: &ObjectMetadata) -> bool {
         is_definition(&object.id) && !self.definitions.contains_key(&*object.id.name)
     }
 
@@ -179,8 +179,8 @@ impl<'a> Cascade<'a> {
         }
         let dependents = self.dependents.get(&*object.uid).into_iter().flatten();
         let kinds: HashSet<(&str, &str)> = dependents.map(|next| (&*next.id.group, &*next.id.kind)).collect();
-        let types = types.filter(|kind| kinds.contains(&(&*kind.group, &*kind.kind))).cloned().collect();
-        (types, Some(object.id.namespace.clone()).filter(|namespace| !namespace.is_empty()))
+        let of_dependents = types.filter(|kind| kinds.contains(&(&*kind.group, &*kind.kind))).cloned().collect();
+        (of_dependents, Some(object.id.namespace.clone()).filter(|namespace| !namespace.is_empty()))
     }
 
     /// Returns the objects whose deletion the deletion of `object` causes directly.

@@ -1,7 +1,7 @@
 //! Finalizers that Kubernetes removes by itself.
 
 /// Finalizer that protects a volume as long as it is bound to a claim.
-pub const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
+pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Finalizers that the control plane removes, and that of the provisioner of a volume, which it removes when it deletes
 /// the volume. Source: constants of k8s.io/api v0.36 and of sig-storage-lib-external-provisioner v11.
@@ -20,6 +20,6 @@ const REMOVED_BY_KUBERNETES: [&str; 11] = [
 ];
 
 /// Returns true if the control plane removes this finalizer by itself.
-pub fn is_removed_by_kubernetes(finalizer: &str) -> bool {
+pub(crate) fn is_removed_by_kubernetes(finalizer: &str) -> bool {
     REMOVED_BY_KUBERNETES.contains(&finalizer)
 }

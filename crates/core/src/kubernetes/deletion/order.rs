@@ -36,18 +36,20 @@ const LAST: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfi
 
 /// Compares two objects by the order in which Flux applies them.
 pub fn apply_order(a: &ObjectId, b: &ObjectId) -> Ordering {
-    let key =
-        |id: &ObjectId| (rank(&id.kind), id.group.clone(), id.kind.clone(), id.namespace.clone(), id.name.clone());
-    key(a).cmp(&key(b))
+    apply_key(a).cmp(&apply_key(b))
+}
+
+fn apply_key(id: &ObjectId) -> (usize, [&str; 4]) {
+    (rank(&id.kind), [&id.group, &id.kind, &id.namespace, &id.name])
 }
 
 /// Compares two objects by the order of deletion, the exact reverse.
-pub fn delete_order(a: &ObjectId, b: &ObjectId) -> Ordering {
+pub(crate) fn delete_order(a: &ObjectId, b: &ObjectId) -> Ordering {
     apply_order(b, a)
 }
 
 /// Returns true if two objects may be deleted at the same time: only their names order them.
-pub fn same_wave(a: &ObjectId, b: &ObjectId) -> bool {
+pub(crate) fn same_wave(a: &ObjectId, b: &ObjectId) -> bool {
     (&a.group, &a.kind) == (&b.group, &b.kind)
 }
 

@@ -93,7 +93,7 @@ impl Index<'_> {
     }
 
     /// Returns the reason why a live owner's record cannot be trusted on this object, or `None` if it can.
-    pub fn untrusted_reason(&self, object: &ObjectMetadata, claim: &Claim) -> Option<String> {
+    pub(crate) fn untrusted_reason(&self, object: &ObjectMetadata, claim: &Claim) -> Option<String> {
         let owner = self.owner(&claim.owner)?;
         if let Some(reason) = owner.status.untrusted_reason().or_else(|| self.unread_owner_reason.clone()) {
             return Some(reason);
@@ -107,7 +107,7 @@ impl Index<'_> {
     }
 
     /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in this one.
-    pub fn may_live_elsewhere(&self, claim: &Claim) -> bool {
+    pub(crate) fn may_live_elsewhere(&self, claim: &Claim) -> bool {
         let OwnerId { system, kind, .. } = &claim.owner;
         let has_own_controller = SCHEMES.iter().any(|scheme| {
             let has_kind = scheme.owner_kinds.iter().any(|(_, known)| known == kind);

@@ -11,7 +11,7 @@ use crate::ownership::index::ExtraOwners;
 use crate::ownership::last_applied;
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::schemes::{self, flux_v1, qbec};
-use crate::testing::{Build, object, resource_type, snapshot};
+use crate::testing::{Build, gap, kustomization, object, resource_type, snapshot};
 
 const KS: [&str; 2] = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
 const OWNING: &str = "config.k8s.io/owning-inventory";
@@ -21,34 +21,13 @@ fn cm(name: &str) -> ObjectMetadata {
     object("", "ConfigMap", "shop", name)
 }
 
-fn entries(ids: &[&str]) -> Value {
-    ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect()
-}
-
-fn ready(mut content: Value) -> Value {
-    content["status"]["conditions"] =
-        json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
-    content
-}
-
-/// A ready Kustomization that lists these ids.
-fn kustomization(name: &str, ids: &[&str]) -> Resource {
-    let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
-    object("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", name).with_content(content)
-}
-
 /// A ready HelmRelease that lists these ids.
 fn release(name: &str, ids: &[&str]) -> Resource {
-    let content = ready(json!({"spec": {}, "status": {"inventory": {"entries": entries(ids)}}}));
-    object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).with_content(content)
+    object("helm.toolkit.fluxcd.io", "HelmRelease", "apps", name).with_content(kustomization(name, ids).content)
 }
 
 fn flux(object: ObjectMetadata, name: &str) -> ObjectMetadata {
     object.label(KS[0], name).label(KS[1], "flux-system")
-}
-
-fn applied(object: ObjectMetadata, name: &str) -> ObjectMetadata {
-    flux(object, name).writer("kustomize-controller", KS[0])
 }
 
 fn helm(object: ObjectMetadata, release: &str) -> ObjectMetadata {
@@ -92,13 +71,13 @@ fn check(objects: Vec<ObjectMetadata>, full: Vec<Resource>, expected: &[&str]) {
 fn flux_objects_are_managed_leaked_copied_controlled_or_orphaned() {
     check(
         vec![
-            applied(cm("a-listed"), "apps"),
+            cm("a-listed").of_kustomization("apps"),
             cm("b-listed-without-labels"),
-            applied(cm("c-not-listed"), "apps"),
+            cm("c-not-listed").of_kustomization("apps"),
             flux(cm("d-bare"), "apps"),
             flux(cm("e-written-by-another"), "apps").writer("some-operator", KS[0]),
-            applied(cm("f-child"), "apps").controlled_by("x"),
-            applied(cm("g-gone"), "removed"),
+            cm("f-child").of_kustomization("apps").controlled_by("x"),
+            cm("g-gone").of_kustomization("removed"),
             cm("h-nothing"),
         ],
         vec![kustomization("apps", &["shop_a-listed__ConfigMap", "shop_b-listed-without-labels__ConfigMap"])],
@@ -119,10 +98,10 @@ fn flux_objects_are_managed_leaked_copied_controlled_or_orphaned() {
 fn two_owners_that_can_claim_an_object_are_a_conflict() {
     check(
         vec![
-            applied(cm("a-listed-twice"), "apps"),
-            applied(cm("b-listed-by-one-applied-by-other"), "other"),
+            cm("a-listed-twice").of_kustomization("apps"),
+            cm("b-listed-by-one-applied-by-other").of_kustomization("other"),
             flux(cm("c-listed-by-one-bare-of-other"), "other"),
-            applied(cm("d-listed-by-one-claim-of-the-dead"), "dead"),
+            cm("d-listed-by-one-claim-of-the-dead").of_kustomization("dead"),
         ],
         vec![
             kustomization(
@@ -152,7 +131,7 @@ fn remote_owners_are_not_checked_and_broken_ones_hide_only_themselves() {
     let mut owners = vec![remote, kustomization("broken", &["shop_b__ConfigMap", "no-separators"])];
     owners.extend((0..1000).map(|n| kustomization(&format!("k{n}"), &[])));
     check(
-        vec![applied(cm("a"), "remote"), applied(cm("b"), "broken"), applied(cm("c"), "k7")],
+        vec![cm("a").of_kustomization("remote"), cm("b").of_kustomization("broken"), cm("c").of_kustomization("k7")],
         owners,
         &[
             "a unknown remote, not checked",
@@ -409,7 +388,7 @@ fn flux_v1_objects() -> Vec<ObjectMetadata> {
         cm("d-malformed").label(flux_v1::MARK, "true"),
         cm("e-legacy").label(flux_v1::LEGACY_MARK, &flux_v1_mark("e-legacy", "git@h:o/r")),
         synced("f-referring").referring_to("x"),
-        applied(synced("g-taken-over"), "gone"),
+        synced("g-taken-over").of_kustomization("gone"),
         synced("h-child").controlled_by("x"),
     ]
 }
@@ -495,7 +474,7 @@ fn qbec_scopes_are_owners_as_long_as_an_object_names_them() {
 
 #[test]
 fn owners_of_different_systems_conflict_and_copied_labels_do_not() {
-    let both = applied(kapp("a", "1"), "apps");
+    let both = kapp("a", "1").of_kustomization("apps");
     let copied = flux(kapp("b", "1"), "apps");
     check(
         vec![both, copied],
@@ -506,9 +485,8 @@ fn owners_of_different_systems_conflict_and_copied_labels_do_not() {
 
 fn with_gap(objects: Vec<ObjectMetadata>, kind: GapKind, subject: &str, namespace: Option<&str>) -> Snapshot {
     let mut snapshot = snapshot(objects, vec![]);
-    let namespace = namespace.map(ToOwned::to_owned);
     snapshot.types = vec![resource_type("kustomize.toolkit.fluxcd.io", "Kustomization", "kustomizations", true)];
-    snapshot.gaps = vec![Gap { kind, subject: subject.to_owned(), namespace, message: "no".to_owned() }];
+    snapshot.gaps = vec![Gap { namespace: namespace.map(ToOwned::to_owned), ..gap(kind, subject) }];
     snapshot
 }
 
@@ -524,14 +502,14 @@ fn an_owner_kind_that_could_not_be_read_leaves_orphans_open() {
         (GapKind::StaleGroup, "metrics.k8s.io/v1beta1", None, "orphaned"),
     ];
     for (kind, subject, namespace, expected) in rows {
-        let snapshot = with_gap(vec![applied(cm("a"), "apps")], kind, subject, namespace);
+        let snapshot = with_gap(vec![cm("a").of_kustomization("apps")], kind, subject, namespace);
         let index = Index::build(&snapshot);
         assert_eq!(index.status(&snapshot.objects[0]).as_str(), expected, "{kind:?} {subject} {namespace:?}");
     }
 }
 
 fn leaked_object() -> ObjectMetadata {
-    let mut object = applied(cm("a"), "apps");
+    let mut object = cm("a").of_kustomization("apps");
     object.managed_fields[0].time = parse_time("2026-05-31T23:59:00Z");
     object
 }
@@ -574,7 +552,7 @@ fn an_owner_with_another_version_in_its_second_reading_changed() {
 }
 
 fn may_live_elsewhere(full: Vec<Resource>) -> bool {
-    let snapshot = snapshot(vec![applied(cm("a"), "gone")], full);
+    let snapshot = snapshot(vec![cm("a").of_kustomization("gone")], full);
     let index = Index::build(&snapshot);
     let OwnershipStatus::Orphaned(claim) = index.status(&snapshot.objects[0]) else { panic!("not orphaned") };
     index.may_live_elsewhere(&claim)
@@ -587,21 +565,19 @@ fn without_an_owner_of_the_kind_owners_may_live_elsewhere() {
     assert!(!may_live_elsewhere(vec![kustomization("x", &[])]));
 }
 
-fn written_by_controller(object: ObjectMetadata) -> ObjectMetadata {
-    flux(object, "apps").writer("kustomize-controller", KS[0])
-}
-
 #[test]
 fn a_v1beta1_kustomization_selects_by_label_in_the_kinds_of_its_snapshot() {
     let mut owner = kustomization("apps", &[]);
-    owner.content["status"] = ready(json!({"status": {"snapshot": {"checksum": "new", "entries": [
-        {"namespace": "shop", "kinds": {"/v1, Kind=ConfigMap": "ConfigMap"}}]}}}))["status"]
-        .clone();
+    let status = owner.content["status"].as_object_mut().unwrap();
+    status.remove("inventory");
+    let kinds = json!({"/v1, Kind=ConfigMap": "ConfigMap"});
+    let entries = json!([{"namespace": "shop", "kinds": kinds}]);
+    status.insert("snapshot".to_owned(), json!({"checksum": "new", "entries": entries}));
     check(
         vec![
-            written_by_controller(cm("a")),
-            written_by_controller(object("", "Secret", "shop", "b")),
-            written_by_controller(object("", "ConfigMap", "x", "c")),
+            cm("a").of_kustomization("apps"),
+            object("", "Secret", "shop", "b").of_kustomization("apps"),
+            object("", "ConfigMap", "x", "c").of_kustomization("apps"),
         ],
         vec![owner],
         &[
@@ -633,9 +609,9 @@ fn nothing_is_leaked_or_orphaned_where_an_unread_owner_of_any_system_may_list_it
         ("secrets", "orphaned", true),
     ];
     for (subject, orphan, trusted) in rows {
-        let mut snapshot = snapshot(vec![leaked_object(), applied(cm("b"), "gone")], vec![kustomization("apps", &[])]);
-        let (kind, message) = (GapKind::Forbidden, "no".to_owned());
-        snapshot.gaps = vec![Gap { kind, subject: subject.to_owned(), namespace: None, message }];
+        let mut snapshot =
+            snapshot(vec![leaked_object(), cm("b").of_kustomization("gone")], vec![kustomization("apps", &[])]);
+        snapshot.gaps = vec![gap(GapKind::Forbidden, subject)];
         let index = Index::build(&snapshot);
         let [a, b] = &snapshot.objects[..] else { panic!("two objects") };
         let OwnershipStatus::Leaked(claim) = index.status(a) else { panic!("{:?}", index.status(a)) };
@@ -651,7 +627,7 @@ fn an_entry_older_than_the_owner_proves_nothing() {
     for (time, expected) in
         [("2025-12-31T23:58:00Z", "copied"), ("2025-12-31T23:59:30Z", "leaked"), ("2026-01-02T00:00:00Z", "leaked")]
     {
-        let mut object = applied(cm("a"), "apps");
+        let mut object = cm("a").of_kustomization("apps");
         object.managed_fields[0].time = parse_time(time);
         let read = snapshot(vec![object, owner.object.clone()], vec![owner.clone()]);
         assert_eq!(Index::build(&read).status(&read.objects[0]).as_str(), expected, "{time}");

@@ -10,11 +10,9 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::index::Index;
 use super::scheme::Scheme;
 pub use super::scheme::hub::Access;
 use super::scheme::hub::{HubRules, HubTarget};
-use super::scheme::members::Members;
 use super::schemes::registry::SCHEMES;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -35,7 +33,7 @@ pub struct Hub {
 }
 
 /// Returns the number, the scheme and the rules of the owners of a kind that can apply to another cluster.
-fn rules(id: &ObjectId) -> Option<(usize, &'static Scheme, HubRules)> {
+pub(super) fn rules(id: &ObjectId) -> Option<(usize, &'static Scheme, HubRules)> {
     let mut schemes = SCHEMES.iter().enumerate();
     schemes.find_map(|(n, scheme)| Some((n, *scheme, scheme.hub.filter(|_| scheme.has_owner_kind(id))?)))
 }
@@ -67,50 +65,13 @@ impl Hub {
     }
 
     /// Returns true if a target is this cluster.
-    fn is_this_cluster(&self, target: &HubTarget) -> bool {
+    pub(super) fn is_this_cluster(&self, target: &HubTarget) -> bool {
         let address = match target {
             HubTarget::Address(address) => Some(address),
             HubTarget::Access(access) => self.addresses.get(access),
             HubTarget::Hub | HubTarget::Unknown => None,
         };
         address.zip(self.this.as_ref()).is_some_and(|(address, this)| is_same_address(address, this))
-    }
-}
-
-impl Index<'_> {
-    /// Adds the owners of a hub that do not apply to the hub itself.
-    pub(crate) fn add_hub(&mut self, hub: &Hub) {
-        for owner in &hub.owners {
-            let Some((n, scheme, rules)) = rules(&owner.object.id) else { continue };
-            let target = (rules.target)(owner);
-            let Some(mut record) = (scheme.owner)(&owner.object, &owner.content) else { continue };
-            if target == HubTarget::Hub {
-                continue;
-            }
-            let id = record.id.clone();
-            if self.owners.contains_key(&id) {
-                // Labels name both, so their author is unknown.
-                self.hub_conflicts.insert(id);
-                continue;
-            }
-            let is_here = hub.is_this_cluster(&target);
-            if !is_here && !rules.keeps_aliases {
-                record.aliases.clear();
-            }
-            record.members = match record.members {
-                Members::Remote(ids) if is_here => Members::Listed(ids),
-                members if is_here => members,
-                Members::Listed(ids) | Members::Remote(ids) => Members::Remote(ids),
-                _ => Members::Remote(vec![]),
-            };
-            record.status = record.status.after_reading(&owner.object, hub.changed.contains(&owner.object.uid));
-            self.add(n, record, None, None);
-            self.owners.get_mut(&id).into_iter().for_each(|owner| owner.in_hub = true);
-        }
-        if let Some(gap) = hub.gaps.first() {
-            let reason = format!("{} could not be read, and an owner there may list it", gap.subject);
-            self.unread_owner_reason = Some(reason);
-        }
     }
 }
 

@@ -7,20 +7,17 @@ use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::ExtraOwners;
+use crate::ownership::index::Index;
 use crate::ownership::report::InventoryReport;
-use crate::ownership::schemes::flux_kustomization;
 use crate::ownership::{OwnerId, OwnershipStatus};
-use crate::testing::{Build, object, snapshot};
+use crate::testing::{self, Build, gap, object, snapshot};
 
 const THIS: &str = "https://10.0.0.1:6443";
-const KS: &str = flux_kustomization::GROUP;
 
 fn kustomization(name: &str, kube_config: Value, entries: &[&str]) -> Resource {
-    let entries: Vec<Value> = entries.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
-    object(KS, "Kustomization", "flux-system", name).with_content(json!({
-        "spec": {"kubeConfig": kube_config},
-        "status": {"inventory": {"entries": entries}, "conditions": [{"type": "Ready", "status": "True"}]},
-    }))
+    let mut made = testing::kustomization(name, entries);
+    made.content["spec"]["kubeConfig"] = kube_config;
+    made
 }
 
 fn to(secret: &str) -> Value {
@@ -34,8 +31,7 @@ fn application(name: &str, destination: Value) -> Resource {
 }
 
 fn claiming(name: &str, owner: &str) -> ObjectMetadata {
-    let made = object("", "ConfigMap", "shop", name).label(flux_kustomization::NAME, owner);
-    made.label(flux_kustomization::NAMESPACE, "flux-system").writer("kustomize-controller", flux_kustomization::NAME)
+    object("", "ConfigMap", "shop", name).of_kustomization(owner)
 }
 
 fn tracked(name: &str) -> ObjectMetadata {
@@ -91,8 +87,7 @@ fn only_an_address_that_is_this_clusters_makes_an_owner_of_it() {
     changed.changed = changed.owners.iter().map(|full| full.object.uid.clone()).collect();
     assert_eq!(statuses(&here, changed)[1], "b unsure", "it changed while this cluster was being read");
     let mut half = hub(owners);
-    let (kind, message) = (GapKind::Forbidden, "no".to_owned());
-    half.gaps = vec![Gap { kind, subject: "applications.argoproj.io".to_owned(), namespace: None, message }];
+    half.gaps = vec![gap(GapKind::Forbidden, "applications.argoproj.io")];
     assert_eq!(statuses(&here, half), ["a managed", "b unsure", "c unknown", "d unknown", "e unknown", "f unknown"]);
 }
 

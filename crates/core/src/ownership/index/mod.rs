@@ -1,5 +1,6 @@
 //! Index of one snapshot: its owners, and which of them recorded which object.
 
+mod hub_owners;
 #[cfg(test)]
 mod tests;
 
@@ -130,7 +131,7 @@ impl<'a> Index<'a> {
     }
 
     /// Returns the live owner that an object is.
-    pub fn owner_of_object(&self, id: &ObjectId) -> Option<&Owner<'a>> {
+    pub(crate) fn owner_of_object(&self, id: &ObjectId) -> Option<&Owner<'a>> {
         if id.cluster.is_some() {
             return None;
         }

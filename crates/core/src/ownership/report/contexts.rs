@@ -6,7 +6,7 @@ use super::document::{Body, ContextSummary, Filtered, InventoryDocument, SCHEMA,
 use crate::kubernetes::gap::{AnswerGap, Gap};
 
 /// The answer of one cluster, or the reason why there is none.
-pub type ContextAnswer = (String, Result<InventoryDocument, Gap>);
+pub(crate) type ContextAnswer = (String, Result<InventoryDocument, Gap>);
 
 /// Joins the answers of several clusters to the same question, in their order. A cluster without an answer is a gap.
 ///
@@ -15,16 +15,15 @@ pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<Invent
     let mut merged: Option<InventoryDocument> = None;
     let (mut contexts, mut gaps) = (vec![], vec![]);
     for (context, answer) in answers {
-        let in_context = |gap| AnswerGap { context: Some(context.clone()), gap };
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(gap) => {
-                gaps.push(in_context(gap));
+                gaps.push(AnswerGap { context: Some(context.clone()), gap });
                 contexts.push(ContextSummary { context, ..ContextSummary::default() });
                 continue;
             }
         };
-        gaps.extend(answer.gaps.drain(..).map(|gap| in_context(gap.gap)));
+        gaps.extend(answer.gaps.drain(..).map(|gap| AnswerGap { context: Some(context.clone()), ..gap }));
         answer.body.set_context(&context);
         contexts.push(ContextSummary {
             context,
@@ -38,8 +37,8 @@ pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<Invent
             None => merged = Some(answer),
         }
     }
-    let merged = merged?;
-    Some(InventoryDocument { schema: SCHEMA, contexts, taken, complete: gaps.is_empty(), gaps, ..merged })
+    let complete = gaps.is_empty();
+    merged.map(|merged| InventoryDocument { schema: SCHEMA, contexts, taken, complete, gaps, ..merged })
 }
 
 impl InventoryDocument {

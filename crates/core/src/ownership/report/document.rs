@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::ignored::Ignored;
+use super::ignored::{IgnoreList, Ignored};
 use super::{explain, tree};
 use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
@@ -52,6 +52,16 @@ pub struct InventoryDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>"))]
     pub label_report: Option<LabelReport>,
+}
+
+impl InventoryDocument {
+    /// Removes the findings that a list accepts from an answer about one status. Other answers stay as they are.
+    pub fn remove_ignored(&mut self, list: &IgnoreList, status: &str) {
+        let Body::Findings(findings) = &mut self.body else { return };
+        let (before, mut accepted) = (findings.len(), list.entries_for(status));
+        findings.retain(|finding| !accepted.accept(&finding.object));
+        self.ignored = Some(accepted.into_ignored(before - findings.len()));
+    }
 }
 
 /// Filter by kind and label, and the number of rows that it hides.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use serde::Serialize;
 
-use super::InventoryReport;
+use super::tree::managing_owner;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference};
 use crate::ownership::classify::OwnershipStatus;
 use crate::ownership::index::Index;
@@ -74,10 +74,9 @@ pub struct OwnerLink {
     pub source: Option<SourceReference>,
 }
 
-impl InventoryReport<'_, '_> {
+impl Explanation {
     /// Explains the status of an object: its claims, and the owners that recorded it.
-    pub fn explain(&self, object: &ObjectMetadata) -> Explanation {
-        let index = self.index;
+    pub fn of(index: &Index<'_>, object: &ObjectMetadata) -> Self {
         let status = index.status(object);
         let counting = index.claims(object);
         let claims = index.all_claims(object).into_iter().map(|claim| ClaimView {
@@ -85,64 +84,63 @@ impl InventoryReport<'_, '_> {
             counts: counting.contains(&claim),
             claim,
         });
-        let controllers = self.controllers(object);
-        let top = controllers.last().and_then(|id| index.snapshot().object(id)).unwrap_or(object);
-        Explanation {
+        let references = controllers(index, object);
+        let top = references.last().and_then(|id| index.snapshot().object(id)).unwrap_or(object);
+        Self {
             object: object.id.clone(),
             status: status.as_str(),
             reason: reason(index, object, &status),
             claims: claims.collect(),
             recorded_by: index.recorded_by(&object.id).to_vec(),
-            chain: self.chain(top),
-            controllers,
+            chain: owner_chain(index, top),
+            controllers: references,
             protections: find_protections(object),
             notes: notes(object),
         }
     }
+}
 
-    /// Returns the controllers of an object up to the top. A reference is followed only to the object with its uid.
-    fn controllers(&self, object: &ObjectMetadata) -> Vec<ObjectId> {
-        let mut chain: Vec<ObjectId> = vec![];
-        let mut at = object;
-        while let Some(next) = at.controller_reference().and_then(|reference| self.referenced(at, reference)) {
-            if chain.contains(&next.id) || chain.len() >= LONGEST {
-                break;
-            }
-            chain.push(next.id.clone());
-            at = next;
+/// Returns the controllers of an object up to the top. A reference is followed only to the object with its uid.
+fn controllers(index: &Index<'_>, object: &ObjectMetadata) -> Vec<ObjectId> {
+    let mut chain: Vec<ObjectId> = vec![];
+    let mut at = object;
+    while let Some(next) = at.controller_reference().and_then(|reference| referenced(index, at, reference)) {
+        if chain.contains(&next.id) || chain.len() >= LONGEST {
+            break;
         }
-        chain
+        chain.push(next.id.clone());
+        at = next;
     }
+    chain
+}
 
-    fn referenced(&self, from: &ObjectMetadata, reference: &OwnerReference) -> Option<&ObjectMetadata> {
-        let OwnerReference { group, kind, name, uid, .. } = reference;
-        let namespaces = [&*from.id.namespace, ""];
-        let mut ids = namespaces.into_iter().map(|namespace| ObjectId::new(group, kind, namespace, name));
-        ids.find_map(|id| self.index.snapshot().object(&id)).filter(|found| found.uid == *uid)
-    }
+fn referenced<'a>(index: &Index<'a>, from: &ObjectMetadata, reference: &OwnerReference) -> Option<&'a ObjectMetadata> {
+    let OwnerReference { group, kind, name, uid, .. } = reference;
+    let namespaces = [&*from.id.namespace, ""];
+    let mut ids = namespaces.into_iter().map(|namespace| ObjectId::new(group, kind, namespace, name));
+    ids.find_map(|id| index.snapshot().object(&id)).filter(|found| found.uid == *uid)
+}
 
-    fn chain(&self, object: &ObjectMetadata) -> Vec<OwnerLink> {
-        let index = self.index;
-        let mut next = match index.status(object) {
-            OwnershipStatus::Managed(owner) => Some(owner),
-            OwnershipStatus::Leaked(claim) | OwnershipStatus::Unknown(claim, _) => Some(claim.owner),
-            OwnershipStatus::Conflict(owners) => owners.into_iter().next(),
-            _ => index.owner_of_object(&object.id).map(|owner| owner.id.clone()),
-        };
-        let mut links = vec![];
-        let mut seen = HashSet::new();
-        while let Some(id) = next.filter(|id| links.len() < LONGEST && seen.insert(id.clone())) {
-            let Some(owner) = index.owner(&id) else { break };
-            links.push(OwnerLink {
-                owner: owner.id.clone(),
-                status: owner.status.clone(),
-                revision: owner.full.and_then(owner.scheme.revision),
-                source: owner.full.and_then(|full| (owner.scheme.source)(index.snapshot(), full)),
-            });
-            next = self.parent(&id);
-        }
-        links
+fn owner_chain(index: &Index<'_>, object: &ObjectMetadata) -> Vec<OwnerLink> {
+    let mut next = match index.status(object) {
+        OwnershipStatus::Managed(owner) => Some(owner),
+        OwnershipStatus::Leaked(claim) | OwnershipStatus::Unknown(claim, _) => Some(claim.owner),
+        OwnershipStatus::Conflict(owners) => owners.into_iter().next(),
+        _ => index.owner_of_object(&object.id).map(|owner| owner.id.clone()),
+    };
+    let mut links = vec![];
+    let mut seen = HashSet::new();
+    while let Some(id) = next.filter(|id| links.len() < LONGEST && seen.insert(id.clone())) {
+        let Some(owner) = index.owner(&id) else { break };
+        links.push(OwnerLink {
+            owner: owner.id.clone(),
+            status: owner.status.clone(),
+            revision: owner.full.and_then(owner.scheme.revision),
+            source: owner.full.and_then(|full| (owner.scheme.source)(index.snapshot(), full)),
+        });
+        next = managing_owner(index, &id);
     }
+    links
 }
 
 fn reason(index: &Index<'_>, object: &ObjectMetadata, status: &OwnershipStatus) -> Option<String> {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::document::{Body, Finding, InventoryDocument};
 use crate::glob::{BadPattern, Glob};
+use crate::kubernetes::object::ObjectId;
 use crate::yaml;
 
 /// Statuses of findings, for the field `status` of an entry.
@@ -70,23 +70,32 @@ impl IgnoreList {
         Ok(list)
     }
 
-    /// Removes the accepted findings from an answer about one status. Other answers stay as they are.
-    pub fn apply(&self, status: &str, answer: &mut InventoryDocument) {
-        let Body::Findings(findings) = &mut answer.body else { return };
-        let used = self.ignore.iter().filter(|entry| entry.status.as_deref().is_none_or(|own| own == status));
-        let matchers: Vec<Matcher> = used.clone().map(Matcher::new).collect();
-        let mut entries: Vec<UsedEntry> = used.map(|entry| UsedEntry { entry: entry.clone(), matched: 0 }).collect();
-        let before = findings.len();
-        findings.retain(|finding| {
-            let mut is_accepted = false;
-            for (used, matcher) in entries.iter_mut().zip(&matchers) {
-                let matches = matcher.matches(finding);
-                used.matched += usize::from(matches);
-                is_accepted |= matches;
-            }
-            !is_accepted
-        });
-        answer.ignored = Some(Ignored { findings: before - findings.len(), entries });
+    /// Returns the entries for findings with a status.
+    pub(super) fn entries_for(&self, status: &str) -> AcceptedFindings {
+        let entries = self.ignore.iter().filter(|entry| entry.status.as_deref().is_none_or(|own| own == status));
+        AcceptedFindings(entries.filter_map(|entry| Some((Matcher::new(entry).ok()?, entry.clone(), 0))).collect())
+    }
+}
+
+/// Entries for one status, each with the number of findings that it matches.
+pub(super) struct AcceptedFindings(Vec<(Matcher, IgnoreEntry, usize)>);
+
+impl AcceptedFindings {
+    /// Returns true if an entry matches an object with the status, and counts it for each of them.
+    pub(super) fn accept(&mut self, id: &ObjectId) -> bool {
+        let mut is_accepted = false;
+        for (matcher, _, matched) in &mut self.0 {
+            let matches = matcher.matches(id);
+            *matched += usize::from(matches);
+            is_accepted |= matches;
+        }
+        is_accepted
+    }
+
+    /// Returns the entries and the number of findings that were removed.
+    pub(super) fn into_ignored(self, findings: usize) -> Ignored {
+        let entries = self.0.into_iter().map(|(_, entry, matched)| UsedEntry { entry, matched }).collect();
+        Ignored { findings, entries }
     }
 }
 
@@ -94,28 +103,33 @@ impl IgnoreList {
 struct Matcher {
     /// In lower case.
     kind: Option<String>,
-    namespace: Option<Result<Glob, BadPattern>>,
-    name: Option<Result<Glob, BadPattern>>,
+    namespace: Option<Glob>,
+    name: Option<Glob>,
 }
 
 impl Matcher {
-    fn new(entry: &IgnoreEntry) -> Self {
-        let glob = |pattern: &Option<String>| pattern.as_ref().map(|pattern| Glob::parse(pattern.as_bytes()));
+    fn new(entry: &IgnoreEntry) -> Result<Self, BadPattern> {
+        let [namespace, name] = [&entry.namespace, &entry.name].map(|text| text.as_ref().map(pattern).transpose());
         let kind = entry.kind.as_ref().map(|kind| kind.to_lowercase());
-        Self { kind, namespace: glob(&entry.namespace), name: glob(&entry.name) }
+        Ok(Self { kind, namespace: namespace?, name: name? })
     }
 
-    fn matches(&self, finding: &Finding) -> bool {
-        let id = &finding.object;
-        let has_kind = |kind: &String| {
+    fn matches(&self, id: &ObjectId) -> bool {
+        let has_kind = self.kind.as_ref().is_none_or(|kind| {
             *kind == id.kind.to_lowercase()
                 || (!id.group.is_empty() && *kind == id.group_kind().to_string().to_lowercase())
-        };
-        let fits = |glob: &Option<Result<Glob, BadPattern>>, text: &str| {
-            glob.as_ref().is_none_or(|glob| glob.as_ref().is_ok_and(|glob| glob.matches(text.as_bytes())))
-        };
-        self.kind.as_ref().is_none_or(has_kind) && fits(&self.namespace, &id.namespace) && fits(&self.name, &id.name)
+        });
+        has_kind && fits(self.namespace.as_ref(), &id.namespace) && fits(self.name.as_ref(), &id.name)
     }
+}
+
+fn pattern(text: &String) -> Result<Glob, BadPattern> {
+    Glob::parse(text.as_bytes())
+}
+
+/// Returns true if a text matches a pattern, or if there is none.
+fn fits(pattern: Option<&Glob>, text: &str) -> bool {
+    pattern.is_none_or(|glob| glob.matches(text.as_bytes()))
 }
 
 impl IgnoreEntry {
@@ -129,8 +143,8 @@ impl IgnoreEntry {
         if let Some(status) = self.status.as_deref().filter(|status| !STATUSES.contains(status)) {
             return Err(format!("status {status:?} is none of {}", STATUSES.join(", ")));
         }
-        for pattern in [&self.namespace, &self.name].into_iter().flatten() {
-            Glob::parse(pattern.as_bytes()).map_err(|_| format!("{pattern:?} is no pattern; write * for any text"))?;
+        for text in [&self.namespace, &self.name].into_iter().flatten() {
+            pattern(text).map_err(|_| format!("{text:?} is no pattern; write * for any text"))?;
         }
         Ok(())
     }
@@ -147,7 +161,7 @@ impl IgnoreEntry {
 mod tests {
     use super::*;
     use crate::ownership::index::Index;
-    use crate::ownership::report::{InventoryFilter, InventoryReport, Question};
+    use crate::ownership::report::{Body, InventoryDocument, InventoryFilter, InventoryReport, Question};
     use crate::testing::{object, snapshot};
 
     /// Returns the answer about unmanaged objects: a Deployment and two ConfigMaps in `shop`, and a ClusterRole.
@@ -181,7 +195,7 @@ mod tests {
             let list = IgnoreList::parse(&format!("ignore: [{}, reason: known}}]", &entry[..entry.len() - 1])).unwrap();
             let mut answer = unmanaged();
             let totals = answer.totals;
-            list.apply("unmanaged", &mut answer);
+            answer.remove_ignored(&list, "unmanaged");
             let Body::Findings(findings) = &answer.body else { panic!("findings") };
             let mut names: Vec<&str> = findings.iter().map(|finding| &*finding.object.name).collect();
             let mut expected: Vec<&str> = expected.split(' ').collect();

@@ -105,8 +105,8 @@ impl<'a> InventoryReport<'_, 'a> {
     fn member(&self, owner: &Owner<'_>, id: &ObjectId, at: Option<usize>, recorded: bool) -> MemberView {
         let object = at.map(|at| self.object(at));
         let claims = object.map(|object| self.index.claims(object)).unwrap_or_default();
-        let claims = claims.into_iter().filter(|claim| claim.strength != Strength::Contradicted);
-        let owners = self.index.recorded_by(id).iter().cloned().chain(claims.map(|claim| claim.owner));
+        let valid = claims.into_iter().filter(|claim| claim.strength != Strength::Contradicted);
+        let owners = self.index.recorded_by(id).iter().cloned().chain(valid.map(|claim| claim.owner));
         let mut also_claimed_by: Vec<OwnerId> = owners.filter(|other| *other != owner.id).collect();
         also_claimed_by.sort();
         also_claimed_by.dedup();

@@ -1,30 +1,19 @@
 //! Views of one cluster: a root Kustomization that applies another and a HelmRelease, whose objects make Pods.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
-use crate::kubernetes::gap::{Gap, GapKind};
-use crate::kubernetes::object::{ObjectMetadata, parse_time};
+use crate::kubernetes::gap::GapKind;
+use crate::kubernetes::object::parse_time;
 use crate::kubernetes::snapshot::Snapshot;
-use crate::testing::{Build, object, resource_type, snapshot};
-
-fn ready(mut content: Value) -> Value {
-    content["status"]["conditions"] =
-        json!([{"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T00:00:00Z"}]);
-    content
-}
+use crate::ownership::report::explain::Explanation;
+use crate::testing::{Build, gap, kustomization, object, resource_type, snapshot};
 
 fn owner(group: &str, kind: &str, namespace: &str, name: &str, ids: &[&str]) -> Resource {
-    let entries: Vec<Value> = ids.iter().map(|id| json!({"id": id, "v": "v1"})).collect();
-    object(group, kind, namespace, name).with_content(ready(json!({
-        "spec": {"path": "./apps", "sourceRef": {"kind": "GitRepository", "name": "fleet"}},
-        "status": {"inventory": {"entries": entries}, "lastAppliedRevision": "main@sha1:abc"},
-    })))
-}
-
-fn by_kustomization(object: ObjectMetadata, name: &str) -> ObjectMetadata {
-    let labels = ["kustomize.toolkit.fluxcd.io/name", "kustomize.toolkit.fluxcd.io/namespace"];
-    object.label(labels[0], name).label(labels[1], "flux-system").writer("kustomize-controller", labels[0])
+    let mut content = kustomization(name, ids).content;
+    content["spec"] = json!({"path": "./apps", "sourceRef": {"kind": "GitRepository", "name": "fleet"}});
+    content["status"]["lastAppliedRevision"] = json!("main@sha1:abc");
+    object(group, kind, namespace, name).with_content(content)
 }
 
 const KS: &str = "kustomize.toolkit.fluxcd.io";
@@ -55,23 +44,23 @@ fn cluster() -> Snapshot {
         json!({"spec": {"url": "https://h/fleet"}, "status": {"artifact": {"revision": "main@sha1:def"}}}),
     );
 
-    let deployment = by_kustomization(object("apps", "Deployment", "shop", "web"), "apps");
+    let deployment = object("apps", "Deployment", "shop", "web").of_kustomization("apps");
     let set = object("apps", "ReplicaSet", "shop", "x").controlled_by(&deployment.uid);
     let mut set = set;
     set.owner_references[0].kind = "Deployment".into();
     set.owner_references[0].name = "web".into();
     let pod = object("", "Pod", "shop", "web-1").controlled_by(&set.uid);
     let mut cm =
-        by_kustomization(object("", "ConfigMap", "shop", "cm"), "apps").annotation("helm.sh/resource-policy", "keep");
+        object("", "ConfigMap", "shop", "cm").of_kustomization("apps").annotation("helm.sh/resource-policy", "keep");
     cm.deletion_timestamp = parse_time("2026-12-30T00:00:00Z");
     cm.finalizers = vec!["example.com/hold".into()];
     let release_labels = ["helm.toolkit.fluxcd.io/name", "helm.toolkit.fluxcd.io/namespace"];
     let service =
         object("", "Service", "shop", "podinfo").label(release_labels[0], "podinfo").label(release_labels[1], "shop");
-    let leaked = by_kustomization(object("", "ConfigMap", "shop", "old"), "apps");
-    let orphan = by_kustomization(object("", "ConfigMap", "shop", "orphan"), "removed");
+    let leaked = object("", "ConfigMap", "shop", "old").of_kustomization("apps");
+    let orphan = object("", "ConfigMap", "shop", "orphan").of_kustomization("removed");
     let stray = object("", "ConfigMap", "shop", "stray");
-    let owners = [&root, &apps, &podinfo].map(|full| by_kustomization(full.object.clone(), "root"));
+    let owners = [&root, &apps, &podinfo].map(|full| full.object.clone().of_kustomization("root"));
     let mut objects = vec![deployment, set, pod, cm, service, leaked, orphan, stray];
     objects.extend(owners);
     snapshot(objects, vec![root, apps, podinfo, source])
@@ -133,13 +122,11 @@ fn what_was_not_read_is_not_called_missing() {
         resource_type("apps", "Deployment", "deployments", true),
     ];
     assert_eq!(missing_members(&cluster), 1);
-    let gap =
-        |kind, subject: &str| vec![Gap { kind, subject: subject.to_owned(), namespace: None, message: String::new() }];
-    cluster.gaps = gap(GapKind::Forbidden, "secrets");
+    cluster.gaps = vec![gap(GapKind::Forbidden, "secrets")];
     assert_eq!(missing_members(&cluster), 0);
-    cluster.gaps = gap(GapKind::StaleGroup, "v1");
+    cluster.gaps = vec![gap(GapKind::StaleGroup, "v1")];
     assert_eq!(missing_members(&cluster), 0);
-    cluster.gaps = gap(GapKind::Forbidden, "pods");
+    cluster.gaps = vec![gap(GapKind::Forbidden, "pods")];
     assert_eq!(missing_members(&cluster), 1);
     cluster.types.remove(0);
     assert_eq!(missing_members(&cluster), 0, "a kind that was not looked for");
@@ -228,8 +215,8 @@ fn circles_of_owners_and_controllers_end() {
         lines,
         ["kustomization/a -n flux-system", "  Kustomization/b", "    Pod/x", "      Pod/x", "    Kustomization/a …",]
     );
-    assert!(views.explain(&own_child).chain.len() <= 2);
-    assert!(views.explain(&cluster.objects[1]).chain.len() <= 3);
+    assert!(Explanation::of(&index, &own_child).chain.len() <= 2);
+    assert!(Explanation::of(&index, &cluster.objects[1]).chain.len() <= 3);
 }
 
 #[test]
@@ -250,10 +237,9 @@ fn deep_references_are_cut() {
 fn why_leads_from_a_pod_to_the_source() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = InventoryReport::new(&index, &[]);
     let mut pod = cluster.objects.iter().find(|object| &*object.id.kind == "Pod").unwrap().clone();
     pod.owner_references[0].name = "x".into();
-    let why = views.explain(&pod);
+    let why = Explanation::of(&index, &pod);
     assert_eq!(why.status, "controlled");
     let controllers: Vec<String> = why.controllers.iter().map(ToString::to_string).collect();
     assert_eq!(controllers, ["replicaset.apps/x -n shop", "deployment.apps/web -n shop"]);
@@ -268,8 +254,8 @@ fn why_leads_from_a_pod_to_the_source() {
 fn why_tells_every_claim_and_what_became_of_it() {
     let cluster = cluster();
     let index = Index::build(&cluster);
-    let views = InventoryReport::new(&index, &[]);
-    let of = |name: &str| views.explain(cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
+    let of =
+        |name: &str| Explanation::of(&index, cluster.objects.iter().find(|object| &*object.id.name == name).unwrap());
     let orphan = of("orphan");
     assert_eq!((orphan.status, orphan.claims.len(), orphan.claims[0].live), ("orphaned", 1, false));
     assert!(orphan.claims[0].claim.evidence.metadata.contains("kustomize.toolkit.fluxcd.io/name=removed"));
@@ -292,9 +278,10 @@ fn the_document_has_its_schema_and_names_its_answer() {
     )
     .unwrap();
     assert_eq!(findings["findings"][0]["status"], "leaked");
-    let why = serde_json::to_value(
-        views.document(Body::Explanation(Box::new(views.explain(&cluster.objects[0]))), &InventoryFilter::default()),
-    )
+    let why = serde_json::to_value(views.document(
+        Body::Explanation(Box::new(Explanation::of(&index, &cluster.objects[0]))),
+        &InventoryFilter::default(),
+    ))
     .unwrap();
     assert!(why["explanation"]["claims"].is_array());
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::{InventoryReport, MemberView, OwnerSummary};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::classify::OwnershipStatus;
+use crate::ownership::index::Index;
 use crate::ownership::scheme::claim::OwnerId;
 
 /// Deepest nesting that is shown. References written by others could nest without end.
@@ -58,20 +59,20 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
     /// Returns all trees: below owners that no other owner manages, then the owners that manage each other in a circle.
     pub fn forest(&self) -> Vec<TreeNode> {
         let (mut roots, rest): (Vec<OwnerId>, Vec<OwnerId>) =
-            self.index.owners().map(|owner| owner.id.clone()).partition(|id| self.parent(id).is_none());
+            self.index.owners().map(|owner| owner.id.clone()).partition(|id| managing_owner(self.index, id).is_none());
         roots.extend(rest);
         self.tree(&roots)
     }
+}
 
-    /// Returns the owner that manages the object of an owner, other than itself.
-    pub(crate) fn parent(&self, id: &OwnerId) -> Option<OwnerId> {
-        let object = self.index.owner(id)?.object?;
-        let recorded = self.index.recorded_by(&object.id).iter().find(|other| *other != id).cloned();
-        recorded.or_else(|| match self.index.status(object) {
-            OwnershipStatus::Managed(owner) if owner != *id => Some(owner),
-            _ => None,
-        })
-    }
+/// Returns the owner that manages the object of an owner, other than itself.
+pub(super) fn managing_owner(index: &Index<'_>, id: &OwnerId) -> Option<OwnerId> {
+    let object = index.owner(id)?.object?;
+    let recorded = index.recorded_by(&object.id).iter().find(|other| *other != id).cloned();
+    recorded.or_else(|| match index.status(object) {
+        OwnershipStatus::Managed(owner) if owner != *id => Some(owner),
+        _ => None,
+    })
 }
 
 impl<'a> TreeBuilder<'_, '_, 'a> {
@@ -86,8 +87,8 @@ impl<'a> TreeBuilder<'_, '_, 'a> {
             return Some(node);
         }
         for member in self.report.objects(owner) {
-            let nested = self.report.index.owner_of_object(&member.object).map(|nested| nested.id.clone());
-            let nested = nested.filter(|nested| nested != id);
+            let own = self.report.index.owner_of_object(&member.object).map(|own| own.id.clone());
+            let nested = own.filter(|own| own != id);
             let subtree = nested.as_ref().and_then(|nested| self.owner(nested, depth + 1));
             let leaf = TreeNode { cut: nested.is_some(), ..TreeNode::default() };
             let mut child = subtree.unwrap_or(leaf);

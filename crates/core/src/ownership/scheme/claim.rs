@@ -6,8 +6,25 @@ use std::fmt;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::MetadataKey;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, ObjectMetadata};
+
+/// A label or annotation key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataKey {
+    /// Label key; the server can select by it.
+    Label(&'static str),
+    /// Annotation key; the server cannot select by it.
+    Annotation(&'static str),
+}
+
+impl MetadataKey {
+    /// Returns the key without saying where it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Label(name) | Self::Annotation(name) => name,
+        }
+    }
+}
 
 /// Unit that manages a set of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,7 +118,7 @@ impl ClaimEvidence {
 
     /// Adds what confirms or contradicts the labels and annotations.
     #[must_use]
-    pub fn with_witness(self, witness: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_witness(self, witness: impl Into<Cow<'static, str>>) -> Self {
         Self { witness: Some(witness.into()), ..self }
     }
 }
@@ -151,12 +168,12 @@ pub(crate) fn label_claim(
 /// Returns the strength of a label that does not name its object: its field manager decides.
 ///
 /// The rule (docs/reference/ownership.md 3): the field manager of a copied label is the program that copied it.
-pub fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
+pub(crate) fn label_strength(object: &ObjectMetadata, label: &str, managers: &[&str]) -> Strength {
     strength(object, managers, Operations::Any, |writer| &writer.labels, label)
 }
 
 /// Returns the strength of an annotation, as [`label_strength`] does for a label.
-pub fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
+pub(crate) fn annotation_strength(object: &ObjectMetadata, annotation: &str, managers: &[&str]) -> Strength {
     strength(object, managers, Operations::Any, |writer| &writer.annotations, annotation)
 }
 

@@ -54,4 +54,4 @@ pub struct ReportTable {
 }
 
 /// Placeholder for a missing value, as in kubectl.
-pub const NONE: &str = "<none>";
+pub(crate) const NONE: &str = "<none>";

@@ -55,7 +55,7 @@ pub(crate) fn identity(manifest: &[u8]) -> Option<String> {
 
 /// Returns true if a derived identity is an object's own. A manifest without namespace fits any, and groups are not
 /// compared: servers move kinds between groups.
-pub fn names_object(identity: &str, object: &ObjectMetadata) -> bool {
+pub(crate) fn names_object(identity: &str, object: &ObjectMetadata) -> bool {
     let mut parts = identity.split('/').skip(1);
     let (Some(kind), Some(namespace), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
         return false;
@@ -69,7 +69,7 @@ pub fn names_object(identity: &str, object: &ObjectMetadata) -> bool {
 }
 
 /// Returns true if kubectl's last-applied annotation names the object; `None` without one, as after a server-side apply.
-pub fn kubectl_names_object(object: &ObjectMetadata) -> Option<bool> {
+pub(crate) fn kubectl_names_object(object: &ObjectMetadata) -> Option<bool> {
     object.annotations.get(KUBECTL).map(|identity| names_object(identity, object))
 }
 

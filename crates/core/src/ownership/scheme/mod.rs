@@ -6,7 +6,7 @@ pub mod hub;
 pub mod label_report;
 pub mod last_applied;
 pub mod members;
-pub mod owner_status;
+pub(crate) mod owner_status;
 pub mod protection;
 
 use std::fmt;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
+pub use claim::MetadataKey;
 use claim::{Claim, OwnerId, Strength};
 use hub::HubRules;
 use label_report::{LabelReport, LabelledObject};
@@ -130,12 +131,12 @@ impl Scheme {
     }
 
     /// Returns true if objects of this kind are owners of this scheme.
-    pub fn has_owner_kind(&self, id: &ObjectId) -> bool {
+    pub(crate) fn has_owner_kind(&self, id: &ObjectId) -> bool {
         self.owner_kinds.iter().any(|(group, kind)| id.is(group, kind))
     }
 
     /// Returns true if the scheme reads an object in full, as an owner.
-    pub fn reads_as_owner(&self, object: &ObjectMetadata) -> bool {
+    pub(crate) fn reads_as_owner(&self, object: &ObjectMetadata) -> bool {
         self.has_owner_kind(&object.id) || self.owner_sources.iter().any(|source| source.includes(object))
     }
 }
@@ -191,24 +192,6 @@ pub enum GcEligibility {
     WrittenByOthers(&'static str),
     /// The system and people leave the same labels and managed fields, so the author is unknown.
     Doubtful(&'static str),
-}
-
-/// A label or annotation key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetadataKey {
-    /// Label key; the server can select by it.
-    Label(&'static str),
-    /// Annotation key; the server cannot select by it.
-    Annotation(&'static str),
-}
-
-impl MetadataKey {
-    /// Returns the key without saying where it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Label(name) | Self::Annotation(name) => name,
-        }
-    }
 }
 
 /// An owner that claims an object or recorded it; see [`Scheme::supersedes`].

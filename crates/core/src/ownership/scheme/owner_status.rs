@@ -29,7 +29,7 @@ pub enum OwnerStatus {
 
 impl OwnerStatus {
     /// Returns the reason why the record cannot be trusted, or `None` if it can.
-    pub fn untrusted_reason(&self) -> Option<String> {
+    pub(crate) fn untrusted_reason(&self) -> Option<String> {
         Some(match self {
             Self::Ready => return None,
             Self::Suspended => "its owner is suspended".to_owned(),

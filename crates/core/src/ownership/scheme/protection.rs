@@ -55,12 +55,12 @@ impl ProtectionKey {
 
 impl ProtectedValues {
     fn include(&self, value: &str) -> bool {
-        let value = value.trim().to_lowercase();
+        let lowercase = value.trim().to_lowercase();
         match self {
             Self::Any => true,
-            Self::Except(harmless) => !harmless.contains(&value.as_str()),
+            Self::Except(harmless) => !harmless.contains(&lowercase.as_str()),
             Self::ItemPrefix(prefixes) => {
-                value.split(',').any(|item| prefixes.iter().any(|prefix| item.trim().starts_with(prefix)))
+                lowercase.split(',').any(|item| prefixes.iter().any(|prefix| item.trim().starts_with(prefix)))
             }
         }
     }

@@ -32,7 +32,7 @@ const fn parent(kind: &'static str) -> OwnerSource {
 }
 
 /// Scheme of ApplySet. Parents may be objects of any kind; Secrets are the default, and only their metadata is read.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(PART_OF[0]), MetadataKey::Label(PART_OF[1])],
     selectors: &[PART_OF[0], "!applyset.kubernetes.io/part-of,applyset.k8s.io/part-of"],
     other_keys: &[KINDS[0], KINDS[1], NAMESPACES[0], NAMESPACES[1], TOOLING[0], TOOLING[1]],
@@ -109,9 +109,10 @@ fn owner(object: &ObjectMetadata, _: &Value) -> Option<Record> {
     let expected = id_of(&object.id);
     // The KEP's text has the hash alone.
     let bare = expected.trim_start_matches("applyset-").trim_end_matches("-v1");
-    let members = match label == expected || label == bare {
-        true => Members::Selected(scope(object)),
-        false => Members::Unreadable(format!("its label {} is not the ID of this object ({expected})", ID[0])),
+    let members = if label == expected || label == bare {
+        Members::Selected(scope(object))
+    } else {
+        Members::Unreadable(format!("its label {} is not the ID of this object ({expected})", ID[0]))
     };
     Some(Record { aliases: vec![alias(label)], ..Record::new(id, members) })
 }

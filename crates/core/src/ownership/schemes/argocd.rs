@@ -24,7 +24,7 @@ const KIND: &str = "Application";
 const IN_CLUSTER: (&str, &str) = ("https://kubernetes.default.svc", "in-cluster");
 
 /// Scheme of Application. `app.kubernetes.io/instance` is no claim: every Helm chart sets it.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(TRACKING_ID), MetadataKey::Label(INSTANCE)],
     other_keys: &[HOOK, helm::HOOK, "argocd.argoproj.io/installation-id"],
     managers: &["argocd-controller", "argocd-application-controller"],
@@ -79,9 +79,10 @@ fn claim(object: &ObjectMetadata) -> Option<Claim> {
         });
     }
     let app = object.labels.get(INSTANCE)?;
-    let strength = match object.owner_references.is_empty() {
-        true => label_strength(object, INSTANCE, SCHEME.managers),
-        false => Strength::Contradicted,
+    let strength = if object.owner_references.is_empty() {
+        label_strength(object, INSTANCE, SCHEME.managers)
+    } else {
+        Strength::Contradicted
     };
     Some(Claim { owner: application(app), strength, evidence: ClaimEvidence::label(INSTANCE, app) })
 }
@@ -148,14 +149,15 @@ fn hub_target(application: &Resource) -> HubTarget {
 
 fn source(_: &Snapshot, application: &Resource) -> Option<SourceReference> {
     let source = application.at("/spec/source").or_else(|| application.at("/spec/sources/0"))?;
-    let text = |key: &str| source.get(key).and_then(Value::as_str).map(str::to_owned);
+    let [path, chart, url, revision] = ["path", "chart", "repoURL", "targetRevision"]
+        .map(|key| source.get(key).and_then(Value::as_str).map(str::to_owned));
     Some(SourceReference {
         kind: "Git".to_owned(),
         namespace: String::new(),
         name: String::new(),
-        path: text("path").or_else(|| text("chart")),
-        url: Some(text("repoURL")?),
-        revision: text("targetRevision"),
+        path: path.or(chart),
+        url: Some(url?),
+        revision,
     })
 }
 

@@ -21,7 +21,7 @@ const KUBECTL: &str = "kubectl";
 /// Kind in claims, which do not name the kind of the inventory.
 const UNKNOWN: &str = "Inventory";
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(OWNING)],
     other_keys: &["client.lifecycle.config.k8s.io/mutation"],
     managers: &[KUBECTL, "kpt", "cli-utils"],

@@ -20,7 +20,7 @@ const GROUP: &str = "configsync.gke.io";
 const ROOT_NAMESPACE: &str = "config-management-system";
 
 /// Scheme of RootSync and RepoSync.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Annotation(RESOURCE_ID)],
     other_keys: &[MANAGER],
     managers: &["configsync.gke.io", "configsync"],
@@ -83,8 +83,8 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
         _ if is_busy => OwnerStatus::Reconciling,
         _ => OwnerStatus::Ready,
     };
-    let mut aliases = aliases(&object.id).to_vec();
-    aliases.push(OwnerId::new(cli_utils::SCHEME.system, "ResourceGroup", namespace, name));
+    let group = OwnerId::new(cli_utils::SCHEME.system, "ResourceGroup", namespace, name);
+    let aliases = [&aliases(&object.id)[..], &[group]].concat();
     Some(Record { aliases, status, ..Record::new(id, Members::Unrecorded) })
 }
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{flux_v1, inventory_id};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, list_at, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::scheme::claim::Strength;
 use crate::ownership::scheme::hub::{Access, HubTarget};
@@ -34,14 +34,14 @@ fn is_of_flux_v1(claim: &Claimant<'_>) -> bool {
 }
 
 /// Returns true if an object is suspended: by the annotation, by `spec.suspend`, or by the switch annotation of its kind.
-pub fn is_suspended(object: &ObjectMetadata, content: &Value, switch: Option<&str>) -> bool {
+pub(crate) fn is_suspended(object: &ObjectMetadata, content: &Value, switch: Option<&str>) -> bool {
     object.annotations.get(SUSPENDED).is_some()
         || content.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default()
         || switch.and_then(|key| object.annotations.get(key)).is_some_and(is_switched_off)
 }
 
 /// Returns true if a `…/reconcile` annotation with this value suspends.
-pub fn is_switched_off(value: &str) -> bool {
+pub(crate) fn is_switched_off(value: &str) -> bool {
     value.eq_ignore_ascii_case("disabled")
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn status(object: &ObjectMetadata, content: &Value, switch: Option<&s
 }
 
 /// Returns the members in `status.inventory.entries`.
-pub fn inventory_members(content: &Value) -> Members {
+pub(crate) fn inventory_members(content: &Value) -> Members {
     let Some(entries) = content.pointer("/status/inventory/entries").and_then(Value::as_array) else {
         return Members::Unrecorded;
     };
@@ -82,7 +82,7 @@ pub fn inventory_members(content: &Value) -> Members {
 
 /// Returns the objects of a readable inventory with the API version, without the group, in which each is listed.
 pub(crate) fn inventory_versions(content: &Value) -> impl Iterator<Item = (ObjectId, &str)> {
-    let entries = content.pointer("/status/inventory/entries").and_then(Value::as_array).into_iter().flatten();
+    let entries = list_at(content, "/status/inventory/entries").iter();
     entries.filter_map(|entry| {
         let id = inventory_id::parse(entry.get("id")?.as_str()?).ok()?;
         Some((id, entry.get("v")?.as_str().filter(|version| !version.is_empty())?))
@@ -98,10 +98,10 @@ pub(crate) fn hub_target(owner: &Resource) -> HubTarget {
 pub(crate) fn target(spec: &Value, namespace: &str) -> HubTarget {
     let Some(config) = spec.get("kubeConfig").filter(|config| !config.is_null()) else { return HubTarget::Hub };
     for (kind, reference) in [("Secret", "secretRef"), ("ConfigMap", "configMapRef")] {
-        let field = |key: &str| config.get(reference)?.get(key)?.as_str().filter(|text| !text.is_empty());
-        if let Some(name) = field("name") {
+        let [name, key] = ["name", "key"].map(|field| text_at(config, &format!("/{reference}/{field}")));
+        if !name.is_empty() {
             let id = ObjectId::new("", kind, namespace, name);
-            return HubTarget::Access(Access { id, key: field("key").map(str::to_owned) });
+            return HubTarget::Access(Access { id, key: (!key.is_empty()).then(|| key.to_owned()) });
         }
     }
     HubTarget::Unknown

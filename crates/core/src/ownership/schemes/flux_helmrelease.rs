@@ -27,7 +27,7 @@ const MANAGERS: &[&str] = &["helm-controller"];
 const LONGEST_NAME: usize = 53;
 const BASE: Scheme = flux::base("helmrelease");
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
     other_keys: &[helm::HOOK],
@@ -69,7 +69,7 @@ fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
 }
 
 /// Returns the HelmChart that the controller creates for a release: it carries the owner labels and is in no inventory.
-pub fn helm_chart(content: &Value) -> Option<ObjectId> {
+pub(crate) fn helm_chart(content: &Value) -> Option<ObjectId> {
     let (namespace, name) = content.pointer("/status/helmChart")?.as_str()?.split_once('/')?;
     Some(ObjectId::new("source.toolkit.fluxcd.io", "HelmChart", namespace, name))
 }
@@ -85,7 +85,7 @@ pub fn is_record(content: &Value, object: &ObjectMetadata) -> bool {
 }
 
 /// Returns true if a Secret is one of the records that Helm keeps of the release with this name in a namespace.
-pub fn is_record_of(object: &ObjectMetadata, namespace: &str, name: &str) -> bool {
+pub(crate) fn is_record_of(object: &ObjectMetadata, namespace: &str, name: &str) -> bool {
     let labels = &object.labels;
     object.id.is("", "Secret")
         && *object.id.namespace == *namespace
@@ -94,7 +94,7 @@ pub fn is_record_of(object: &ObjectMetadata, namespace: &str, name: &str) -> boo
 }
 
 /// Returns the name of the release of a HelmRelease with this spec, and the namespace of Helm's records of it.
-pub fn release_record(id: &ObjectId, spec: &Value) -> (String, String) {
+pub(crate) fn release_record(id: &ObjectId, spec: &Value) -> (String, String) {
     let stored = text(spec, "/storageNamespace").unwrap_or(&id.namespace);
     (release_name(id, spec), stored.to_owned())
 }

@@ -22,14 +22,14 @@ pub const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 /// Kind of the owner.
 pub const KIND: &str = "Kustomization";
 /// Key that disables pruning of an object.
-pub const PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
+pub(crate) const PRUNE: &str = "kustomize.toolkit.fluxcd.io/prune";
 /// Key that disables applying and pruning of an object.
-pub const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
+pub(crate) const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
 /// Key that sets the mode of server-side apply.
-pub const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
+pub(crate) const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
 const MANAGERS: &[&str] = &["kustomize-controller"];
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
     other_keys: &[flux_snapshot::CHECKSUM],

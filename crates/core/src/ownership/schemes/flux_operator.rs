@@ -13,15 +13,16 @@ use crate::ownership::scheme::{MetadataKey, Record, Scheme};
 /// API group of both kinds.
 pub const GROUP: &str = "fluxcd.controlplane.io";
 /// Annotation with the value `disabled` that suspends an object of flux-operator.
-pub const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
+pub(crate) const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 /// Field manager, and name of the Deployment.
 pub const NAME: &str = "flux-operator";
 const MANAGERS: &[&str] = &[NAME];
 /// Labels that name the ResourceSet of an object, and its namespace.
-pub const SET: [&str; 2] = ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
+pub(crate) const SET: [&str; 2] =
+    ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];
 
-pub const RESOURCE_SET: Scheme = Scheme {
+pub(crate) const RESOURCE_SET: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(SET[0]), MetadataKey::Label(SET[1])],
     selectors: &[SET[0]],
     managers: MANAGERS,
@@ -35,7 +36,7 @@ pub const RESOURCE_SET: Scheme = Scheme {
     ..flux::base("resourceset")
 };
 
-pub const FLUX_INSTANCE: Scheme = Scheme {
+pub(crate) const FLUX_INSTANCE: Scheme = Scheme {
     name: "fluxinstance",
     member_keys: &[MetadataKey::Label(INSTANCE[0]), MetadataKey::Label(INSTANCE[1])],
     selectors: &[INSTANCE[0]],

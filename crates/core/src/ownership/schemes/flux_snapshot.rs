@@ -9,7 +9,7 @@ use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 use crate::ownership::scheme::members::{Area, Members, Scope};
 
 /// Checksum of the build that applied an object: a label up to v0.12, an annotation from v0.13.
-pub const CHECKSUM: &str = "kustomize.toolkit.fluxcd.io/checksum";
+pub(crate) const CHECKSUM: &str = "kustomize.toolkit.fluxcd.io/checksum";
 
 /// Returns the scope in `status.snapshot`.
 pub(crate) fn members(content: &Value) -> Members {
@@ -27,9 +27,8 @@ pub(crate) fn members(content: &Value) -> Members {
 fn area(entry: &Value) -> Result<Area, String> {
     let namespace = entry.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let kinds = entry.get("kinds").and_then(Value::as_object).ok_or("a snapshot entry has no kinds")?;
-    let kinds = kinds.keys().map(|key| group_kind(key)).collect::<Result<_, _>>()?;
     let namespaces = (!namespace.is_empty()).then(|| vec![namespace.into()]);
-    Ok(Area { namespaces, kinds: Some(kinds) })
+    Ok(Area { namespaces, kinds: Some(kinds.keys().map(|key| group_kind(key)).collect::<Result<_, _>>()?) })
 }
 
 /// Parses `apps/v1, Kind=Deployment`, and `/v1, Kind=Secret` for the core group.
@@ -43,7 +42,7 @@ fn group_kind(text: &str) -> Result<GroupKind, String> {
 
 /// Returns true if a run with another checksum applied an object, so that the next garbage collection deletes it. Version
 /// 0.13 and later treat a missing annotation as current; earlier versions treated a missing label as stale.
-pub fn is_stale(object: &ObjectMetadata, current: &str) -> bool {
+pub(crate) fn is_stale(object: &ObjectMetadata, current: &str) -> bool {
     let mark = object.annotations.get(CHECKSUM).or_else(|| object.labels.get(CHECKSUM));
     mark.is_some_and(|mark| mark != current)
 }

@@ -7,14 +7,15 @@ use crate::kubernetes::object::ObjectId;
 
 /// Parses an entry id. Fails if it has fewer than three separators or an empty kind.
 pub fn parse(id: &str) -> Result<ObjectId, String> {
-    let broken = || format!("inventory entry {id:?} is not <namespace>_<name>_<group>_<Kind>");
-    let (namespace, rest) = id.split_once('_').ok_or_else(broken)?;
-    let (rest, kind) = rest.rsplit_once('_').ok_or_else(broken)?;
-    let (name, group) = rest.rsplit_once('_').ok_or_else(broken)?;
-    if kind.is_empty() || name.is_empty() {
-        return Err(broken());
-    }
-    Ok(ObjectId::new(group, kind, namespace, &name.replace("__", ":")))
+    parts(id).ok_or_else(|| format!("inventory entry {id:?} is not <namespace>_<name>_<group>_<Kind>"))
+}
+
+fn parts(id: &str) -> Option<ObjectId> {
+    let (namespace, rest) = id.split_once('_')?;
+    let (identity, kind) = rest.rsplit_once('_')?;
+    let (name, group) = identity.rsplit_once('_')?;
+    let is_complete = !kind.is_empty() && !name.is_empty();
+    is_complete.then(|| ObjectId::new(group, kind, namespace, &name.replace("__", ":")))
 }
 
 /// Formats an entry id as the controllers do: `:` becomes `__` in the names of RBAC kinds only.

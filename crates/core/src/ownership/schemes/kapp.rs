@@ -21,7 +21,7 @@ const KIND: &str = "App";
 /// Suffix of app names if kapp uses qualified ConfigMap names.
 const SUFFIX: &str = ".apps.k14s.io";
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(APP)],
     selectors: &[APP],
     other_keys: &[IDENTITY, ASSOCIATION],

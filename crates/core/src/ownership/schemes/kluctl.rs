@@ -12,7 +12,7 @@ const DISCRIMINATOR: &str = "kluctl.io/discriminator";
 const FALSE: &[&str] = &["0", "f", "false"];
 
 /// Scheme of deployments, which are not objects.
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(DISCRIMINATOR)],
     selectors: &[DISCRIMINATOR],
     other_keys: &["kluctl.io/deployment-item-dir"],

@@ -15,44 +15,14 @@ pub(super) fn parse(text: &[u8]) -> Result<Value, String> {
 /// Returns the canonical text: UTF-8, no white space, keys sorted by their bytes, numbers as they are, and no escape that
 /// JSON does not require.
 pub(super) fn text(value: &Value) -> String {
-    let mut text = String::new();
-    write(value, &mut text);
-    text
+    let mut sorted = value.clone();
+    sorted.sort_all_objects();
+    sorted.to_string()
 }
 
 /// Returns the SHA-256 of the canonical text, as `sha256:` and hexadecimal digits.
 pub(super) fn digest(value: &Value) -> String {
     sha256(text(value).as_bytes())
-}
-
-fn write(value: &Value, text: &mut String) {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by_key(|(key, _)| *key);
-            text.push('{');
-            for (at, (key, member)) in members.into_iter().enumerate() {
-                if at > 0 {
-                    text.push(',');
-                }
-                *text += &Value::from(key.as_str()).to_string();
-                text.push(':');
-                write(member, text);
-            }
-            text.push('}');
-        }
-        Value::Array(items) => {
-            text.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    text.push(',');
-                }
-                write(item, text);
-            }
-            text.push(']');
-        }
-        scalar => *text += &scalar.to_string(),
-    }
 }
 
 /// A JSON value whose objects have each key once.

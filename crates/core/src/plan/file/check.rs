@@ -24,6 +24,14 @@ pub enum Refusal {
     Incomplete(String),
 }
 
+fn not_executable<T>(why: String) -> Result<T, Refusal> {
+    Err(Refusal::NotExecutable(why))
+}
+
+fn outdated<T>(why: String) -> Result<T, Refusal> {
+    Err(Refusal::Outdated(why))
+}
+
 impl PlanFile {
     /// Returns the pins of a plan that may be executed now by `command`.
     pub fn check(
@@ -33,7 +41,6 @@ impl PlanFile {
         max_age: Option<TimeDelta>,
         allow_incomplete: bool,
     ) -> Result<&ExecutionPins, Refusal> {
-        let not_executable = |why: String| Err(Refusal::NotExecutable(why));
         if let Some(taken) = self.plan.recorded() {
             return not_executable(format!("it was made from a recording of {taken}, not from a live cluster"));
         }
@@ -63,18 +70,16 @@ impl PlanFile {
             return Some("its steps do not agree with its changes".to_owned());
         }
         let ids: HashSet<_> = self.plan.deletions().map(|change| &change.object.id).collect();
-        let is_impossible = |change: &&Change| {
-            let has_cause = change.cause.as_ref().is_none_or(|cause| ids.contains(cause) && *cause != change.object.id);
-            change.action != Action::Delete || is_protected_namespace(&change.object.id) || !has_cause
-        };
-        let impossible = self.plan.deletions().find(is_impossible)?;
+        let impossible = self.plan.deletions().find(|Change { action, object, cause, .. }| {
+            let has_cause = cause.as_ref().is_none_or(|cause| ids.contains(cause) && *cause != object.id);
+            *action != Action::Delete || is_protected_namespace(&object.id) || !has_cause
+        })?;
         Some(format!("it deletes {}, which no plan of this program does", impossible.object.id))
     }
 }
 
 impl ExecutionPins {
     fn check_age(&self, now: DateTime<Utc>, max_age: Option<TimeDelta>) -> Result<(), Refusal> {
-        let outdated = |why: String| Err(Refusal::Outdated(why));
         if self.created > now + CLOCK_SKEW {
             return outdated(format!("it was made in the future, at {}", self.created));
         }
@@ -89,15 +94,14 @@ impl ExecutionPins {
 impl PlanFile {
     /// Fails if the plan was made for another cluster.
     pub fn check_cluster(&self, cluster: &ClusterIdentity, connection: &ConnectionPin) -> Result<(), Refusal> {
-        let pinned = self.execution.as_ref().map(|pins| &pins.connection);
-        let other = |authority: &str| !authority.is_empty() && authority != connection.certificate_authority;
+        let pinned = self.execution.as_ref().map_or("", |pins| &pins.connection.certificate_authority);
         let (planned, server) = (self.plan.cluster(), &self.plan.cluster().server);
         if planned.uid != cluster.uid || cluster.uid.is_empty() {
-            return Err(Refusal::Outdated(format!("it was made for another cluster ({server})")));
+            return outdated(format!("it was made for another cluster ({server})"));
         }
-        if pinned.is_some_and(|pinned| other(&pinned.certificate_authority)) {
+        if !pinned.is_empty() && pinned != connection.certificate_authority {
             let why = format!("the certificate authority of {} is not the one of the plan ({server})", cluster.server);
-            return Err(Refusal::Outdated(why));
+            return outdated(why);
         }
         Ok(())
     }

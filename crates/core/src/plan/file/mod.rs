@@ -69,33 +69,30 @@ pub struct OwnerSelection {
     pub system: Option<String>,
 }
 
-/// The JSON form, without the digest.
+/// The JSON form. Its digest is that of the same form without a digest.
 #[derive(Serialize)]
-struct Content<'a> {
+struct PlanFileDocument<'a> {
     #[serde(flatten)]
     plan: &'a Plan,
     #[serde(skip_serializing_if = "Option::is_none")]
     execution: &'a Option<ExecutionPins>,
-}
-
-/// The JSON form.
-#[derive(Serialize)]
-struct Document<'a> {
-    #[serde(flatten)]
-    content: Content<'a>,
-    digest: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<&'a str>,
 }
 
 impl PlanFile {
     /// Returns the text of the file and the digest of its content.
     pub fn to_text(&self) -> serde_json::Result<(String, String)> {
         let digest = canonical::digest(&self.content()?);
-        let content = Content { plan: &self.plan, execution: &self.execution };
-        let text = serde_json::to_string_pretty(&Document { content, digest: &digest })?;
+        let text = serde_json::to_string_pretty(&self.document(Some(&digest)))?;
         Ok((text + "\n", digest))
     }
 
     fn content(&self) -> serde_json::Result<Value> {
-        serde_json::to_value(Content { plan: &self.plan, execution: &self.execution })
+        serde_json::to_value(self.document(None))
+    }
+
+    fn document<'a>(&'a self, digest: Option<&'a str>) -> PlanFileDocument<'a> {
+        PlanFileDocument { plan: &self.plan, execution: &self.execution, digest }
     }
 }

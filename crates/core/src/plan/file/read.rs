@@ -29,9 +29,8 @@ impl PlanFile {
         }
         let content = canonical::text(&document);
         let execution = document.as_object_mut().and_then(|members| members.remove("execution"));
-        let unknown = |error| format!("another version wrote it, or it was edited: {error}");
-        let execution = execution.map(serde_json::from_value).transpose().map_err(unknown)?;
-        let file = Self { plan: serde_json::from_value(document).map_err(unknown)?, execution };
+        let pins = execution.map(serde_json::from_value).transpose().map_err(unknown)?;
+        let file = Self { plan: serde_json::from_value(document).map_err(unknown)?, execution: pins };
         let known = file.content().map_err(unknown)?;
         if canonical::text(&known) != content {
             return Err("it has fields or values that this version does not know".to_owned());
@@ -39,6 +38,10 @@ impl PlanFile {
         check_rows(&file.plan)?;
         Ok((file, digest))
     }
+}
+
+fn unknown(error: serde_json::Error) -> String {
+    format!("another version wrote it, or it was edited: {error}")
 }
 
 /// Fails if an object has two rows, or if a deleted object is not pinned.

@@ -23,7 +23,7 @@ impl PlanFile {
     /// Selects from the present plan what was reviewed. An object with a newer resourceVersion is selected only if
     /// `allow_changed` is set.
     pub fn select(&self, mut present: Plan, index: &Index<'_>, allow_changed: bool) -> Selection {
-        let comparison = Comparison {
+        let comparison = PlanComparison {
             index,
             cascade: Cascade::new(index.snapshot()),
             others: OtherCascades::new(&self.plan),
@@ -38,8 +38,8 @@ impl PlanFile {
         }
         let selected = steps.iter().zip(&results).filter(|(_, result)| result.is_none());
         let selected: Vec<_> = selected.filter_map(|(step, _)| index.snapshot().object(&step.object.id)).collect();
-        let cascaded = comparison.cascade.closure(selected.iter().copied());
-        let cascaded = cascaded.iter().map(|cascaded| cascaded.object.id.clone());
+        let closure = comparison.cascade.closure(selected.iter().copied());
+        let cascaded = closure.iter().map(|cascaded| cascaded.object.id.clone());
         let remaining: HashSet<ObjectId> = selected.iter().map(|object| object.id.clone()).chain(cascaded).collect();
         let reviewed: HashMap<&ObjectId, &Change> = self.plan.roots().map(|row| (&row.object.id, row)).collect();
         let mut kept = vec![];
@@ -57,8 +57,12 @@ impl PlanFile {
     }
 }
 
+fn changed_since_plan(what: String) -> Option<Reason> {
+    Some(Reason::new(ReasonCode::ChangedSincePlan, what))
+}
+
 /// State of the cluster that a reviewed plan is compared with.
-struct Comparison<'a> {
+struct PlanComparison<'a> {
     index: &'a Index<'a>,
     cascade: Cascade<'a>,
     others: OtherCascades<'a>,
@@ -67,7 +71,7 @@ struct Comparison<'a> {
     allow_changed: bool,
 }
 
-impl Comparison<'_> {
+impl PlanComparison<'_> {
     /// Returns the result of a step that is not executed, or `None` for one that may be.
     fn skip(&self, step: &Step) -> Option<DeletionResult> {
         let Some(object) = self.index.snapshot().object(&step.object.id) else { return Some(DeletionResult::Gone) };
@@ -75,7 +79,6 @@ impl Comparison<'_> {
     }
 
     fn reason_to_skip(&self, step: &Step, object: &ObjectMetadata) -> Option<Reason> {
-        let changed = |what: String| Some(Reason::new(ReasonCode::ChangedSincePlan, what));
         if *object.uid != *step.object.uid {
             return Some(Reason::new(ReasonCode::Replaced, "another object has taken its name"));
         }
@@ -85,20 +88,20 @@ impl Comparison<'_> {
             Some(row) => row,
         };
         if let Some(cause) = &row.cause {
-            return changed(format!("it would now be deleted with {cause}"));
+            return changed_since_plan(format!("it would now be deleted with {cause}"));
         }
         if !self.allow_changed && *object.resource_version != *step.object.resource_version {
             let (planned, now) = (&step.object.resource_version, &object.resource_version);
-            return changed(format!("its resourceVersion was {planned} and is {now}"));
+            return changed_since_plan(format!("its resourceVersion was {planned} and is {now}"));
         }
         let now = evidence(self.index, object, row);
         if now != step.evidence {
-            return changed(format!("the evidence was {}, and is {now}", step.evidence));
+            return changed_since_plan(format!("the evidence was {}, and is {now}", step.evidence));
         }
         let (planned, now) = (&step.cascade, CascadePin::new(&self.cascade, Some(object), &self.others));
         if now != *planned {
             let (planned, now) = (planned.objects, now.objects);
-            return changed(format!(
+            return changed_since_plan(format!(
                 "its deletion would now delete other objects: {now}, not the {planned} of the plan"
             ));
         }
@@ -114,9 +117,9 @@ impl Comparison<'_> {
 
     /// Returns the first step that may be executed and whose cascade has a skipped object, with the reason to skip it.
     fn conflict(&self, steps: &[&Step], results: &[Option<DeletionResult>]) -> Option<(usize, Reason)> {
-        let is_skipped = |result: &Option<DeletionResult>| matches!(result, Some(DeletionResult::Skipped(_)));
-        let skipped = steps.iter().zip(results).filter(|(_, result)| is_skipped(result));
-        let skipped: HashSet<&ObjectId> = skipped.map(|(step, _)| &step.object.id).collect();
+        let results_of_steps = steps.iter().zip(results);
+        let kept = results_of_steps.filter(|(_, result)| matches!(result, Some(DeletionResult::Skipped(_))));
+        let skipped: HashSet<&ObjectId> = kept.map(|(step, _)| &step.object.id).collect();
         let open = steps.iter().zip(results).enumerate().filter(|(_, (_, result))| result.is_none());
         open.filter(|_| !skipped.is_empty()).find_map(|(at, (step, _))| {
             let object = self.index.snapshot().object(&step.object.id)?;

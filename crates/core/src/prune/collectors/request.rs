@@ -62,10 +62,8 @@ pub trait CollectorRequest {
         let snapshot = index.snapshot();
         let Manifests { locals, default_namespace, .. } = self.manifests();
         let kinds = ServedKinds::of(snapshot);
-        let applied_key = |local: &LocalManifest| {
-            local.generate_name.is_none().then(|| self.key(&kinds.applied_id(&local.id, default_namespace)))
-        };
-        refuse_duplicates(locals, applied_key)
+        let named = locals.iter().filter(|local| local.generate_name.is_none());
+        refuse_duplicates(named.map(|local| (local, self.key(&kinds.applied_id(&local.id, default_namespace)))))
             .map_err(|message| Error::failed(message).hint("the system itself refuses duplicates; remove one"))?;
         self.check_filters(snapshot)?;
         if let Some(plan) = self.source_change(index)? {
@@ -93,15 +91,13 @@ pub trait CollectorRequest {
             Ok(collector) => collector,
             Err(error) => return vec![Some(not_read(error.message)); changes.len()],
         };
-        let reason = |change: &&Change| {
-            let id = &change.object.id;
-            match snapshot.object(id).and_then(|object| collector.decide(object)) {
-                Some(decision) if decision.is_deletion() => None,
-                Some(decision) => Some(Reason::from(decision.reason())),
-                None => Some(no_longer_claimed(index, id)),
-            }
-        };
-        changes.iter().map(reason).collect()
+        let ids = changes.iter().map(|change| &change.object.id);
+        let reasons = ids.map(|id| match snapshot.object(id).and_then(|object| collector.decide(object)) {
+            Some(decision) if decision.is_deletion() => None,
+            Some(decision) => Some(Reason::from(decision.reason())),
+            None => Some(no_longer_claimed(index, id)),
+        });
+        reasons.collect()
     }
 }
 
@@ -198,9 +194,9 @@ impl CollectorRequest for FluxV1Request {
     fn source_change(&self, index: &Index<'_>) -> Result<Option<CollectorPlan>> {
         let Some(new) = &self.new else { return Ok(None) };
         let (old, namespaces) = self.source(index.snapshot())?;
-        let new = new.apply_to(&old);
-        let collector = self.collector_of(&new, namespaces, index.snapshot(), index);
-        Ok(Some(source_change::plan(index, &old, &new, &collector, &self.manifests.locals)))
+        let changed = new.apply_to(&old);
+        let collector = self.collector_of(&changed, namespaces, index.snapshot(), index);
+        Ok(Some(source_change::plan(index, &old, &changed, &collector, &self.manifests.locals)))
     }
 }
 

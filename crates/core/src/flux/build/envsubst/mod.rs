@@ -158,8 +158,8 @@ impl<'v, L: Fn(&str) -> Option<&'v str>> Evaluation<L> {
                 functions::reversed(kept).into()
             }
             ":" => {
-                let overflow = || EnvsubstError::Overflow(name.to_owned());
-                functions::slice(plain, first, second).ok_or_else(overflow)?.into()
+                let slice = functions::slice(plain, first, second);
+                slice.ok_or_else(|| EnvsubstError::Overflow(name.to_owned()))?.into()
             }
             "/" => functions::replace(value, first, replacement, 1, &mut self.size)?.into(),
             "//" => functions::replace(value, first, replacement, usize::MAX, &mut self.size)?.into(),

@@ -14,8 +14,8 @@ const SHOWN: usize = 80;
 /// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Fragment>, EnvsubstError> {
     fragments(text).map_err(|failure| match failure {
-        Failure::Malformed => EnvsubstError::Malformed(malformed_line(text)),
-        Failure::Exceeded(exceeded) => EnvsubstError::Exceeded(exceeded),
+        ParseFailure::Malformed => EnvsubstError::Malformed(malformed_line(text)),
+        ParseFailure::Exceeded(exceeded) => EnvsubstError::Exceeded(exceeded),
     })
 }
 
@@ -25,15 +25,15 @@ fn malformed_line(text: &str) -> String {
     line.chars().take(SHOWN).collect()
 }
 
-enum Failure {
+enum ParseFailure {
     Malformed,
     Exceeded(Exceeded),
 }
 
 /// Parses a text up to its end or, like the controller, to a NUL.
-fn fragments(text: &str) -> Result<Vec<Fragment>, Failure> {
-    let text = text.split('\0').next().unwrap_or_default();
-    let mut parser = EnvsubstParser { chars: text.chars().peekable(), depth: 0 };
+fn fragments(text: &str) -> Result<Vec<Fragment>, ParseFailure> {
+    let readable = text.split('\0').next().unwrap_or_default();
+    let mut parser = EnvsubstParser { chars: readable.chars().peekable(), depth: 0 };
     let mut fragments = Vec::new();
     while parser.chars.peek().is_some() {
         if parser.consume_opening() {
@@ -53,16 +53,16 @@ struct EnvsubstParser<'a> {
 
 impl EnvsubstParser<'_> {
     /// Returns the next character, or fails at the end.
-    fn peek(&mut self) -> Result<char, Failure> {
-        self.chars.peek().copied().ok_or(Failure::Malformed)
+    fn peek(&mut self) -> Result<char, ParseFailure> {
+        self.chars.peek().copied().ok_or(ParseFailure::Malformed)
     }
 
     fn next_if(&mut self, accepts: impl Fn(char) -> bool) -> Option<char> {
         self.chars.next_if(|c| accepts(*c))
     }
 
-    fn expect(&mut self, expected: char) -> Result<(), Failure> {
-        self.next_if(|c| c == expected).map(|_| ()).ok_or(Failure::Malformed)
+    fn expect(&mut self, expected: char) -> Result<(), ParseFailure> {
+        self.next_if(|c| c == expected).map(|_| ()).ok_or(ParseFailure::Malformed)
     }
 
     /// Consumes `${` if it is next.
@@ -105,9 +105,9 @@ impl EnvsubstParser<'_> {
     }
 
     /// Parses a substitution after its `${`.
-    fn call(&mut self) -> Result<Fragment, Failure> {
+    fn call(&mut self) -> Result<Fragment, ParseFailure> {
         self.depth += 1;
-        SUBSTITUTION_DEPTH.check(self.depth).map_err(Failure::Exceeded)?;
+        SUBSTITUTION_DEPTH.check(self.depth).map_err(ParseFailure::Exceeded)?;
         let is_length = self.next_if(|c| c == '#').is_some();
         let name = self.name()?;
         let (operator, arguments) = if is_length { ("#".to_owned(), vec![]) } else { self.operation()? };
@@ -117,7 +117,7 @@ impl EnvsubstParser<'_> {
     }
 
     /// Parses the operator behind a name, and its arguments.
-    fn operation(&mut self) -> Result<(String, Vec<Fragment>), Failure> {
+    fn operation(&mut self) -> Result<(String, Vec<Fragment>), ParseFailure> {
         let mut operator = String::new();
         let first = self.peek()?;
         if ":=,^/#%".contains(first) {
@@ -149,25 +149,25 @@ impl EnvsubstParser<'_> {
         Ok((operator, arguments))
     }
 
-    fn name(&mut self) -> Result<String, Failure> {
+    fn name(&mut self) -> Result<String, ParseFailure> {
         let mut name = String::new();
         while let Some(c) = self.next_if(is_in_name) {
             name.push(c);
         }
-        if name.is_empty() { Err(Failure::Malformed) } else { Ok(name) }
+        if name.is_empty() { Err(ParseFailure::Malformed) } else { Ok(name) }
     }
 
     /// Parses one argument: a nested substitution, or text that is not empty.
-    fn argument(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> Result<Fragment, Failure> {
+    fn argument(&mut self, accepts: impl Fn(char) -> bool, escapes: &str) -> Result<Fragment, ParseFailure> {
         if self.consume_opening() {
             return self.call();
         }
         let text = self.text(accepts, escapes);
-        if text.is_empty() { Err(Failure::Malformed) } else { Ok(Fragment::Text(text)) }
+        if text.is_empty() { Err(ParseFailure::Malformed) } else { Ok(Fragment::Text(text)) }
     }
 
     /// Parses any number of arguments up to the closing brace.
-    fn defaults(&mut self) -> Result<Vec<Fragment>, Failure> {
+    fn defaults(&mut self) -> Result<Vec<Fragment>, ParseFailure> {
         let mut arguments = Vec::new();
         while self.peek()? != '}' {
             arguments.push(self.argument(|c| c != '}', "")?);
@@ -176,9 +176,9 @@ impl EnvsubstParser<'_> {
     }
 
     /// Parses offset and length. The controller reads the colon again if a character of several bytes follows, and fails.
-    fn range(&mut self) -> Result<Vec<Fragment>, Failure> {
+    fn range(&mut self) -> Result<Vec<Fragment>, ParseFailure> {
         if !self.peek()?.is_ascii() {
-            return Err(Failure::Malformed);
+            return Err(ParseFailure::Malformed);
         }
         let mut arguments = vec![self.argument(|c| c != ':' && c != '}', "")?];
         if self.peek()? == ':' {
@@ -189,7 +189,7 @@ impl EnvsubstParser<'_> {
     }
 
     /// Parses pattern and replacement. Like in the controller, the pattern ends at the next `/`, even after a brace.
-    fn replacement(&mut self) -> Result<Vec<Fragment>, Failure> {
+    fn replacement(&mut self) -> Result<Vec<Fragment>, ParseFailure> {
         let mut arguments = vec![self.argument(|c| c != '/', "$\\")?];
         self.expect('/')?;
         while self.next_if(|c| c == '/').is_some() {}

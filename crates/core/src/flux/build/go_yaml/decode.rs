@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::nodes::{Document, Node, NodeId};
-use super::value::float_text;
-use super::{GoValue, ReadError, scalars};
+use super::nodes::{NodeIndex, NodeTree, YamlNode};
+use super::scalars;
+use super::value::{GoValue, ReadError, float_text};
 use crate::bounds::{KUSTOMIZATION_DEPTH, KUSTOMIZATION_VALUES};
 
 /// Versions of go-yaml that read the text.
@@ -15,7 +15,7 @@ pub(super) enum Dialect {
     Both,
 }
 
-pub(super) fn decode(document: &Document, dialect: Dialect) -> Result<GoValue, ReadError> {
+pub(super) fn decode(document: &NodeTree, dialect: Dialect) -> Result<GoValue, ReadError> {
     // Go counts the document as a value.
     let mut decoder =
         Decoder { document, dialect, aliases: BTreeSet::new(), values: 1, aliased_values: 0, alias_depth: 0, depth: 0 };
@@ -25,14 +25,14 @@ pub(super) fn decode(document: &Document, dialect: Dialect) -> Result<GoValue, R
     decoder.value(0)
 }
 
-/// Entries of a mapping by key and its type. A key that two types write in the same way has no certain value.
-type Entries = BTreeMap<(String, &'static str), GoValue>;
+/// FoundEntries of a mapping by key and its type. A key that two types write in the same way has no certain value.
+type FoundEntries = BTreeMap<(String, &'static str), GoValue>;
 
 struct Decoder<'a> {
-    document: &'a Document,
+    document: &'a NodeTree,
     dialect: Dialect,
     /// Aliases that are being read.
-    aliases: BTreeSet<NodeId>,
+    aliases: BTreeSet<NodeIndex>,
     values: usize,
     aliased_values: usize,
     alias_depth: usize,
@@ -40,19 +40,19 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn value(&mut self, id: NodeId) -> Result<GoValue, ReadError> {
+    fn value(&mut self, id: NodeIndex) -> Result<GoValue, ReadError> {
         self.count()?;
         match &self.document.nodes[id] {
-            Node::Scalar { value, tag, is_plain } => self.scalar(value, tag.as_deref(), *is_plain),
-            Node::Alias(target) => self.alias(id, |decoder| decoder.value(*target)),
-            Node::Sequence(items) => {
+            YamlNode::Scalar { value, tag, is_plain } => self.scalar(value, tag.as_deref(), *is_plain),
+            YamlNode::Alias(target) => self.alias(id, |decoder| decoder.value(*target)),
+            YamlNode::Sequence(items) => {
                 self.enter()?;
-                let items = items.iter().map(|item| self.value(*item)).collect::<Result<_, _>>()?;
+                let values = items.iter().map(|item| self.value(*item)).collect::<Result<_, _>>()?;
                 self.depth -= 1;
-                Ok(GoValue::List(items))
+                Ok(GoValue::List(values))
             }
-            Node::Mapping(entries) => {
-                let mut found = Entries::new();
+            YamlNode::Mapping(entries) => {
+                let mut found = FoundEntries::new();
                 self.entries(entries, &mut found)?;
                 let mut map = BTreeMap::new();
                 for ((key, _), value) in found {
@@ -69,14 +69,14 @@ impl Decoder<'_> {
     fn scalar(&self, value: &str, tag: Option<&str>, is_plain: bool) -> Result<GoValue, ReadError> {
         let resolved = scalars::resolve(value, tag, is_plain)?;
         let is_certain = tag.is_none() && (!is_plain || scalars::is_same_in_v3(value, &resolved));
-        match self.dialect == Dialect::V2 || is_certain {
-            true => Ok(resolved),
-            false => Err(ReadError::unsupported(format!("{value:?} has not the same type in all versions of YAML"))),
+        if self.dialect != Dialect::V2 && !is_certain {
+            return Err(ReadError::unsupported(format!("{value:?} has not the same type in all versions of YAML")));
         }
+        Ok(resolved)
     }
 
     /// Adds entries to a map. A merge replaces the keys before it.
-    fn entries(&mut self, entries: &[(NodeId, NodeId)], found: &mut Entries) -> Result<(), ReadError> {
+    fn entries(&mut self, entries: &[(NodeIndex, NodeIndex)], found: &mut FoundEntries) -> Result<(), ReadError> {
         self.enter()?;
         for (key, value) in entries {
             if self.is_merge(*key) {
@@ -101,49 +101,49 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn is_merge(&self, key: NodeId) -> bool {
+    fn is_merge(&self, key: NodeIndex) -> bool {
         match &self.document.nodes[key] {
-            Node::Scalar { value, tag, is_plain } => {
+            YamlNode::Scalar { value, tag, is_plain } => {
                 value == "<<" && (*is_plain || tag.as_deref() == Some("tag:yaml.org,2002:merge"))
             }
             _ => false,
         }
     }
 
-    fn merge(&mut self, source: NodeId, found: &mut Entries) -> Result<(), ReadError> {
+    fn merge(&mut self, source: NodeIndex, found: &mut FoundEntries) -> Result<(), ReadError> {
         if self.dialect == Dialect::Both {
             return Err(ReadError::unsupported("the text has a merge key"));
         }
         match &self.document.nodes[source] {
             // The first of several maps takes precedence.
-            Node::Sequence(sources) => sources.iter().rev().try_for_each(|source| self.merge_map(*source, found)),
+            YamlNode::Sequence(sources) => sources.iter().rev().try_for_each(|source| self.merge_map(*source, found)),
             _ => self.merge_map(source, found),
         }
     }
 
-    fn merge_map(&mut self, source: NodeId, found: &mut Entries) -> Result<(), ReadError> {
-        let map_of = |id: NodeId| match &self.document.nodes[id] {
-            Node::Mapping(entries) => Ok(entries),
-            _ => Err(ReadError::invalid("map merge requires map or sequence of maps as the value")),
+    fn merge_map(&mut self, source: NodeIndex, found: &mut FoundEntries) -> Result<(), ReadError> {
+        let target = match self.document.nodes[source] {
+            YamlNode::Alias(target) => target,
+            _ => source,
         };
-        match self.document.nodes[source] {
-            Node::Alias(target) => {
-                let entries = map_of(target)?;
-                self.count()?;
-                self.alias(source, |decoder| {
-                    decoder.count()?;
-                    decoder.entries(entries, found)
-                })
-            }
-            _ => {
-                let entries = map_of(source)?;
-                self.count()?;
-                self.entries(entries, found)
-            }
+        let YamlNode::Mapping(entries) = &self.document.nodes[target] else {
+            return Err(ReadError::invalid("map merge requires map or sequence of maps as the value"));
+        };
+        self.count()?;
+        if target == source {
+            return self.entries(entries, found);
         }
+        self.alias(source, |decoder| {
+            decoder.count()?;
+            decoder.entries(entries, found)
+        })
     }
 
-    fn alias<T>(&mut self, id: NodeId, read: impl FnOnce(&mut Self) -> Result<T, ReadError>) -> Result<T, ReadError> {
+    fn alias<T>(
+        &mut self,
+        id: NodeIndex,
+        read: impl FnOnce(&mut Self) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
         if self.dialect == Dialect::Both {
             return Err(ReadError::unsupported("the text has an alias"));
         }

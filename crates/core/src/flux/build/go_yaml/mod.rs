@@ -10,43 +10,15 @@ mod text;
 mod value;
 mod write;
 
-use crate::bounds::Exceeded;
 use decode::Dialect;
 use nodes::Documents;
 pub(crate) use text::to_text;
-pub(crate) use value::GoValue;
+pub(crate) use value::{GoValue, ReadError};
 pub(crate) use write::write;
-
-/// Reason why a text has no value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ReadError {
-    /// Go refuses the text as well.
-    #[error("{0}")]
-    Invalid(String),
-    /// It is not known what Go reads.
-    #[error("{0}")]
-    Unsupported(String),
-}
-
-impl ReadError {
-    fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid(message.into())
-    }
-
-    /// Go has other limits.
-    fn exceeded(exceeded: Exceeded) -> Self {
-        Self::Unsupported(exceeded.to_string())
-    }
-
-    fn unsupported(message: impl Into<String>) -> Self {
-        Self::Unsupported(message.into())
-    }
-}
 
 /// Reads the first document of a text.
 pub(crate) fn read(text: &[u8]) -> Result<GoValue, ReadError> {
-    let text = nodes::decode_text(text)?;
-    match Documents::of(text).next()? {
+    match Documents::of(nodes::decode_text(text)?).next()? {
         Some(document) => decode::decode(&document, Dialect::V2),
         None => Ok(GoValue::Null),
     }
@@ -54,15 +26,9 @@ pub(crate) fn read(text: &[u8]) -> Result<GoValue, ReadError> {
 
 /// Reads all documents of a text that kustomize reads as manifests, with go-yaml v3. A text that v2 and v3 read differently
 /// is not supported.
-pub(crate) fn read_manifests(text: &[u8]) -> Result<Vec<GoValue>, ReadError> {
-    let text = nodes::decode_text(text)?;
-    let is_odd = |line: &str| {
-        let separator = line.strip_prefix("---").map(str::trim_start);
-        separator.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('#'))
-            || line.starts_with('%')
-            || line.starts_with("...")
-    };
-    if text.lines().any(is_odd) || text.replace("\r\n", "\n").contains('\r') {
+pub(crate) fn read_manifests(bytes: &[u8]) -> Result<Vec<GoValue>, ReadError> {
+    let text = nodes::decode_text(bytes)?;
+    if text.lines().any(may_separate_otherwise) || text.replace("\r\n", "\n").contains('\r') {
         return Err(ReadError::unsupported("kustomize may separate the documents at other lines"));
     }
     let (mut documents, mut found) = (Documents::of(text), Vec::new());
@@ -70,6 +36,14 @@ pub(crate) fn read_manifests(text: &[u8]) -> Result<Vec<GoValue>, ReadError> {
         found.push(decode::decode(&document, Dialect::Both)?);
     }
     Ok(found)
+}
+
+/// Returns true for a line at which kustomize may separate documents in another way.
+fn may_separate_otherwise(line: &str) -> bool {
+    let separator = line.strip_prefix("---").map(str::trim_start);
+    separator.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('#'))
+        || line.starts_with('%')
+        || line.starts_with("...")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::io::{Chain, Read};
 
 use libyaml_safer::{ErrorKind, Event, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
 
-use super::ReadError;
+use super::value::ReadError;
 use crate::bounds::KUSTOMIZATION_DEPTH;
 use crate::yaml::has_tag_beside_comma;
 
@@ -14,44 +14,46 @@ use crate::yaml::has_tag_beside_comma;
 const ACCEPTED_BY_GO: [&str; 2] = ["found unexpected ':'", "found unknown escape character"];
 
 /// Index of a node in its document.
-pub(super) type NodeId = usize;
+pub(super) type NodeIndex = usize;
 
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum YamlNode {
     Scalar {
         value: String,
         tag: Option<String>,
         /// The scalar is plain, or has the tag `!`: its text decides on its type.
         is_plain: bool,
     },
-    Sequence(Vec<NodeId>),
+    Sequence(Vec<NodeIndex>),
     /// Keys and values.
-    Mapping(Vec<(NodeId, NodeId)>),
-    Alias(NodeId),
+    Mapping(Vec<(NodeIndex, NodeIndex)>),
+    Alias(NodeIndex),
 }
 
 /// A document; its root is the first node.
 #[derive(Debug, Default)]
-pub(super) struct Document {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct NodeTree {
+    pub(super) nodes: Vec<YamlNode>,
 }
 
 /// Returns a text as UTF-8 without its byte order mark. It must contain no character that Go and this parser treat
 /// differently.
-pub(super) fn decode_text(text: &[u8]) -> Result<&str, ReadError> {
-    let text = std::str::from_utf8(text).map_err(|_| ReadError::unsupported("the text is not UTF-8"))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let is_odd = |c: char| {
-        c.is_control() && !matches!(c, '\t' | '\n' | '\r')
-            || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
-    };
+pub(super) fn decode_text(bytes: &[u8]) -> Result<&str, ReadError> {
+    let decoded = std::str::from_utf8(bytes).map_err(|_| ReadError::unsupported("the text is not UTF-8"))?;
+    let text = decoded.strip_prefix('\u{feff}').unwrap_or(decoded);
     if let Some(odd) = text.chars().find(|c| is_odd(*c)) {
         return Err(ReadError::unsupported(format!("the text has the character {}", odd.escape_unicode())));
     }
-    match has_tag_beside_comma(text) {
-        true => Err(ReadError::unsupported("a tag touches a comma or a bracket")),
-        false => Ok(text),
+    if has_tag_beside_comma(text) {
+        return Err(ReadError::unsupported("a tag touches a comma or a bracket"));
     }
+    Ok(text)
+}
+
+/// Returns true for a character that Go and this parser may treat differently.
+fn is_odd(c: char) -> bool {
+    c.is_control() && !matches!(c, '\t' | '\n' | '\r')
+        || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Returns true if text stands behind a bracket: Go may end the document there, and does not read on.
@@ -79,8 +81,8 @@ impl<'a> Documents<'a> {
     }
 
     /// Reads the next document; `None` at the end of the text. What follows the document is not read.
-    pub(super) fn next(&mut self) -> Result<Option<Document>, ReadError> {
-        let mut builder = Builder::default();
+    pub(super) fn next(&mut self) -> Result<Option<NodeTree>, ReadError> {
+        let mut builder = TreeBuilder::default();
         loop {
             let event = self.event()?;
             let (begins_at, ends_at) = (event.start_mark.index, event.end_mark.index);
@@ -142,40 +144,37 @@ impl<'a> Documents<'a> {
             let line = error.problem_mark().map_or(0, |mark| mark.line + 1);
             let message = format!("line {line}: {}", error.problem());
             let is_certain = matches!(error.kind(), ErrorKind::Scanner | ErrorKind::Parser);
-            let is_odd = ACCEPTED_BY_GO.contains(&error.problem()) || has_text_after_flow(self.text);
-            match is_certain && !is_odd {
-                true => ReadError::Invalid(message),
-                false => ReadError::Unsupported(message),
-            }
+            let is_accepted = ACCEPTED_BY_GO.contains(&error.problem()) || has_text_after_flow(self.text);
+            if is_certain && !is_accepted { ReadError::Invalid(message) } else { ReadError::Unsupported(message) }
         })
     }
 }
 
 /// A collection that is not complete.
 struct Open {
-    id: NodeId,
+    id: NodeIndex,
     is_flow: bool,
     /// Key of a mapping whose value is not read.
-    key: Option<NodeId>,
+    key: Option<NodeIndex>,
 }
 
 /// Builds a document from events without recursion.
 #[derive(Default)]
-struct Builder {
-    document: Document,
-    anchors: HashMap<String, NodeId>,
+struct TreeBuilder {
+    document: NodeTree,
+    anchors: HashMap<String, NodeIndex>,
     open: Vec<Open>,
 }
 
-impl Builder {
+impl TreeBuilder {
     fn add(&mut self, event: EventData) -> Result<(), ReadError> {
         match event {
             EventData::SequenceStart { anchor, style, .. } => {
-                let id = self.push(Node::Sequence(Vec::new()), anchor);
+                let id = self.push(YamlNode::Sequence(Vec::new()), anchor);
                 self.open(id, style == SequenceStyle::Flow)
             }
             EventData::MappingStart { anchor, style, .. } => {
-                let id = self.push(Node::Mapping(Vec::new()), anchor);
+                let id = self.push(YamlNode::Mapping(Vec::new()), anchor);
                 self.open(id, style == MappingStyle::Flow)
             }
             EventData::SequenceEnd | EventData::MappingEnd => {
@@ -185,9 +184,10 @@ impl Builder {
                 Ok(())
             }
             EventData::Alias { anchor } => {
-                let unknown = || ReadError::invalid(format!("unknown anchor '{anchor}' referenced"));
-                let target = *self.anchors.get(&anchor).ok_or_else(unknown)?;
-                let id = self.push(Node::Alias(target), None);
+                let Some(&target) = self.anchors.get(&anchor) else {
+                    return Err(ReadError::invalid(format!("unknown anchor '{anchor}' referenced")));
+                };
+                let id = self.push(YamlNode::Alias(target), None);
                 self.attach(id);
                 Ok(())
             }
@@ -197,7 +197,7 @@ impl Builder {
                 if in_flow && style == ScalarStyle::Plain && value.contains('?') {
                     return Err(ReadError::invalid("found ? in a plain scalar of a flow collection"));
                 }
-                let id = self.push(Node::Scalar { value, tag, is_plain: plain_implicit }, anchor);
+                let id = self.push(YamlNode::Scalar { value, tag, is_plain: plain_implicit }, anchor);
                 self.attach(id);
                 Ok(())
             }
@@ -208,7 +208,7 @@ impl Builder {
         }
     }
 
-    fn push(&mut self, node: Node, anchor: Option<String>) -> NodeId {
+    fn push(&mut self, node: YamlNode, anchor: Option<String>) -> NodeIndex {
         let id = self.document.nodes.len();
         self.document.nodes.push(node);
         if let Some(anchor) = anchor {
@@ -217,22 +217,22 @@ impl Builder {
         id
     }
 
-    fn open(&mut self, id: NodeId, is_flow: bool) -> Result<(), ReadError> {
+    fn open(&mut self, id: NodeIndex, is_flow: bool) -> Result<(), ReadError> {
         KUSTOMIZATION_DEPTH.check(self.open.len() + 1).map_err(ReadError::exceeded)?;
         self.open.push(Open { id, is_flow, key: None });
         Ok(())
     }
 
     /// Adds a complete node to the collection that contains it.
-    fn attach(&mut self, child: NodeId) {
+    fn attach(&mut self, child: NodeIndex) {
         let Some(parent) = self.open.last_mut() else { return };
         match &mut self.document.nodes[parent.id] {
-            Node::Sequence(items) => items.push(child),
-            Node::Mapping(entries) => match parent.key.take() {
+            YamlNode::Sequence(items) => items.push(child),
+            YamlNode::Mapping(entries) => match parent.key.take() {
                 Some(key) => entries.push((key, child)),
                 None => parent.key = Some(child),
             },
-            Node::Scalar { .. } | Node::Alias(_) => {}
+            YamlNode::Scalar { .. } | YamlNode::Alias(_) => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-use super::{GoValue, ReadError};
+use super::value::{GoValue, ReadError};
 
 /// Go ignores bits that are left over at the end.
 const BASE64: GeneralPurpose =
@@ -55,15 +55,16 @@ fn resolve_plain(value: &str) -> GoValue {
         "-.inf" | "-.Inf" | "-.INF" => Some(GoValue::Float(f64::NEG_INFINITY)),
         _ => None,
     };
-    let number = || match value.as_bytes().first() {
-        Some(b'.') if has_digits_around_underscores(value) => float(&value.replace('_', "")),
-        Some(b'0'..=b'9' | b'+' | b'-') => {
-            let digits = value.replace('_', "");
-            integer(&digits).or_else(|| float(&digits))
-        }
+    known.or_else(|| number(value)).unwrap_or_else(|| GoValue::Text(value.to_owned()))
+}
+
+fn number(text: &str) -> Option<GoValue> {
+    let digits = text.replace('_', "");
+    match text.as_bytes().first()? {
+        b'.' if has_digits_around_underscores(text) => float(&digits),
+        b'0'..=b'9' | b'+' | b'-' => integer(&digits).or_else(|| float(&digits)),
         _ => None,
-    };
-    known.or_else(number).unwrap_or_else(|| GoValue::Text(value.to_owned()))
+    }
 }
 
 /// Reads an integer with the prefixes of Go: `0x`, `0o`, `0b`, and `0` for octal numbers.
@@ -95,9 +96,10 @@ fn integer(text: &str) -> Option<GoValue> {
 }
 
 fn has_digits_around_underscores(text: &str) -> bool {
-    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-    let bytes = text.as_bytes();
-    text.match_indices('_').all(|(at, _)| at > 0 && is_digit(bytes.get(at - 1)) && is_digit(bytes.get(at + 1)))
+    text.match_indices('_').all(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + 1..]);
+        before.ends_with(|c: char| c.is_ascii_digit()) && after.starts_with(|c: char| c.is_ascii_digit())
+    })
 }
 
 /// Reads a decimal number. One that is too large is text.

@@ -1,10 +1,37 @@
 //! Values of YAML in Go: numbers keep their type, which decides on their text.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, LowerExp};
 
 use serde_json::{Number, Value};
 
-use super::ReadError;
+use crate::bounds::Exceeded;
+
+/// Reason why a text has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ReadError {
+    /// Go refuses the text as well.
+    #[error("{0}")]
+    Invalid(String),
+    /// It is not known what Go reads.
+    #[error("{0}")]
+    Unsupported(String),
+}
+
+impl ReadError {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid(message.into())
+    }
+
+    /// Go has other limits.
+    pub(super) fn exceeded(exceeded: Exceeded) -> Self {
+        Self::Unsupported(exceeded.to_string())
+    }
+
+    pub(super) fn unsupported(message: impl Into<String>) -> Self {
+        Self::Unsupported(message.into())
+    }
+}
 
 /// A value that Go reads into an interface.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,8 +59,8 @@ impl GoValue {
             Self::Text(text) => text.as_str().into(),
             Self::List(items) => items.iter().map(Self::to_json).collect::<Result<_, _>>().map(Value::Array)?,
             Self::Map(entries) => {
-                let entries = entries.iter().map(|(key, value)| Ok((key.clone(), value.to_json()?)));
-                entries.collect::<Result<_, _>>().map(Value::Object)?
+                let fields = entries.iter().map(|(key, value)| Ok((key.clone(), value.to_json()?)));
+                fields.collect::<Result<_, _>>().map(Value::Object)?
             }
         })
     }
@@ -61,18 +88,23 @@ fn json_number(value: f64) -> Result<Value, ReadError> {
 
 /// Returns the text of a number with the precision of 32 bits, as Go's verb `g` writes it.
 pub(super) fn float_text(value: f64) -> String {
-    let value = value as f32;
-    if value.is_nan() {
+    let short = value as f32;
+    if short.is_nan() {
         return "NaN".to_owned();
     }
-    if value.is_infinite() {
-        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    if short.is_infinite() {
+        return if short > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
     }
-    let scientific = format!("{value:e}");
+    shortest_text(&short)
+}
+
+/// Returns the shortest text of a number as Go's verb `g` writes it.
+pub(super) fn shortest_text(number: &(impl Display + LowerExp)) -> String {
+    let scientific = format!("{number:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     if (-4..6).contains(&exponent) {
-        return value.to_string();
+        return number.to_string();
     }
     let sign = if exponent < 0 { '-' } else { '+' };
     format!("{digits}e{sign}{:02}", exponent.abs())

@@ -3,10 +3,9 @@
 //! Source: go-yaml v2.4.4 `encode.go`, `emitterc.go` and `sorter.go`; compared in `tests/systems/flux_texts`.
 
 use std::cmp::Ordering;
-use std::fmt::Write;
 
 use super::scalars::resolve;
-use super::{GoValue, ReadError};
+use super::value::{GoValue, ReadError, shortest_text};
 
 /// Column behind which a text is folded at its next space.
 const WIDTH: usize = 80;
@@ -96,7 +95,7 @@ impl Writer {
             GoValue::Bool(value) => self.text.push_str(if *value { "true" } else { "false" }),
             GoValue::Int(number) => self.text.push_str(&number.to_string()),
             GoValue::Uint(number) => self.text.push_str(&number.to_string()),
-            GoValue::Float(number) => self.text.push_str(&number_text(*number)),
+            GoValue::Float(number) => self.text.push_str(&shortest_text(number)),
             GoValue::Text(text) => self.scalar_text(text, indent, false)?,
             GoValue::List(_) => self.text.push_str("[]"),
             GoValue::Map(_) => self.text.push_str("{}"),
@@ -105,8 +104,7 @@ impl Writer {
     }
 
     fn scalar_text(&mut self, text: &str, indent: usize, is_key: bool) -> Result<(), ReadError> {
-        let is_plain_ascii = |c: char| matches!(c, ' '..='~' | '\n');
-        if !text.chars().all(|c| is_plain_ascii(c) || c.is_alphanumeric()) || may_be_timestamp(text) {
+        if !text.chars().all(|c| matches!(c, ' '..='~' | '\n') || c.is_alphanumeric()) || may_be_timestamp(text) {
             return Err(ReadError::unsupported(format!("it is not known how {text:?} is written")));
         }
         if text.contains('\n') {
@@ -116,13 +114,11 @@ impl Writer {
         if !resolves_to_text || text == "<<" || is_base_60(text) {
             return self.quoted(text, '"', indent, is_key);
         }
-        match needs_quotes(text) {
-            true => self.quoted(text, '\'', indent, is_key),
-            false => {
-                self.folded(text, indent, is_key);
-                Ok(())
-            }
+        if needs_quotes(text) {
+            return self.quoted(text, '\'', indent, is_key);
         }
+        self.folded(text, indent, is_key);
+        Ok(())
     }
 
     fn quoted(&mut self, text: &str, quote: char, indent: usize, is_key: bool) -> Result<(), ReadError> {
@@ -223,29 +219,14 @@ fn compare_keys(a: &str, b: &str) -> Ordering {
     }
     let digits_before = a[..at].iter().rev().take_while(|c| c.is_ascii_digit());
     let has_value = (first == '0' || second == '0') && digits_before.into_iter().any(|c| *c != '0');
-    let number = |text: &[char]| {
-        let digits = text[at..].iter().take_while(|c| c.is_ascii_digit());
-        let start = i64::from(has_value);
-        digits.fold((start, 0_usize), |(value, length), digit| {
-            let digit = i64::from(digit.to_digit(10).unwrap_or_default());
-            (value.wrapping_mul(10).wrapping_add(digit), length + 1)
-        })
-    };
-    number(&a).cmp(&number(&b)).then(first.cmp(&second))
+    let start = i64::from(has_value);
+    leading_number(&a[at..], start).cmp(&leading_number(&b[at..], start)).then(first.cmp(&second))
 }
 
-/// Returns the shortest text of a number as Go's verb `g` writes it.
-fn number_text(number: f64) -> String {
-    let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..6).contains(&exponent) {
-        return number.to_string();
-    }
-    let mut text = digits.to_owned();
-    let sign = if exponent < 0 { '-' } else { '+' };
-    let _ = write!(text, "e{sign}{:02}", exponent.abs());
-    text
+/// Returns the value of the digits at the start of a text, behind the value of earlier ones, and their number.
+fn leading_number(text: &[char], start: i64) -> (i64, usize) {
+    let digits = text.iter().map_while(|c| c.to_digit(10));
+    digits.fold((start, 0), |(value, length), digit| (value.wrapping_mul(10).wrapping_add(digit.into()), length + 1))
 }
 
 #[cfg(test)]
@@ -288,7 +269,7 @@ mod tests {
     fn numbers_have_the_shortest_text() {
         let rows = [(0.5, "0.5"), (1234567.5, "1.2345675e+06"), (0.00001, "1e-05"), (123456.5, "123456.5")];
         for (number, expected) in rows {
-            assert_eq!(number_text(number), expected);
+            assert_eq!(shortest_text(&number), expected);
         }
     }
 }

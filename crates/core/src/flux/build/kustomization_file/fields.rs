@@ -1,4 +1,4 @@
-//! Fields of a kustomization file, with the types that kustomize v5.8.1 gives them.
+//! FieldTable of a kustomization file, with the types that kustomize v5.8.1 gives them.
 //!
 //! Source: docs/reference/kustomize-controller.md 3.8. A test compares the table with the types of kustomize.
 
@@ -15,11 +15,11 @@ pub(crate) enum Shape {
     List(&'static Shape),
     /// A mapping with any keys.
     Map(&'static Shape),
-    Struct(&'static Fields),
+    Struct(&'static FieldTable),
 }
 
 /// Names and types of fields.
-pub(crate) type Fields = [(&'static str, Shape)];
+pub(crate) type FieldTable = [(&'static str, Shape)];
 
 use Shape::{Any, Bool, ExactText, Int, List, Map, Struct, Text};
 
@@ -27,8 +27,8 @@ const TEXTS: Shape = List(&Text);
 const EXACT_TEXTS: Shape = List(&ExactText);
 const TEXT_MAP: Shape = Map(&Text);
 
-/// Fields of a kustomization file.
-pub(crate) const KUSTOMIZATION: &Fields = &[
+/// FieldTable of a kustomization file.
+pub(crate) const KUSTOMIZATION: &FieldTable = &[
     ("apiVersion", ExactText),
     ("kind", ExactText),
     ("metadata", Struct(METADATA)),
@@ -65,19 +65,19 @@ pub(crate) const KUSTOMIZATION: &Fields = &[
     ("buildMetadata", TEXTS),
 ];
 
-const METADATA: &Fields = &[("name", Text), ("namespace", Text), ("labels", TEXT_MAP), ("annotations", TEXT_MAP)];
+const METADATA: &FieldTable = &[("name", Text), ("namespace", Text), ("labels", TEXT_MAP), ("annotations", TEXT_MAP)];
 
-const LABEL: &Fields = &[
+const LABEL: &FieldTable = &[
     ("pairs", TEXT_MAP),
     ("includeSelectors", Bool),
     ("includeTemplates", Bool),
     ("fields", List(&Struct(FIELD_SPEC))),
 ];
 
-const FIELD_SPEC: &Fields =
+const FIELD_SPEC: &FieldTable =
     &[("group", ExactText), ("version", ExactText), ("kind", ExactText), ("path", Text), ("create", Bool)];
 
-const SELECTOR: &Fields = &[
+const SELECTOR: &FieldTable = &[
     ("group", ExactText),
     ("version", ExactText),
     ("kind", ExactText),
@@ -87,23 +87,24 @@ const SELECTOR: &Fields = &[
     ("labelSelector", Text),
 ];
 
-const PATCH: &Fields = &[
+const PATCH: &FieldTable = &[
     ("path", Text),
     ("patch", Text),
     ("target", Struct(SELECTOR)),
     ("options", Struct(&[("allowNameChange", Bool), ("allowKindChange", Bool)])),
 ];
 
-const IMAGE: &Fields = &[("name", Text), ("newName", Text), ("tagSuffix", Text), ("newTag", Text), ("digest", Text)];
+const IMAGE: &FieldTable =
+    &[("name", Text), ("newName", Text), ("tagSuffix", Text), ("newTag", Text), ("digest", Text)];
 
-const REPLACEMENT: &Fields = &[
+const REPLACEMENT: &FieldTable = &[
     ("path", Text),
     ("source", Struct(REPLACEMENT_SOURCE)),
     ("sourceValue", ExactText),
     ("targets", List(&Struct(REPLACEMENT_TARGET))),
 ];
 
-const REPLACEMENT_SOURCE: &Fields = &[
+const REPLACEMENT_SOURCE: &FieldTable = &[
     ("group", ExactText),
     ("version", ExactText),
     ("kind", ExactText),
@@ -113,14 +114,14 @@ const REPLACEMENT_SOURCE: &Fields = &[
     ("options", Struct(FIELD_OPTIONS)),
 ];
 
-const REPLACEMENT_TARGET: &Fields = &[
+const REPLACEMENT_TARGET: &FieldTable = &[
     ("select", Struct(EXACT_SELECTOR)),
     ("reject", List(&Struct(EXACT_SELECTOR))),
     ("fieldPaths", EXACT_TEXTS),
     ("options", Struct(FIELD_OPTIONS)),
 ];
 
-const EXACT_SELECTOR: &Fields = &[
+const EXACT_SELECTOR: &FieldTable = &[
     ("group", ExactText),
     ("version", ExactText),
     ("kind", ExactText),
@@ -130,11 +131,13 @@ const EXACT_SELECTOR: &Fields = &[
     ("labelSelector", ExactText),
 ];
 
-const FIELD_OPTIONS: &Fields = &[("delimiter", ExactText), ("index", Int), ("encoding", ExactText), ("create", Bool)];
+const FIELD_OPTIONS: &FieldTable =
+    &[("delimiter", ExactText), ("index", Int), ("encoding", ExactText), ("create", Bool)];
 
-const VAR: &Fields = &[("name", Text), ("objref", Struct(VAR_TARGET)), ("fieldref", Struct(&[("fieldPath", Text)]))];
+const VAR: &FieldTable =
+    &[("name", Text), ("objref", Struct(VAR_TARGET)), ("fieldref", Struct(&[("fieldPath", Text)]))];
 
-const VAR_TARGET: &Fields = &[
+const VAR_TARGET: &FieldTable = &[
     ("apiVersion", Text),
     ("group", ExactText),
     ("version", ExactText),
@@ -143,10 +146,10 @@ const VAR_TARGET: &Fields = &[
     ("namespace", Text),
 ];
 
-const SORT_OPTIONS: &Fields =
+const SORT_OPTIONS: &FieldTable =
     &[("order", Text), ("legacySortOptions", Struct(&[("orderFirst", TEXTS), ("orderLast", TEXTS)]))];
 
-const GENERATOR_OPTIONS: &Fields =
+const GENERATOR_OPTIONS: &FieldTable =
     &[("labels", TEXT_MAP), ("annotations", TEXT_MAP), ("disableNameSuffixHash", Bool), ("immutable", Bool)];
 
 const EXACT_GENERATOR_OPTIONS: Shape = Struct(&[
@@ -156,7 +159,7 @@ const EXACT_GENERATOR_OPTIONS: Shape = Struct(&[
     ("immutable", Bool),
 ]);
 
-const CONFIG_MAP: &Fields = &[
+const CONFIG_MAP: &FieldTable = &[
     ("namespace", ExactText),
     ("name", ExactText),
     ("behavior", ExactText),
@@ -167,7 +170,7 @@ const CONFIG_MAP: &Fields = &[
     ("options", EXACT_GENERATOR_OPTIONS),
 ];
 
-const SECRET: &Fields = &[
+const SECRET: &FieldTable = &[
     ("namespace", ExactText),
     ("name", ExactText),
     ("behavior", ExactText),
@@ -179,7 +182,7 @@ const SECRET: &Fields = &[
     ("type", Text),
 ];
 
-const HELM_CHART: &Fields = &[
+const HELM_CHART: &FieldTable = &[
     ("name", Text),
     ("version", Text),
     ("repo", Text),
@@ -199,7 +202,7 @@ const HELM_CHART: &Fields = &[
     ("devel", Bool),
 ];
 
-const OLD_HELM_CHART: &Fields = &[
+const OLD_HELM_CHART: &FieldTable = &[
     ("chartName", Text),
     ("chartVersion", Text),
     ("chartRepoUrl", Text),

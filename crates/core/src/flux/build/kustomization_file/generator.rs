@@ -151,12 +151,12 @@ fn list<'a>(content: &'a Map<String, Value>, key: &str) -> &'a [Value] {
 }
 
 fn append(content: &mut Map<String, Value>, key: &str, values: impl Iterator<Item = Value>) {
-    let mut values = values.peekable();
-    if values.peek().is_none() {
+    let mut added = values.peekable();
+    if added.peek().is_none() {
         return;
     }
     if let Value::Array(list) = content.entry(key).or_insert_with(|| json!([])) {
-        list.extend(values);
+        list.extend(added);
     }
 }
 

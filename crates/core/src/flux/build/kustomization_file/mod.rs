@@ -13,7 +13,7 @@ use super::go_yaml;
 use super::go_yaml::{GoValue, ReadError};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-use fields::{Fields, KUSTOMIZATION, Shape};
+use fields::{FieldTable, KUSTOMIZATION, Shape};
 
 /// Names of kustomization files, in the order of precedence.
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -42,7 +42,7 @@ pub(super) fn texts<'a>(content: &'a Value, field: &str) -> impl Iterator<Item =
 pub(super) struct NestedFile {
     /// Value as it is written.
     pub(super) value: Value,
-    /// Fields by their own names, also where the file has them in another case.
+    /// FieldTable by their own names, also where the file has them in another case.
     pub(super) fields: Map<String, Value>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn read_root(text: &[u8]) -> Result<Map<String, Value>, ReadError> {
     Ok(file)
 }
 
-/// Reads a file that another kustomization file refers to. Fields that kustomize will refuse stay in the value.
+/// Reads a file that another kustomization file refers to. FieldTable that kustomize will refuse stay in the value.
 pub(super) fn read_nested(text: &[u8]) -> Result<NestedFile, ReadError> {
     let value = go_yaml::read(text)?.to_json()?;
     match with_own_names(&value, &Shape::Struct(KUSTOMIZATION))? {
@@ -74,20 +74,22 @@ pub(super) fn read_nested(text: &[u8]) -> Result<NestedFile, ReadError> {
 
 /// Returns the field that a key stands for: Go ignores the case, also of two letters that are not of ASCII.
 pub(super) fn field_of<'a, T>(key: &str, fields: &'a [(&'static str, T)]) -> Option<&'a (&'static str, T)> {
-    let fold = |c: char| match c {
+    let exact = fields.iter().find(|(name, _)| *name == key);
+    exact.or_else(|| fields.iter().find(|(name, _)| name.chars().map(fold).eq(key.chars().map(fold))))
+}
+
+fn fold(c: char) -> char {
+    match c {
         '\u{212a}' => 'k',
         '\u{17f}' => 's',
         c => c.to_ascii_lowercase(),
-    };
-    let is_same = |name: &str| name.chars().map(fold).eq(key.chars().map(fold));
-    let exact = fields.iter().find(|(name, _)| *name == key);
-    exact.or_else(|| fields.iter().find(|(name, _)| is_same(name)))
+    }
 }
 
 /// Converts the known fields of a mapping. Null is no value.
 fn convert_fields<'a>(
     found: impl IntoIterator<Item = (&'a String, &'a GoValue)>,
-    fields: &Fields,
+    fields: &FieldTable,
 ) -> Result<Map<String, Value>, ReadError> {
     let (mut known, mut seen) = (Map::new(), Vec::new());
     for (key, value) in found {
@@ -127,8 +129,8 @@ fn convert(value: &GoValue, shape: &Shape, name: &str) -> Result<Value, ReadErro
         }
         (Shape::List(_), GoValue::Null) => json!([]),
         (Shape::Map(shape), GoValue::Map(entries)) => {
-            let entries = entries.iter().map(|(key, value)| Ok((key.clone(), convert(value, shape, name)?)));
-            entries.collect::<Result<_, _>>().map(Value::Object)?
+            let fields = entries.iter().map(|(key, value)| Ok((key.clone(), convert(value, shape, name)?)));
+            fields.collect::<Result<_, _>>().map(Value::Object)?
         }
         (Shape::Struct(fields), GoValue::Map(entries)) => Value::Object(convert_fields(entries, fields)?),
         (Shape::Map(_), GoValue::Null) => json!({}),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::plugins::{self, Entry};
+use super::plugins::{self, PluginEntry};
 use super::{Inputs, ReferenceError, urls};
 use crate::flux::build::go_yaml::{ReadError, to_text};
 use crate::flux::build::kustomization_file::fields::KUSTOMIZATION;
@@ -13,13 +13,18 @@ use crate::flux::build::kustomization_file::{self, FILE_NAMES, field_of, items, 
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
-/// Fields with configurations of plugins.
+/// FieldTable with configurations of plugins.
 const PLUGINS: [&str; 3] = ["generators", "transformers", "validators"];
 
 pub(super) fn collect(artifact: &Artifact, generated: &GeneratedFile) -> Result<Inputs, ReferenceError> {
     let root = generated.directory.clone();
-    let mut walk =
-        Walk { artifact, inputs: Inputs::default(), read: BTreeSet::new(), seen: BTreeSet::new(), queue: Vec::new() };
+    let mut walk = ReferenceWalk {
+        artifact,
+        inputs: Inputs::default(),
+        read: BTreeSet::new(),
+        seen: BTreeSet::new(),
+        queue: Vec::new(),
+    };
     walk.inputs.paths.insert(root.clone());
     let mut content = generated.content.clone();
     if let Value::Object(fields) = &mut content {
@@ -34,7 +39,7 @@ pub(super) fn collect(artifact: &Artifact, generated: &GeneratedFile) -> Result<
     walk.finish()
 }
 
-struct Walk<'a> {
+struct ReferenceWalk<'a> {
     artifact: &'a Artifact,
     inputs: Inputs,
     /// Files that kustomize reads as manifests, patches or data.
@@ -44,7 +49,7 @@ struct Walk<'a> {
     queue: Vec<String>,
 }
 
-impl Walk<'_> {
+impl ReferenceWalk<'_> {
     /// A file that is written again must not be read as data, because its bytes differ.
     fn finish(self) -> Result<Inputs, ReferenceError> {
         match self.inputs.written.keys().find(|file| self.read.contains(*file)) {
@@ -61,8 +66,7 @@ impl Walk<'_> {
         let written = self.kustomization(directory, &nested.fields)?;
         if let Value::Object(value) = &mut nested.value {
             // The file may have the field in other letters.
-            let is_kept = |key: &str| field_of(key, KUSTOMIZATION).is_none_or(|(name, _)| !written.contains_key(*name));
-            value.retain(|key, _| is_kept(key));
+            value.retain(|key, _| field_of(key, KUSTOMIZATION).is_none_or(|(name, _)| !written.contains_key(*name)));
             value.extend(written);
         }
         self.inputs.written.insert(file, to_text(&nested.value));
@@ -118,11 +122,11 @@ impl Walk<'_> {
         let mut written = Map::new();
         for field in PLUGINS {
             let Some(entries) = fields.get(field).and_then(Value::as_array) else { continue };
-            let entries = entries.iter().map(|entry| match entry.as_str() {
+            let checked = entries.iter().map(|entry| match entry.as_str() {
                 Some(text) => self.plugin(directory, text).map(Value::from),
                 None => Ok(entry.clone()),
             });
-            written.insert(field.to_owned(), entries.collect::<Result<_, _>>().map(Value::Array)?);
+            written.insert(field.to_owned(), checked.collect::<Result<_, _>>().map(Value::Array)?);
         }
         Ok(written)
     }
@@ -211,11 +215,11 @@ impl Walk<'_> {
     /// Checks an entry of a list of plugins. Returns it as it is to be written.
     fn plugin(&mut self, directory: &str, entry: &str) -> Result<String, ReferenceError> {
         match plugins::entry(entry)? {
-            Entry::Objects(objects) => {
+            PluginEntry::Objects(objects) => {
                 self.plugin_objects(directory, &objects)?;
                 Ok(plugins::text_of(&objects))
             }
-            Entry::Reference => {
+            PluginEntry::Reference => {
                 self.plugin_reference(directory, directory, entry)?;
                 Ok(entry.to_owned())
             }

@@ -32,10 +32,7 @@ impl Inputs {
 
     /// Returns a digest of the files that the build reads. It does not cover the files to write.
     pub(super) fn digest(&self, artifact: &Artifact) -> String {
-        match self.paths.contains("") {
-            true => artifact.digest().to_owned(),
-            false => artifact.digest_below(&self.paths),
-        }
+        if self.paths.contains("") { artifact.digest().to_owned() } else { artifact.digest_below(&self.paths) }
     }
 }
 

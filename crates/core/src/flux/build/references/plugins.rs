@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::ReferenceError;
 use crate::flux::build::go_yaml::{ReadError, read_manifests, to_text};
 use crate::flux::build::kustomization_file::field_of;
+use crate::kubernetes::object::text_at;
 
-/// Fields of built-in plugins with which they open files, by kind. All other plugins open none.
+/// FieldTable of built-in plugins with which they open files, by kind. All other plugins open none.
 const PATHS: [(&str, &[(&str, Opens)]); 7] = [
     ("ConfigMapGenerator", &[("files", Opens::Sources), ("envs", Opens::Files)]),
     ("SecretGenerator", &[("files", Opens::Sources), ("envs", Opens::Files)]),
@@ -41,18 +42,18 @@ pub(super) struct Paths {
 }
 
 /// An entry of a list of plugins.
-pub(super) enum Entry {
+pub(super) enum PluginEntry {
     Objects(Vec<Value>),
     /// A file, directory or URL.
     Reference,
 }
 
 /// Returns what an entry of a list of plugins is: kustomize takes it for a reference if it holds no objects.
-pub(super) fn entry(text: &str) -> Result<Entry, ReferenceError> {
+pub(super) fn entry(text: &str) -> Result<PluginEntry, ReferenceError> {
     match read(text.as_bytes()) {
-        Ok(values) if !values.is_empty() && values.iter().all(is_object) => Ok(Entry::Objects(values)),
-        Ok(values) if matches!(values.as_slice(), [Value::String(_)]) => Ok(Entry::Reference),
-        Ok(values) if values.is_empty() => Ok(Entry::Objects(values)),
+        Ok(values) if !values.is_empty() && values.iter().all(is_object) => Ok(PluginEntry::Objects(values)),
+        Ok(values) if matches!(values.as_slice(), [Value::String(_)]) => Ok(PluginEntry::Reference),
+        Ok(values) if values.is_empty() => Ok(PluginEntry::Objects(values)),
         _ => Err(ReferenceError::Unreadable(format!("{text:?} is neither a path nor the configuration of a plugin"))),
     }
 }
@@ -60,13 +61,15 @@ pub(super) fn entry(text: &str) -> Result<Entry, ReferenceError> {
 /// Returns true if a text holds objects, and false if kustomize takes it for a path; `None` if that is not known.
 pub(super) fn holds_objects(text: &str) -> Option<bool> {
     let values = read(text.as_bytes()).ok()?;
-    // A list needs no name.
-    let is_list = |value: &Value| value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-    let has_name = |value: &Value| has_text(value, "/metadata/name") || is_list(value);
-    if values.iter().any(|value| !has_text(value, "/kind") || !has_name(value)) {
+    if !values.iter().all(is_named) {
         return Some(false);
     }
     (!values.is_empty() && values.iter().all(is_object)).then_some(true)
+}
+
+/// Returns true for what has a kind and a name. A list needs no name.
+fn is_named(value: &Value) -> bool {
+    has_text(value, "/kind") && (has_text(value, "/metadata/name") || text_at(value, "/kind").ends_with("List"))
 }
 
 /// Reads the documents of a file; without empty ones.
@@ -91,13 +94,12 @@ pub(super) fn file_of_source(source: &str) -> Option<&str> {
 
 /// Returns the files that a plugin opens. Fails for a plugin that is not built in: the controller runs none.
 pub(super) fn paths(object: &Value) -> Result<Paths, ReferenceError> {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    let kind = text("kind");
+    let (kind, api_version) = (text_at(object, "/kind"), text_at(object, "/apiVersion"));
     if !is_object(object) || kind.ends_with("List") {
         return Err(ReferenceError::Unreadable(format!("the configuration of a plugin is no single object: {kind}")));
     }
-    if text("apiVersion") != "builtin" {
-        return Err(ReferenceError::Refused(format!("plugin {kind} of {} is not built in", text("apiVersion"))));
+    if api_version != "builtin" {
+        return Err(ReferenceError::Refused(format!("plugin {kind} of {api_version} is not built in")));
     }
     let mut found = Paths::default();
     let Some((_, fields)) = PATHS.iter().find(|(known, _)| *known == kind) else { return Ok(found) };
@@ -130,7 +132,7 @@ fn is_object(value: &Value) -> bool {
 }
 
 fn has_text(value: &Value, pointer: &str) -> bool {
-    value.pointer(pointer).and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+    !text_at(value, pointer).is_empty()
 }
 
 fn has_null_in_list(value: &Value) -> bool {

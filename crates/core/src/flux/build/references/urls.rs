@@ -17,10 +17,8 @@ pub(super) fn is_repository(reference: &str) -> bool {
     }
     let without_query = reference.split_once('?').map_or(reference, |(before, _)| before);
     let Some(url) = Location::parse(without_query) else { return false };
-    let found = explicit_root(url.path).or_else(|| match url.is_file {
-        true => Some((url.path, "")),
-        false => organisation_and_name(url.path),
-    });
+    let found = explicit_root(url.path)
+        .or_else(|| if url.is_file { Some((url.path, "")) } else { organisation_and_name(url.path) });
     found.is_some_and(|(repository, directory)| !repository.is_empty() && !leaves_repository(directory))
 }
 
@@ -29,8 +27,7 @@ pub(super) fn is_repository(reference: &str) -> bool {
 /// A safe URL has no character that HTTP, git or kustomize could read differently. No part of it is an option of git, and
 /// it names another machine.
 pub(super) fn refusal(reference: &str) -> Option<&'static str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&'()*+,;=%[]".contains(c);
-    if !reference.chars().all(is_plain) || !has_whole_escapes(reference) {
+    if !consists_of(reference, "-._~:/?#@!$&'()*+,;=%[]") || !has_whole_escapes(reference) {
         return Some("has characters that a URL must not have");
     }
     let (address, query) = reference.split_once('?').unwrap_or((reference, ""));
@@ -38,16 +35,15 @@ pub(super) fn refusal(reference: &str) -> Option<&'static str> {
     if url.is_file {
         return Some("is a repository on this machine");
     }
-    let host = url.host.trim_end_matches(['/', ':']);
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let authority = url.host.trim_end_matches(['/', ':']);
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, port)) => (name, port.strip_prefix(':').unwrap_or(port)),
         None => host.rsplit_once(':').unwrap_or((host, "")),
     };
-    let is_name = |c: char| c.is_ascii_alphanumeric() || ".-:".contains(c);
     if name.is_empty()
         || name.starts_with('-')
-        || !name.chars().all(is_name)
+        || !consists_of(name, ".-:")
         || !port.bytes().all(|c| c.is_ascii_digit())
     {
         return Some("has no plain host name");
@@ -56,6 +52,11 @@ pub(super) fn refusal(reference: &str) -> Option<&'static str> {
         return Some("has a path that begins with -");
     }
     has_option_as_revision(query).then_some("names a revision that begins with -")
+}
+
+/// Returns true if a text has letters and digits of ASCII, and these signs.
+fn consists_of(text: &str, signs: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c))
 }
 
 /// A URL without its query, as kustomize takes it apart.

@@ -1,4 +1,4 @@
-//! A small cluster, with a function that joins files in place of kustomize.
+//! A small cluster in which Flux applied some files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,23 +6,21 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::flux::build;
-use crate::flux::build::chart_archive;
-use crate::flux::build::charts::ChartRun;
-use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::objects;
-use crate::flux::build::resource_sets::SetRun;
-use crate::flux::build::{BuildContext, BuildFailure, Run};
+use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::simulation::owner_dry_runs::OwnerDryRuns;
+use crate::flux::kustomize_controller::Features;
+use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::flux::simulation::*;
+use crate::flux::source::artifact::Artifact;
 use crate::flux::source::options::SourceOptions;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::question::OwnerQuestion;
+use crate::flux::spec::SourceId;
 use crate::kubernetes::snapshot::ClusterIdentity;
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
-use crate::ownership::schemes::flux_operator::SET;
 use crate::ownership::schemes::inventory_id;
-use crate::plan::{Action, ReasonCode};
+use crate::plan::Action;
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -63,69 +61,6 @@ pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
     Arc::new(Artifact::pack(&tree, &SourceOptions::default()))
 }
 
-/// Joins the files that a kustomization file lists, in place of kustomize.
-pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
-    let listed = run.generated.content["resources"].as_array().cloned().unwrap_or_default();
-    let path = |name: &Value| {
-        crate::flux::source::path::resolve(&run.generated.directory, name.as_str().unwrap_or_default())
-            .unwrap_or_default()
-    };
-    let text = |name: &Value| String::from_utf8_lossy(run.artifact.file(&path(name)).unwrap_or_default()).into_owned();
-    let text = listed.iter().map(text).collect::<Vec<_>>().join("\n---\n");
-    if text.contains("broken") {
-        return Err(BuildFailure::proven("broken manifest"));
-    }
-    if text.contains("crashes") {
-        return Err(BuildFailure::unknown(ReasonCode::BuildCrashed, "a signal ended kustomize"));
-    }
-    Ok(text)
-}
-
-/// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
-/// `fail.yaml`.
-fn rendered(run: &ChartRun) -> Result<String, String> {
-    let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
-    let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
-    let templates = run
-        .files
-        .iter()
-        .filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)))
-        .filter(|(at, _)| !at.starts_with('_'));
-    let mut text = String::new();
-    for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
-        if at == "fail.yaml" {
-            return Err("helm fails to render it: a template fails".to_owned());
-        }
-        text += &format!("---\n{}\n", String::from_utf8_lossy(content));
-    }
-    Ok(text)
-}
-
-/// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.
-pub(super) fn expanded(run: &SetRun) -> Result<String, String> {
-    let manifest: Value = serde_json::from_str(&run.manifest).unwrap();
-    let (resources, inputs) = (&manifest["spec"]["resources"], &manifest["spec"]["inputs"]);
-    let mut text = String::new();
-    for template in resources.as_array().into_iter().flatten() {
-        for input in inputs.as_array().into_iter().flatten().filter_map(Value::as_object) {
-            let template = template.to_string();
-            let replaced = input.iter().fold(template, |text, (key, value)| {
-                text.replace(&format!("<< inputs.{key} >>"), value.as_str().unwrap())
-            });
-            if replaced.contains("<<") {
-                return Err("flux-operator fails to generate it: map has no entry for key".to_owned());
-            }
-            let mut object: Value = serde_json::from_str(&replaced).unwrap();
-            for (key, value) in SET.into_iter().zip([&manifest["metadata"]["name"], &manifest["metadata"]["namespace"]])
-            {
-                object["metadata"]["labels"][key] = value.clone();
-            }
-            text += &format!("---\n{object}\n");
-        }
-    }
-    Ok(text)
-}
-
 /// A cluster in the state after Flux applied some files. Tests change it further.
 pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
@@ -139,7 +74,7 @@ pub(crate) struct TestCluster {
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
-    /// What the API server refuses in upgrades, by name, with its message; `None` if it is not asked.
+    /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
@@ -240,27 +175,20 @@ impl TestCluster {
         }
     }
 
-    pub(crate) fn answer_data(&self, needs: &Needs, answers: &mut Answers) {
-        for reference in &needs.data {
-            let live = self.data.get(&reference.name).map(Data::read);
-            answers.record_data(reference.clone(), live.map_or(Lookup::Missing, Lookup::Found));
-        }
-    }
-
     /// Applies a Kustomization and its children.
     pub(crate) fn apply(&mut self, manifest: &Value, owner: Option<&str>, artifact: &Arc<Artifact>) {
         let id = self.add(manifest, owner);
         let (key, spec) = (NamespacedName::of(&id), KustomizationSpec::new(&manifest["spec"]));
-        let (mut answers, mut needs) = (Answers::default(), Needs::default());
-        build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
-        needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
-        let mut needs = Needs::default();
-        build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut needs));
-        self.answer_data(&needs, &mut answers);
-        let built =
-            build::build(artifact, &key, &spec, &mut BuildContext::new(self.features, &answers, &mut Needs::default()));
+        let built = self.finish(|answers| {
+            let mut needs = build::Needs::default();
+            let mut context = BuildContext::new(self.features, &answers.builds, &mut needs);
+            match build::build(artifact, &key, &spec, &mut context) {
+                Err(Interrupt::Missing) => Progress::of_builds(needs),
+                built => Progress::Done(built),
+            }
+        });
         let mut entries = vec![];
-        for object in built.and_then(Result::ok).unwrap_or_default().iter() {
+        for object in built.unwrap_or_default().iter() {
             entries.push(json!({"id": inventory_id::format(&object.id), "v": "v1"}));
             if object.id.is(GROUP, KIND) && object.id.name != id.name {
                 self.apply(&object.manifest, Some(&key.name), artifact);
@@ -304,6 +232,16 @@ impl TestCluster {
     }
 
     pub(crate) fn plan(&self, files: &Files) -> Plan {
+        self.finish_preview(self.input(files)).plan
+    }
+
+    /// Plays a preview to its end.
+    pub(crate) fn finish_preview(&self, input: PreviewInput<'_>) -> FinishedPreview {
+        let mut preview = Preview::new(input);
+        *self.finish(|answers| preview.step(answers))
+    }
+
+    pub(crate) fn input(&self, files: &Files) -> PreviewInput<'_> {
         let id = SourceId { kind: "GitRepository".into(), namespace: NS.into(), name: "repo".into() };
         let mut pinned = BTreeMap::new();
         let mut trees = BTreeMap::new();
@@ -324,7 +262,7 @@ impl TestCluster {
             let id = SourceId { kind: "ExternalArtifact".into(), namespace: NS.into(), name: (*name).into() };
             (id, artifact(files))
         }));
-        let input = PreviewInput {
+        PreviewInput {
             snapshot: &self.snapshot,
             trees,
             pinned,
@@ -338,56 +276,8 @@ impl TestCluster {
             deployed,
             fetches_charts: self.remote.is_some(),
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
-        };
-        let (mut preview, mut answers) = (Preview::new(input), Answers::default());
-        let mut asked = OwnerDryRuns::default();
-        preview.set_refusals(self.refusals.clone(), self.deletion_refusals.clone());
-        for _ in 0..50 {
-            match preview.step(&answers) {
-                Progress::Done(plan) => match self.owner_dry_runs(&preview.owner_questions()) {
-                    answered if answered == asked => return *plan,
-                    answered => {
-                        asked = answered.clone();
-                        preview.set_owner_dry_runs(answered);
-                    }
-                },
-                Progress::Needs(needs) => {
-                    self.answer_data(&needs, &mut answers);
-                    needs.charts.values().for_each(|run| answers.record_chart(run.key.clone(), rendered(run)));
-                    needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
-                    for run in needs.resource_sets.into_values() {
-                        let output = if self.has_operator { expanded(&run) } else { Err("it is not here".to_owned()) };
-                        answers.record_resource_set(run.key, output);
-                    }
-                    for name in needs.kube_versions {
-                        answers.record_kube_version(name, Some("v1.33.1".to_owned()));
-                    }
-                    for stem in needs.folder_charts {
-                        let archive = &self.charts.as_ref().unwrap()[&stem];
-                        answers.record_folder_chart(stem, chart_archive::unpack(archive).map(Arc::new));
-                    }
-                    for chart in needs.remote_charts {
-                        let archive = self.remote.as_ref().unwrap().get(&chart.to_string()).cloned();
-                        answers.record_remote_chart(chart, archive.ok_or("not found".to_owned()));
-                    }
-                    for artifact in needs.artifacts.values() {
-                        let stored = self.stored.get(&artifact.proxy_path);
-                        answers.record_artifact(artifact, stored.map(Vec::as_slice).ok_or("forbidden".to_owned()));
-                    }
-                }
-            }
+            dry_runs: self.sends_dry_runs().then(DryRunScope::default),
         }
-        panic!("the preview does not end");
-    }
-
-    /// Answers the questions about upgrades, unless [`Self::upgrades`] is `None`.
-    fn owner_dry_runs(&self, questions: &[OwnerQuestion]) -> OwnerDryRuns {
-        let mut answers = OwnerDryRuns::default();
-        for question in self.upgrades.iter().flat_map(|_| questions) {
-            let refusal = self.upgrades.as_ref().and_then(|refused| refused.get(&*question.id.name));
-            answers.add(question.clone(), refusal.map_or(Ok(()), |message| Err((*message).to_owned())));
-        }
-        answers
     }
 
     /// Returns the rows of a plan as `ACTION NAME`, with `?` for a race; without creates and updates.

@@ -194,3 +194,35 @@ fn what_is_not_computed_is_unknown() {
     );
     assert!(fed.starts_with("Unknown: not-followed"), "{fed}");
 }
+
+#[test]
+fn an_artifact_that_is_not_known_is_a_gap_whatever_else_the_generator_removes_or_fails_to_make() {
+    let apps = || output("apps", "@repo/p");
+    // The other artifact comes before or after it in the order of names, and is removed or cannot be made.
+    for other in ["aaa", "zzz"] {
+        let both = |from: &str| {
+            let mut outputs = vec![apps(), output(other, from)];
+            outputs.sort_by_key(|output| output["name"].to_string());
+            generator(outputs.into())
+        };
+        let removed = generator(json!([apps()]));
+        for (after, expected) in [(removed, &[other][..]), (both("@repo/none"), &[])] {
+            let mut cluster = cluster(&files(vec![both("@repo/q"), fed("./p")], &BEFORE));
+            let reference = json!({"kind": "ArtifactGenerator", "name": "gen"});
+            let artifact = source("ExternalArtifact", other, json!({"sourceRef": reference}));
+            cluster.add_with_content(&artifact, None, json!({}));
+            cluster.kustomization("gen").content["status"]["inventory"] =
+                json!([{"name": "apps", "namespace": NS}, {"name": other, "namespace": NS}]);
+            cluster.differing.push(SourceId::external_artifact(NS, "apps"));
+            cluster.snapshot.normalise();
+            let plan = cluster.plan(&files(vec![after, fed("./p")], &[("p/a.yaml", "a"), ("q/c.yaml", "c")]));
+            let gaps: Vec<&str> = plan.gaps().iter().map(|gap| gap.subject.as_str()).collect();
+            assert!(
+                gaps.contains(&"effect of the change on artifactgenerator/gen -n flux-system"),
+                "{other}: {gaps:?}"
+            );
+            assert!(outcome(&plan, "gen").starts_with("Unknown: not-followed"), "{}", outcome(&plan, "gen"));
+            assert_eq!(plan.deletions().map(|row| &*row.object.id.name).collect::<Vec<_>>(), expected, "{other}");
+        }
+    }
+}

@@ -2,12 +2,14 @@
 //!
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
+mod answerer;
 mod cluster;
 mod conditions;
 mod controller_flags;
 mod deleted_containers;
 mod finalizers;
 mod generators;
+mod instances;
 mod refusals;
 mod release_charts;
 mod releases;
@@ -24,6 +26,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::flux::kustomize_controller::Features;
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};

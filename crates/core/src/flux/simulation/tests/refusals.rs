@@ -1,6 +1,11 @@
 //! Refusals of the server in dry-runs.
 
 use super::*;
+use crate::flux::apply::question::Question;
+use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
+
+/// What the first test refuses.
+const REFUSAL: &str = "the server refuses configmap/b -n flux-system: it is immutable";
 
 fn refused(owner: &str, manifest: Value) -> Refusal {
     let name = manifest["metadata"]["name"].as_str().unwrap();
@@ -22,14 +27,18 @@ fn a_kustomization_with_a_refused_object_prunes_nothing() {
     let mut cluster = TestCluster::new(&before);
     assert_eq!(cluster.rows(&after), set(&["delete a", "delete x"]));
     cluster.refusals = vec![refused("k", cm("b"))];
-    assert_eq!(cluster.rows(&after), set(&["keep a", "delete x"]));
+    assert_eq!(cluster.rows(&after), set(&["keep a", "delete x", "unknown b"]));
     let plan = cluster.plan(&after);
     let row = |name: &str| plan.changes().iter().find(|change| &*change.object.id.name == name);
-    assert_eq!(row("a").unwrap().reason.to_string(), "held-back: it is deleted once this is resolved: it is immutable");
+    assert_eq!(
+        row("a").unwrap().reason.to_string(),
+        format!("held-back: it is deleted once this is resolved: {REFUSAL}")
+    );
     // The earlier stage is applied.
     assert_eq!(row("early").unwrap().action, Action::Create);
     assert!(row("new").is_none());
-    assert_eq!(cluster.outcome(&after, "k"), "Blocked: apply-refused: it is immutable");
+    let outcome = cluster.outcome(&after, "k");
+    assert!(outcome.starts_with(&format!("Blocked: apply-refused: {REFUSAL}")), "{outcome}");
 }
 
 #[test]
@@ -38,7 +47,7 @@ fn a_refusal_in_the_first_stage_stops_everything() {
     let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b"), cluster_scoped("Namespace", "early"), cm("new")])];
     let mut cluster = TestCluster::new(&before);
     cluster.refusals = vec![refused("k", cluster_scoped("Namespace", "early"))];
-    assert_eq!(cluster.rows(&after), set(&["keep a", "delete x"]));
+    assert_eq!(cluster.rows(&after), set(&["keep a", "delete x", "unknown early"]));
     assert!(cluster.plan(&after).changes().iter().all(|change| change.action != Action::Create));
 }
 
@@ -66,8 +75,9 @@ fn a_refused_kustomization_blocks_its_dependants() {
     let mut cluster = TestCluster::new(&files(vec![cm("x")], vec![cm("a"), cm("b")]));
     assert_eq!(cluster.rows(&after), set(&["delete a"]));
     cluster.refusals = vec![refused("d", cm("x"))];
-    assert_eq!(cluster.rows(&after), set(&[]));
-    assert!(cluster.outcome(&after, "k").contains("which cannot reconcile: it is immutable"));
+    assert_eq!(cluster.rows(&after), set(&["unknown x"]));
+    let outcome = cluster.outcome(&after, "k");
+    assert!(outcome.contains("which cannot reconcile: the server refuses configmap/x -n flux-system: it is immutable"));
 }
 
 fn refused_deletion(owner: &str, name: &str) -> DeletionRefusal {
@@ -110,4 +120,57 @@ fn a_deleted_kustomization_stays_if_the_server_refuses_one_of_its_objects() {
     cluster.deletion_refusals = vec![refused_deletion("k", "a")];
     assert_eq!(cluster.rows(&after), set(&["delete k", "keep a", "delete b"]));
     assert!(cluster.outcome(&after, "k").contains("owner-stuck"), "{}", cluster.outcome(&after, "k"));
+}
+
+/// Returns `OWNER/OBJECT` of everything that a preview asks the API server, in order, as rounds.
+fn asked(cluster: &TestCluster, files: &Files) -> Vec<Vec<String>> {
+    let (mut preview, mut rounds) = (Preview::new(cluster.input(files)), vec![]);
+    cluster.finish(|answers| {
+        let progress = preview.step(answers);
+        if let Progress::Needs(needs) = &progress
+            && !needs.dry_runs.is_empty()
+        {
+            let text = |question: &Question| format!("{}/{}", question.owner.name, question.id.name);
+            rounds.push(needs.dry_runs.iter().map(text).collect());
+        }
+        progress
+    });
+    rounds
+}
+
+#[test]
+fn each_change_is_asked_about_once_and_again_when_another_run_makes_it() {
+    let before = one_child(json!({}));
+    let forced = vec![("root/k.yaml", vec![cm("new"), ks("k", "./p", json!({"force": true}))]), before[1].clone()];
+    let mut cluster = TestCluster::new(&before);
+    cluster.deletion_refusals = vec![refused_deletion("other", "x")];
+    let all = ["root/new", "root/k", "k/a", "k/b", "root/x"];
+    let mut first = asked(&cluster, &forced);
+    first.iter_mut().for_each(|round| round.sort());
+    let mut expected = all;
+    expected.sort();
+    assert_eq!(first, [expected]);
+    // The refused parent does not force its child, and keeps x.
+    cluster.refusals = vec![refused("root", cm("new"))];
+    let rounds = asked(&cluster, &forced);
+    assert_eq!(rounds[1..], [["k/a", "k/b"]], "with the spec that stays");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_asked_leaves_its_changes_open() {
+    let remote = json!({"kubeConfig": {"secretRef": {"name": "spoke"}}});
+    let before = one_child(remote.clone());
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b")]), before[2].clone()];
+    let mut cluster = TestCluster::new(&before);
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
+    cluster.add(&secret, None);
+    cluster.snapshot.normalise();
+    cluster.move_to_spoke("k");
+    cluster.deletion_refusals = vec![refused_deletion("other", "x")];
+    let document = |input| serde_json::to_value(cluster.finish_preview(input).plan).unwrap();
+    assert_eq!(document(cluster.input(&after))["rehearsed"], true);
+    let unread = DryRunScope { unread: ["edge".into()].into(), ..DryRunScope::default() };
+    let plan = document(PreviewInput { dry_runs: Some(unread), ..cluster.input(&after) });
+    let open: Vec<_> = plan["unrehearsed"].as_array().unwrap().iter().map(|id| &id["name"]).collect();
+    assert_eq!((&plan["rehearsed"], open), (&json!(false), vec![&json!("a"), &json!("b")]));
 }

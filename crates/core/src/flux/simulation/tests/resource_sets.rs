@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, expanded, ks, set};
+use super::answerer::expanded;
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
 use super::unfollowed::{operator, release, status};
 use crate::flux::build::objects::objects;
 use crate::flux::build::resource_sets::SetRun;

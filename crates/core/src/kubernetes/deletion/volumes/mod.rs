@@ -15,7 +15,7 @@ use crate::kubernetes::snapshot::Snapshot;
 /// Kind of volumes, which are read with their content because the spec contains the policy.
 pub const KIND: &str = "PersistentVolume";
 /// Kind of the claims that volumes are bound to.
-pub const CLAIM: &str = "PersistentVolumeClaim";
+pub(crate) const CLAIM: &str = "PersistentVolumeClaim";
 /// Resource of volumes, as gaps name it.
 pub const RESOURCE: &str = "persistentvolumes";
 
@@ -55,7 +55,7 @@ pub enum ReclaimOutcome {
 
 impl ReclaimOutcome {
     /// Returns true if the volume is deleted, or may be.
-    pub fn may_delete(self) -> bool {
+    pub(crate) fn may_delete(self) -> bool {
         matches!(self, Self::Deleted | Self::DependsOnDriver | Self::DependsOnBinding | Self::Released)
     }
 
@@ -111,7 +111,7 @@ impl<'a> Volumes<'a> {
 }
 
 /// Returns the live claim that a volume is bound to. Objects of other kinds have none.
-pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
+pub(crate) fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
     let full = snapshot.resource(&volume.id).filter(|full| full.object.id.is("", KIND))?;
     let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
     let claim = ObjectId::new("", CLAIM, text("namespace")?, text("name")?);

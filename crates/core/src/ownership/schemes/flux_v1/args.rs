@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use crate::kubernetes::object::list_at;
+
 use super::GitSource;
 
 /// Relevant flags of one fluxd container, each with its values in order.
@@ -19,8 +21,8 @@ impl FluxdArgs {
     pub(crate) fn find(content: &Value) -> Option<Result<Self, String>> {
         let containers = content.pointer("/spec/template/spec/containers")?.as_array()?;
         containers.iter().find_map(|container| {
-            let list = list(container, "command").iter().chain(list(container, "args"));
-            let args: Vec<&str> = list.filter_map(Value::as_str).collect();
+            let words = list_at(container, "/command").iter().chain(list_at(container, "/args"));
+            let args: Vec<&str> = words.filter_map(Value::as_str).collect();
             let is_fluxd = args.iter().any(|arg| *arg == "--git-url" || arg.starts_with("--git-url="));
             is_fluxd.then(|| Self::parse(&args, container))
         })
@@ -87,7 +89,8 @@ fn expand(text: &str, container: &Value) -> Result<String, String> {
 }
 
 fn variable(name: &str, container: &Value) -> Result<String, String> {
-    let entry = list(container, "env").iter().rfind(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
+    let entry =
+        list_at(container, "/env").iter().rfind(|entry| entry.get("name").and_then(Value::as_str) == Some(name));
     let hidden = format!("its arguments need the variable {name}, which is not a plain value");
     match entry {
         Some(entry) if entry.get("valueFrom").is_some() => Err(hidden),
@@ -95,13 +98,9 @@ fn variable(name: &str, container: &Value) -> Result<String, String> {
             nested if nested.contains("$(") => Err(hidden),
             plain => Ok(plain.to_owned()),
         },
-        None if !list(container, "envFrom").is_empty() => Err(hidden),
+        None if !list_at(container, "/envFrom").is_empty() => Err(hidden),
         None => Ok(format!("$({name})")),
     }
-}
-
-fn list<'a>(container: &'a Value, key: &str) -> &'a [Value] {
-    container.get(key).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
 /// Parses one CSV record: `,` separates, double quotes quote, spaces stay; the empty text is the empty list.

@@ -117,8 +117,8 @@ impl KnownSources {
     fn new(sources: &[GitSource], labelled: &[LabelledObject<'_>]) -> Self {
         let current: Vec<(String, String)> =
             sources.iter().map(|source| (source.record().id.name, source.sync_set())).collect();
-        let earlier = sources.iter().flat_map(variants).map(|(source, set)| (source.record().id.name, set));
-        let earlier = earlier.filter(|(_, set)| !current.iter().any(|(_, other)| other == set)).collect();
+        let others = sources.iter().flat_map(variants).map(|(source, set)| (source.record().id.name, set));
+        let earlier = others.filter(|(_, set)| !current.iter().any(|(_, other)| other == set)).collect();
         let marked = labelled.iter().map(|row| row.object).filter(|object| object.labels.get(MARK).is_some());
         let genuine =
             marked.flat_map(|object| current.iter().map(|(_, set)| mark(set, &resource_id(&object.id)))).collect();
@@ -130,10 +130,7 @@ impl KnownSources {
         let LabelledObject { object, claim, managed_by, .. } = row;
         let value = object.labels.get(MARK).or_else(|| object.labels.get(LEGACY_MARK))?;
         let id = resource_id(&object.id);
-        let source_in = |sources: &[(String, String)]| {
-            sources.iter().find(|(_, set)| mark(set, &id) == value).map(|(name, _)| name.clone())
-        };
-        let current = source_in(&self.current);
+        let current = source_of(value, &id, &self.current);
         let (status, source, note) = if !is_well_formed(value) {
             (MarkStatus::Malformed, None, String::new())
         } else if let Some(owner) = managed_by.as_ref().filter(|owner| owner.system == SUCCESSOR) {
@@ -146,7 +143,7 @@ impl KnownSources {
                 _ => String::new(),
             };
             (MarkStatus::Synced, current, note)
-        } else if let Some(earlier) = source_in(&self.earlier) {
+        } else if let Some(earlier) = source_of(value, &id, &self.earlier) {
             (MarkStatus::Drifted, Some(earlier), String::new())
         } else if self.genuine.contains(value) {
             (MarkStatus::Copied, None, "another object has this mark".to_owned())
@@ -158,6 +155,11 @@ impl KnownSources {
         let orphan = without_fluxd && status != MarkStatus::TakenOver;
         Some(MarkedObject { object: object.id.clone(), mark: status, source, note, orphan })
     }
+}
+
+/// Returns the name of the source, of names with their sync sets, whose mark for a resource id is this one.
+fn source_of(value: &str, id: &str, sources: &[(String, String)]) -> Option<String> {
+    sources.iter().find(|(_, set)| mark(set, id) == value).map(|(name, _)| name.clone())
 }
 
 fn warnings(fluxd: Option<bool>, unreadable: &[String], objects: &[MarkedObject]) -> Vec<String> {
@@ -193,8 +195,8 @@ fn object_table(objects: &[MarkedObject]) -> ReportTable {
     sorted.sort_by_key(|row| row.mark);
     let rows = sorted.into_iter().map(|row| {
         let id = &row.object;
-        let meaning = meaning(row.mark, row.orphan);
-        let cells = [row.mark.describe().0, &id.namespace, &id.kind, &id.name, row.source(), &meaning, &row.note];
+        let text = meaning(row.mark, row.orphan);
+        let cells = [row.mark.describe().0, &id.namespace, &id.kind, &id.name, row.source(), &text, &row.note];
         cells.map(str::to_owned).to_vec()
     });
     ReportTable { columns: &["mark", "namespace", "kind", "name", "source", "meaning", "note"], rows: rows.collect() }

@@ -35,7 +35,7 @@ const CHECKSUM: &str = "fluxcd.io/sync-checksum";
 /// Annotations of the policy `ignore`.
 pub(crate) const IGNORE: [&str; 2] = ["fluxcd.io/ignore", "flux.weave.works/ignore"];
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(MARK), MetadataKey::Label(LEGACY_MARK)],
     selectors: &[MARK, "!fluxcd.io/sync-gc-mark,flux.weave.works/sync-gc-mark"],
     other_keys: &[CHECKSUM],
@@ -99,7 +99,7 @@ pub fn mark(sync_set: &str, resource_id: &str) -> String {
 }
 
 /// Returns true if a label value can be a mark. The last of 43 characters encodes 4 bits.
-pub fn is_well_formed(mark: &str) -> bool {
+pub(crate) fn is_well_formed(mark: &str) -> bool {
     let Some(hash) = mark.strip_prefix("sha256.") else {
         return false;
     };

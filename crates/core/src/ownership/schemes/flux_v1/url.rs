@@ -33,13 +33,13 @@ fn transport(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once(':')?;
     let scheme_is_legal =
         scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(is_legal_in_scheme);
-    let scheme = scheme.to_ascii_lowercase();
-    if !scheme_is_legal || !TRANSPORTS.contains(&&*scheme) {
+    let transport = scheme.to_ascii_lowercase();
+    if !scheme_is_legal || !TRANSPORTS.contains(&&*transport) {
         return None;
     }
     // A lone `?` at the end stays, although its query is empty.
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
-    let mut out = format!("{scheme}:");
+    let mut out = format!("{transport}:");
     if let Some(rest) = rest.strip_prefix("//") {
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
         let authority = safe_authority(authority)?;
@@ -114,11 +114,13 @@ fn scp(url: &str) -> Option<String> {
     if host.is_empty() || !host.bytes().all(is_legal_in_scp) || path.is_empty() || rest.contains('\n') {
         return None;
     }
-    let rest = rest.strip_prefix('?').unwrap_or(rest);
-    let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+    let login = user.map(|user| format!("{user}@")).unwrap_or_default();
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let query = if rest.is_empty() { String::new() } else { format!("?{rest}") };
-    Some(format!("ssh://{user}{host}{slash}{path}{query}"))
+    let query = match rest.strip_prefix('?').unwrap_or(rest) {
+        "" => String::new(),
+        query => format!("?{query}"),
+    };
+    Some(format!("ssh://{login}{host}{slash}{path}{query}"))
 }
 
 /// Returns a path or fragment as Go prints it: unchanged if it is a valid encoding, else decoded and encoded again.

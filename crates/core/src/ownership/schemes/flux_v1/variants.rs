@@ -56,8 +56,8 @@ fn branches(branch: &str) -> Vec<String> {
 
 fn subsets(paths: &[String]) -> Vec<Vec<String>> {
     if paths.len() > MOST_PATHS {
-        let without = |at: usize| paths[..at].iter().chain(&paths[at + 1..]).cloned().collect();
-        return [paths.to_vec(), vec![]].into_iter().chain((0..paths.len()).map(without)).collect();
+        let without_one = (0..paths.len()).map(|at| [&paths[..at], &paths[at + 1..]].concat());
+        return [paths.to_vec(), vec![]].into_iter().chain(without_one).collect();
     }
     let mut lists: Vec<Vec<usize>> = vec![vec![]];
     let mut at = 0;

@@ -53,7 +53,7 @@ struct GroupMember {
 
 /// The objects of one application, environment, tag and component.
 #[derive(Serialize)]
-struct Group {
+struct ObjectGroup {
     /// Empty if the label is missing.
     application: String,
     /// Empty if the label is missing.
@@ -68,7 +68,7 @@ struct Group {
     objects: Vec<GroupMember>,
 }
 
-impl Group {
+impl ObjectGroup {
     fn count(&self, origin: MetadataOrigin) -> String {
         self.objects.iter().filter(|member| member.origin == origin).count().to_string()
     }
@@ -90,7 +90,7 @@ fn or_none(text: &str) -> String {
 
 /// Returns the report on all selected objects.
 pub(super) fn report(_: &Snapshot, labelled: &[LabelledObject<'_>]) -> LabelReport {
-    let groups = groups(labelled);
+    let groups = grouped(labelled);
     let group_rows = groups.iter().map(|group| {
         let counts = [MetadataOrigin::Genuine, MetadataOrigin::Copied, MetadataOrigin::Unproven]
             .map(|origin| group.count(origin));
@@ -119,13 +119,13 @@ pub(super) fn report(_: &Snapshot, labelled: &[LabelledObject<'_>]) -> LabelRepo
     }
 }
 
-fn groups(labelled: &[LabelledObject<'_>]) -> Vec<Group> {
-    let mut groups: BTreeMap<(&str, &str, Option<&str>, &str), Group> = BTreeMap::new();
+fn grouped(labelled: &[LabelledObject<'_>]) -> Vec<ObjectGroup> {
+    let mut groups: BTreeMap<(&str, &str, Option<&str>, &str), ObjectGroup> = BTreeMap::new();
     for LabelledObject { object, claim, .. } in labelled.iter().filter(|row| row.is_selected) {
         let application = object.labels.get(APPLICATION).unwrap_or_default();
         let environment = object.labels.get(ENVIRONMENT).unwrap_or_default();
         let (tag, component) = (object.labels.get(TAG), component(object));
-        let group = groups.entry((application, environment, tag, component)).or_insert_with(|| Group {
+        let group = groups.entry((application, environment, tag, component)).or_insert_with(|| ObjectGroup {
             application: application.to_owned(),
             environment: environment.to_owned(),
             tag: tag.map(str::to_owned),

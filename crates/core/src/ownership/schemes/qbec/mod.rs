@@ -30,7 +30,7 @@ pub const LAST_APPLIED: &str = "kubectl-gitops/qbec-identity";
 /// Kind of an application's environment as an owner; it is not an object.
 pub const KIND: &str = "App";
 
-pub const SCHEME: Scheme = Scheme {
+pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(APPLICATION), MetadataKey::Label(ENVIRONMENT)],
     selectors: &[APPLICATION, "!qbec.io/application,qbec.io/environment"],
     other_keys: &[TAG, COMPONENT, APPLY_ORDER],

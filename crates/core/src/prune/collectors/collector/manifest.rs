@@ -90,14 +90,10 @@ fn text<'a>(object: &'a Value, field: &str) -> Option<&'a str> {
     object.get(field)?.as_str().filter(|text| !text.is_empty())
 }
 
-/// Fails if two manifests have the same identity; the message names both origins. A manifest without identity is skipped.
-pub(crate) fn refuse_duplicates<K: std::hash::Hash + Eq + fmt::Display>(
-    locals: &[LocalManifest],
-    identity: impl Fn(&LocalManifest) -> Option<K>,
-) -> Result<(), String> {
-    let mut seen: HashMap<K, &LocalManifest> = HashMap::new();
-    for local in locals {
-        let Some(key) = identity(local) else { continue };
+/// Fails if two manifests have the same key; the message names both origins.
+pub(crate) fn refuse_duplicates<'l>(locals: impl Iterator<Item = (&'l LocalManifest, String)>) -> Result<(), String> {
+    let mut seen: HashMap<String, &LocalManifest> = HashMap::new();
+    for (local, key) in locals {
         if let Some(first) = seen.get(&key) {
             return Err(format!("{key} is in the manifests twice: in {} and in {}", first.origin, local.origin));
         }
@@ -171,9 +167,8 @@ mod tests {
 
     #[test]
     fn duplicates_are_refused_with_both_origins() {
-        let error =
-            refuse_duplicates(&[manifest_from("a.yaml"), manifest_from("b.yaml")], |local| Some(local.id.clone()))
-                .unwrap_err();
+        let manifests = [manifest_from("a.yaml"), manifest_from("b.yaml")];
+        let error = refuse_duplicates(manifests.iter().map(|local| (local, local.id.to_string()))).unwrap_err();
         assert_eq!(
             error,
             "configmap/b -n a is in the manifests twice: in a.yaml, document 1 and in b.yaml, document 1"

@@ -57,12 +57,10 @@ pub(crate) fn unproven_claim(claim: Option<Claim>) -> Option<CollectorReason> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::ownership::{ClaimEvidence, OwnerId};
     use crate::plan::grave::GraveKind;
-    use crate::testing::{Build, noon, object, snapshot};
+    use crate::testing::{Build, kustomization, noon, object, snapshot};
 
     #[test]
     fn what_belongs_to_somebody_else_or_needs_a_permission_is_kept() {
@@ -74,9 +72,7 @@ mod tests {
         let grave = object("", "Namespace", "", "shop");
         let controlled = own("ConfigMap", "controlled").controlled_by("1");
         let protected = own("ConfigMap", "protected").annotation("helm.sh/resource-policy", "keep");
-        let entries = json!([{"id": "n_recorded__ConfigMap", "v": "v1"}]);
-        let content = json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
-        let lister = object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps").with_content(content);
+        let lister = kustomization("apps", &["n_recorded__ConfigMap"]);
         let recorded = own("ConfigMap", "recorded");
         let all = [plain, terminating, system, grave, controlled, protected, recorded];
         let snapshot = snapshot(all.to_vec(), vec![lister]);

@@ -89,14 +89,16 @@ impl<'a> FluxV1Collector<'a> {
 
     /// Returns the resource id and the identity of the object that fluxd applies for a manifest.
     pub(super) fn applied_object(&self, local: &LocalManifest) -> Option<(String, ObjectId)> {
-        let namespace = match self.kinds.is_namespaced_manifest(local)? {
-            false => Arc::from(""),
-            true if local.id.namespace.is_empty() => self.input.default_namespace.clone(),
-            true => local.id.namespace.clone(),
+        let namespace = if !self.kinds.is_namespaced_manifest(local)? {
+            Arc::from("")
+        } else if local.id.namespace.is_empty() {
+            self.input.default_namespace.clone()
+        } else {
+            local.id.namespace.clone()
         };
         let id = ObjectId { namespace, ..local.id.clone() };
-        let resource_id = resource_id(&id);
-        (self.manifests.get(&resource_id) == Some(&ManifestStatus::Applied)).then_some((resource_id, id))
+        let key = resource_id(&id);
+        (self.manifests.get(&key) == Some(&ManifestStatus::Applied)).then_some((key, id))
     }
 
     /// Returns true if fluxd applies a manifest of this object.
@@ -188,9 +190,10 @@ impl FluxV1Input<'_> {
             return vec![(namespaced, ManifestStatus::Unserved), (cluster_scoped, ManifestStatus::Unserved)];
         };
         // Of cluster-scoped objects only Namespaces are restricted, by their names.
-        let is_allowed = match is_namespaced {
-            true => self.allows(namespace),
-            false => !local.id.is("", "Namespace") || self.allows(&local.id.name),
+        let is_allowed = if is_namespaced {
+            self.allows(namespace)
+        } else {
+            !local.id.is("", "Namespace") || self.allows(&local.id.name)
         };
         let status = if local.id.kind.ends_with("List") {
             ManifestStatus::TakenForList

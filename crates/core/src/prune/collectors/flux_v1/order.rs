@@ -45,6 +45,6 @@ pub(super) fn deletion_order(left: &ObjectMetadata, right: &ObjectMetadata) -> O
 
 /// Returns the rank of a kind in the apply order.
 pub(super) fn rank(kind: &str) -> u8 {
-    let kind = kind.to_lowercase();
-    RANKS.iter().find(|(name, _)| *name == kind).map_or(4, |(_, rank)| *rank)
+    let lowercase = kind.to_lowercase();
+    RANKS.iter().find(|(name, _)| *name == lowercase).map_or(4, |(_, rank)| *rank)
 }

@@ -77,8 +77,8 @@ impl QbecFilters {
     }
 
     fn admits_kind(&self, kind: &str) -> bool {
-        let kind = kind.to_lowercase();
-        self.kinds.admits(&[&kind, &plural(&kind)])
+        let lowercase = kind.to_lowercase();
+        self.kinds.admits(&[&lowercase, &plural(&lowercase)])
     }
 
     /// Returns true if all filters admit a live object. An object without component has the empty component.

@@ -32,8 +32,11 @@ impl QbecApp {
         if let Some(tag) = tag {
             check_label_value("tag", tag)?;
         }
-        let tag = tag.map(str::to_owned);
-        Ok(Self { application: application.to_owned(), environment: environment.to_owned(), tag })
+        Ok(Self {
+            application: application.to_owned(),
+            environment: environment.to_owned(),
+            tag: tag.map(str::to_owned),
+        })
     }
 
     /// Returns true if the labels of an object are those of this application. Without a tag, the label must be absent.

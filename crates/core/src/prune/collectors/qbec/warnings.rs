@@ -38,10 +38,11 @@ fn ignored_directives(object: &ObjectMetadata) -> Vec<String> {
 
 fn missed_namespaces(collector: &QbecCollector<'_>, decisions: &[Decision<'_>]) -> Vec<String> {
     let missed = decisions.iter().filter(|decision| decision.native == NativeAction::Misses);
-    let namespaces: BTreeSet<_> = missed.map(|decision| &decision.object.id.namespace).collect();
-    let namespaces = namespaces.into_iter().filter(|namespace| !namespace.is_empty());
+    let namespaces: BTreeSet<_> =
+        missed.map(|decision| &decision.object.id.namespace).filter(|namespace| !namespace.is_empty()).collect();
     let app = collector.input.app.description();
     namespaces
+        .into_iter()
         .map(|namespace| {
             format!("qbec misses the objects of {app} in namespace {namespace}, which no manifest names any more")
         })

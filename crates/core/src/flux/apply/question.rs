@@ -1,0 +1,139 @@
+//! Questions to the API server: the changes of objects that controllers would send. Dry-runs answer them.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::AppliedObject;
+use super::dry_run::{DryRunResult, HIDDEN_MESSAGE};
+use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::kustomize_controller;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::gap::Gap;
+use crate::kubernetes::object::{ObjectId, text_at};
+use crate::ownership::schemes::{flux_kustomization, flux_operator};
+use crate::text::sha256;
+
+/// Name of the controller of HelmReleases.
+pub(crate) const HELM_CONTROLLER: &str = "helm-controller";
+
+/// A change of one object that a controller would send on behalf of an owner.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// Owner that causes the change.
+    pub owner: ObjectId,
+    /// Controller that sends it, which is also its field manager.
+    pub controller: &'static str,
+    /// Service account in the namespace of the owner; `None` for the account that the controller uses by default.
+    pub service_account: Option<String>,
+    /// Identity of the object in the cluster.
+    pub id: ObjectId,
+    pub request: Request,
+    /// The object can hold values of Secrets, so that no message of the server about it is shown.
+    pub is_private: bool,
+    key: QuestionKey,
+}
+
+/// Request of a controller.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// kustomize-controller applies an object of a build.
+    ApplyBuilt(Box<AppliedObject>),
+    /// Another controller applies this manifest.
+    Apply(Value),
+    Delete,
+}
+
+/// Everything that the answer to a question depends on: owner, object, and the run of the owner that makes the change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct QuestionKey {
+    owner: ObjectId,
+    id: ObjectId,
+    /// Hash of controller, service account, spec and manifest.
+    run: String,
+}
+
+/// Answer of the API server to a question.
+#[derive(Clone, Debug)]
+pub enum DryRunAnswer {
+    /// The controller gets the same answer.
+    Result(DryRunResult),
+    /// There is no answer, or it says nothing about the controller. The subject of the gap names the resource.
+    Missing(Gap),
+}
+
+impl Question {
+    fn new(
+        owner: ObjectId,
+        controller: &'static str,
+        service_account: Option<&str>,
+        id: &ObjectId,
+        request: Request,
+        is_private: bool,
+    ) -> Self {
+        let mut run = format!("{controller} {service_account:?} ");
+        let written = match &request {
+            Request::ApplyBuilt(applied) => write!(run, "{} {}", applied.spec.value(), applied.built.manifest),
+            Request::Apply(manifest) => write!(run, "{manifest}"),
+            Request::Delete => Ok(()),
+        };
+        written.expect("a String takes every text");
+        let key = QuestionKey { owner: owner.clone(), id: id.clone(), run: sha256(run.as_bytes()) };
+        let (id, service_account) = (id.clone(), service_account.map(str::to_owned));
+        Self { owner, controller, service_account, id, request, is_private, key }
+    }
+
+    /// Returns the question about an apply by kustomize-controller.
+    pub(crate) fn of_apply(applied: AppliedObject, flags: &ControllerFlags) -> Self {
+        let (owner, id) = (kustomization(&applied.owner), applied.id.clone());
+        let account = flags.service_account(&applied.spec).map(str::to_owned);
+        let is_private = applied.built.masked.is_some();
+        let request = Request::ApplyBuilt(Box::new(applied));
+        Self::new(owner, kustomize_controller::NAME, account.as_deref(), &id, request, is_private)
+    }
+
+    /// Returns the question about a deletion by kustomize-controller, for a Kustomization that then has this spec.
+    pub(crate) fn of_deletion(
+        owner: &NamespacedName,
+        spec: &KustomizationSpec,
+        id: &ObjectId,
+        flags: &ControllerFlags,
+    ) -> Self {
+        let account = flags.service_account(spec);
+        Self::new(kustomization(owner), kustomize_controller::NAME, account, id, Request::Delete, false)
+    }
+
+    /// Returns the question about a change by the controller of a HelmRelease or a ResourceSet with this spec.
+    pub(crate) fn of_owner(owner: &ObjectId, spec: &Value, id: &ObjectId, request: Request, is_private: bool) -> Self {
+        let is_of_operator = &*owner.group == flux_operator::GROUP;
+        let controller = if is_of_operator { flux_operator::NAME } else { HELM_CONTROLLER };
+        let account = Some(text_at(spec, "/serviceAccountName")).filter(|name| !name.is_empty());
+        Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
+    }
+
+    /// Returns the key: questions with equal keys have equal answers, until something changes in the cluster.
+    pub(crate) fn key(&self) -> &QuestionKey {
+        &self.key
+    }
+
+    /// Returns true if a Kustomization causes the change.
+    pub fn is_of_kustomization(&self) -> bool {
+        self.controller == kustomize_controller::NAME
+    }
+}
+
+/// Returns a Kustomization as an object.
+fn kustomization(key: &NamespacedName) -> ObjectId {
+    ObjectId::new(flux_kustomization::GROUP, flux_kustomization::KIND, &key.namespace, &key.name)
+}
+
+impl DryRunAnswer {
+    /// Replaces the message of the server, which can quote values of Secrets.
+    #[must_use]
+    pub(crate) fn without_secrets(self) -> Self {
+        match self {
+            Self::Result(result) => Self::Result(result.without_secrets()),
+            Self::Missing(gap) => Self::Missing(Gap { message: HIDDEN_MESSAGE.to_owned(), ..gap }),
+        }
+    }
+}

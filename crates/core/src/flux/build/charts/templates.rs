@@ -1,0 +1,233 @@
+//! Templates of charts with the values that they have in the cluster, for a render without the cluster.
+//!
+//! `helm template` renders with revision 1, with the API versions that it was built with, and with an empty answer to every
+//! `lookup`. The templates are therefore changed before they are rendered, so that the output is that of the cluster, or
+//! there is none. Source: Helm v4.2.2 `pkg/action/install.go` and `pkg/engine`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::archive::ChartFiles;
+
+/// Values of a cluster and of a release in it that templates can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterValues {
+    /// Revision of the release.
+    pub(crate) revision: i64,
+    /// API versions that the cluster serves: `GROUP/VERSION` and `GROUP/VERSION/KIND`; empty if they are not known.
+    pub(crate) api_versions: BTreeSet<String>,
+    /// Version of the API server, such as `v1.33.1`; `None` if it is not known.
+    pub(crate) kube_version: Option<String>,
+}
+
+/// File of the named template that answers for `.Capabilities.APIVersions.Has`.
+const FILE: &str = "templates/_kubectl-gitops.tpl";
+/// Name of this template.
+const HAS: &str = "kubectl-gitops.serves";
+/// Function in place of `lookup`: it fails with the four arguments of a lookup.
+const FAILING: &str = "fail";
+/// Message of helm if this function is called in place of `lookup`.
+pub const LOOKUP_FAILURE: &str = "wrong number of args for fail: want 1";
+/// API versions of the cluster that have no objects to list.
+const WITHOUT_OBJECTS: [&str; 2] = ["authentication.k8s.io/v1", "authorization.k8s.io/v1"];
+
+impl ClusterValues {
+    /// Returns the files of a chart to render.
+    ///
+    /// Fails if a template reads what is not known of the cluster.
+    pub(crate) fn applied_to(&self, files: &ChartFiles) -> Result<ChartFiles, String> {
+        let mut applied = ChartFiles::new();
+        for (at, content) in files {
+            let changed = match std::str::from_utf8(content) {
+                Ok(text) if text.contains("{{") => {
+                    let text = self.applied_to_text(text).map_err(|what| {
+                        format!("{at} of its chart uses {what}, whose value in the cluster is not known here")
+                    })?;
+                    Arc::from(text.into_bytes())
+                }
+                _ => content.clone(),
+            };
+            applied.insert(at.clone(), changed);
+        }
+        let versions: String = self.api_versions.iter().map(|version| format!(" {version:?}")).collect();
+        let has = format!(
+            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail \"not known\" -}}}}{{{{- end -}}}}\
+             {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n"
+        );
+        applied.insert(FILE.to_owned(), has.into_bytes().into());
+        Ok(applied)
+    }
+
+    /// Returns a text in which all actions, the parts between `{{` and `}}`, have the values of the cluster.
+    ///
+    /// Fails with the name of a value that is not known.
+    pub(crate) fn applied_to_text(&self, text: &str) -> Result<String, String> {
+        let (mut changed, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some(start) = rest.find("{{") {
+            changed.push_str(&rest[..start]);
+            let length = action_length(&rest[start..]);
+            self.add_action(&rest[start..start + length], &mut changed)?;
+            rest = &rest[start + length..];
+        }
+        changed.push_str(rest);
+        Ok(changed)
+    }
+
+    fn add_action(&self, action: &str, changed: &mut String) -> Result<(), String> {
+        let mut rest = action;
+        while let Some(first) = rest.chars().next() {
+            let length = match first {
+                _ if is_word(first) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+                _ => token_length(rest),
+            };
+            let (token, after) = rest.split_at(length);
+            match token.trim_matches(['"', '`']) {
+                "Revision" | "APIVersions" | "HelmVersion" if token != "Revision" => return Err(token.to_owned()),
+                _ if is_word(first) => self.add_word(token, changed)?,
+                _ => changed.push_str(token),
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+
+    fn add_word(&self, word: &str, changed: &mut String) -> Result<(), String> {
+        let segments: Vec<&str> = word.split('.').collect();
+        match &segments[..] {
+            ["lookup"] => changed.push_str(FAILING),
+            [.., "Release", "Revision"] => changed.push_str(&self.revision.to_string()),
+            [.., "APIVersions", "Has"] if !self.api_versions.is_empty() => {
+                changed.push_str(&format!("include \"{HAS}\""));
+            }
+            _ if segments.contains(&"Values") => changed.push_str(word),
+            [_, .., "Revision" | "APIVersions" | "HelmVersion"] | [.., "APIVersions" | "HelmVersion", _] => {
+                return Err(word.to_owned());
+            }
+            [.., "KubeVersion"] | [.., "KubeVersion", _] if !self.knows_version(&segments) => {
+                return Err(word.to_owned());
+            }
+            _ => changed.push_str(word),
+        }
+        Ok(())
+    }
+
+    /// Returns true if `--kube-version` gives a field of the version the value that it has in the cluster: others than
+    /// the text of the version can have suffixes.
+    fn knows_version(&self, segments: &[&str]) -> bool {
+        let is_text = matches!(segments.last(), Some(&("Version" | "GitVersion")));
+        self.kube_version
+            .as_ref()
+            .is_some_and(|version| is_text || version.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'v'))
+    }
+}
+
+/// Returns the API versions of types that are served, as templates write them.
+pub(crate) fn api_versions<'a>(served: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> BTreeSet<String> {
+    let mut versions: BTreeSet<String> = WITHOUT_OBJECTS.map(str::to_owned).into();
+    for (group, version, kind) in served {
+        let version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        versions.insert(format!("{version}/{kind}"));
+        versions.insert(version);
+    }
+    versions
+}
+
+/// Returns true for characters of identifiers, variables and chains of fields.
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$' | '.')
+}
+
+/// Returns the length of the action at the start of a text, with its delimiters.
+fn action_length(text: &str) -> usize {
+    let mut at = 2;
+    while at < text.len() {
+        let rest = &text[at..];
+        if rest.starts_with("}}") {
+            return at + 2;
+        }
+        at += token_length(rest);
+    }
+    text.len()
+}
+
+/// Returns the length of the quoted text, the comment or else the character at the start of a text.
+fn token_length(text: &str) -> usize {
+    match text.chars().next() {
+        Some('"' | '`' | '\'') => quoted_length(text),
+        _ if text.starts_with("/*") => text.find("*/").map_or(text.len(), |end| end + 2),
+        first => first.map_or(0, char::len_utf8),
+    }
+}
+
+/// Returns the length of the quoted text at the start of a text, with its quotes.
+fn quoted_length(text: &str) -> usize {
+    let mut characters = text.char_indices();
+    let Some((_, quote)) = characters.next() else { return 0 };
+    let mut is_escaped = false;
+    for (at, c) in characters {
+        match c {
+            _ if is_escaped => is_escaped = false,
+            '\\' if quote != '`' => is_escaped = true,
+            _ if c == quote => return at + c.len_utf8(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(kube_version: Option<&str>) -> ClusterValues {
+        ClusterValues {
+            revision: 7,
+            api_versions: api_versions([("apps", "v1", "Deployment"), ("", "v1", "Pod")].into_iter()),
+            kube_version: kube_version.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn values_of_the_cluster_are_written_into_actions_only() {
+        let rows = [
+            ("lookup .Release.Revision", "lookup .Release.Revision"),
+            ("a-{{ .Release.Revision }}-lookup", "a-{{ 7 }}-lookup"),
+            ("{{- $.Release.Revision | quote -}}", "{{- 7 | quote -}}"),
+            (
+                "{{ (lookup \"v1\" \"Secret\" \"\" \"lookup\").data }}",
+                "{{ (fail \"v1\" \"Secret\" \"\" \"lookup\").data }}",
+            ),
+            (
+                "{{ include \"x.lookup\" . }}{{ .lookup }}{{ $lookup }}",
+                "{{ include \"x.lookup\" . }}{{ .lookup }}{{ $lookup }}",
+            ),
+            ("{{/* lookup }} */}}{{ `}} lookup` }}", "{{/* lookup }} */}}{{ `}} lookup` }}"),
+            (
+                "{{ if .Capabilities.APIVersions.Has \"apps/v1\" }}",
+                "{{ if include \"kubectl-gitops.serves\" \"apps/v1\" }}",
+            ),
+            ("{{ .Values.Revision }}{{ unended", "{{ .Values.Revision }}{{ unended"),
+            ("{{ .Capabilities.KubeVersion.Minor }}", "{{ .Capabilities.KubeVersion.Minor }}"),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(values(Some("v1.33.1")).applied_to_text(text).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let refused = |version: Option<&str>, text: &str| values(version).applied_to_text(text).unwrap_err();
+        assert_eq!(refused(None, "{{ .Capabilities.KubeVersion.GitVersion }}"), ".Capabilities.KubeVersion.GitVersion");
+        assert_eq!(
+            refused(Some("v1.33.1-gke.1"), "{{ .Capabilities.KubeVersion.Minor }}"),
+            ".Capabilities.KubeVersion.Minor"
+        );
+        assert!(values(Some("v1.33.1-gke.1")).applied_to_text("{{ .Capabilities.KubeVersion.Version }}").is_ok());
+        for text in ["$release.Revision", "index .Release \"Revision\"", "range .Capabilities.APIVersions"] {
+            refused(Some("v1"), &format!("{{{{ {text} }}}}"));
+        }
+        refused(Some("v1"), "{{ .Capabilities.HelmVersion.Version }}");
+        let unread = ClusterValues { api_versions: BTreeSet::new(), ..values(None) };
+        assert!(unread.applied_to_text("{{ .Capabilities.APIVersions.Has \"v1\" }}").is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! Conditions that keep a Kustomization from reconciling, so that it applies and prunes nothing.
+//!
+//! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
+
+use super::dependencies::Dependant;
+use super::watch_selector::unwatched;
+use crate::flux::ready_expr;
+use crate::flux::simulation::model::node::Blocker;
+use crate::flux::simulation::model::state::State;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Reason, ReasonCode};
+
+/// Longest value of a label.
+const MAX_LABEL_LENGTH: usize = 63;
+
+/// Returns the condition that blocks a Kustomization with this spec, a certain one first.
+pub(crate) fn blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+    let own = [own_blocker(state, key, spec), missing_keys(state, key, spec), missing_kube_config(state, key, spec)];
+    let dependant = Dependant { state, key, spec };
+    let dependencies = spec.dependencies(&key.namespace);
+    let of_dependencies = dependencies.filter_map(|dependency| dependant.blocker(&dependency));
+    own.into_iter()
+        .flatten()
+        .chain(unwatched(state, key))
+        .chain(of_dependencies)
+        .max_by_key(|blocker| blocker.is_certain)
+}
+
+/// Returns the condition of the Kustomization itself that blocks it.
+fn own_blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+    if spec.is_suspended() {
+        return Some(Blocker::certain(ReasonCode::Suspended, ""));
+    }
+    if key.name.len() > MAX_LABEL_LENGTH {
+        let detail = "its name is longer than 63 characters, so no object can carry its label";
+        return Some(Blocker::certain(ReasonCode::NameTooLong, detail));
+    }
+    if let Some(reason) = denied_source(state, key, spec) {
+        return Some(Blocker { reason, is_certain: true });
+    }
+    let invalid = spec.invalid_health_expr(ready_expr::parses)?;
+    let detail = format!("the controller stops unless it can parse the expression {invalid:?} of healthCheckExprs");
+    Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail))
+}
+
+/// Returns the reason why the controller denies a Kustomization the access to its source.
+pub(crate) fn denied_source(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Reason> {
+    let source = spec.source(&key.namespace);
+    let features = &state.input.features;
+    let why = if features.no_cross_namespace_refs && source.namespace != key.namespace {
+        "with --no-cross-namespace-refs"
+    } else if features.denies_external_artifacts && source.kind == "ExternalArtifact" {
+        "without the feature gate ExternalArtifact"
+    } else {
+        return None;
+    };
+    Some(Reason::new(ReasonCode::AccessDenied, format!("it may not use {source}, because the controller runs {why}")))
+}
+
+/// Returns a blocker if the Secret with the keys for decryption does not exist: every build then fails.
+fn missing_keys(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+    let secret = ObjectId::new("", "Secret", &key.namespace, spec.keys_secret()?);
+    state.is_absent(&secret).then(|| {
+        let detail = format!("{secret} with its keys for decryption does not exist");
+        Blocker::certain(ReasonCode::KeysMissing, detail)
+    })
+}
+
+/// Returns a blocker if the object of `spec.kubeConfig` does not exist.
+fn missing_kube_config(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+    let id = state.kube_config(&key.namespace, spec.value()).filter(|id| state.is_absent(id))?;
+    let detail = format!("{id}, by which it reaches its cluster, does not exist");
+    Some(Blocker::certain(ReasonCode::KubeConfigMissing, detail))
+}

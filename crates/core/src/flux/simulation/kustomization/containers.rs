@@ -1,0 +1,136 @@
+//! Namespaces and definitions that a build needs and that are deleted, by this change or already before it.
+//!
+//! An apply fails as soon as the namespace or the definition of one of its objects is gone, or at once if it creates such an
+//! object, and then nothing is pruned. An apply whose build has them itself creates them again, but waits up to 60 s for what is being deleted, and fails
+//! (docs/reference/kustomize-controller.md 4.2; observed).
+
+use std::collections::BTreeSet;
+
+use super::derivation::Derivation;
+use super::scope::stop_at;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::simulation::model::node::{BuiltObjects, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
+use crate::flux::simulation::model::protection::is_never_applied;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::simulation::schedule::outcomes::FinalState;
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Reason, ReasonCode};
+
+/// Effect of a namespace or definition that is deleted on a pass that needs it.
+enum Effect {
+    /// It is gone before the pass: the apply fails.
+    Fails(String),
+    /// The apply fails unless this holds.
+    Depends(String),
+}
+
+impl Effect {
+    fn race(container: &ObjectId) -> Self {
+        Self::Depends(format!("it applies only if this comes before {container} is deleted"))
+    }
+}
+
+/// Returns the namespace and the definition that an object needs, as far as they exist.
+fn containers_of<'i>(state: &'i State<'_>, id: &'i ObjectId) -> impl Iterator<Item = ObjectId> + 'i {
+    let namespace = (!id.namespace.is_empty()).then(|| id.namespace_object());
+    namespace.into_iter().chain(definition_of(state, id)).filter(|id| state.live_object(id).is_some())
+}
+
+/// Returns the definition of the kind of an object; `None` for a kind that is not served.
+pub(crate) fn definition_of(state: &State<'_>, id: &ObjectId) -> Option<ObjectId> {
+    let served = state.input.snapshot.type_of(id)?;
+    let name = format!("{}.{}", served.plural, served.group);
+    let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
+    Some(definition.in_cluster(id.cluster.as_ref()))
+}
+
+/// Returns true if the namespace or the definition of an object is deleted and not created again.
+pub(crate) fn container_is_deleted(state: &State<'_>, id: &ObjectId, consequences: &Consequences<'_>) -> bool {
+    consequences.namespace_is_deleted(id) || containers_of(state, id).any(|container| consequences.is_gone(&container))
+}
+
+/// Returns true if an object is in a namespace that is being deleted and that the same build creates again.
+pub(crate) fn comes_back(state: &State<'_>, id: &ObjectId, objects: &BuiltObjects) -> bool {
+    let namespace = id.namespace_object();
+    objects.contains_key(&namespace) && is_being_deleted(state, &namespace)
+}
+
+fn is_being_deleted(state: &State<'_>, id: &ObjectId) -> bool {
+    state.live_object(id).is_some_and(|live| live.deletion_timestamp.is_some())
+}
+
+/// Changes the passes whose apply fails, or may fail, because a namespace or a definition is deleted.
+pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &NodeId, passes: &mut [Pass]) {
+    for (number, pass) in passes.iter_mut().enumerate() {
+        let PassOutcome::Applied(objects) = &pass.outcome else { continue };
+        let apply = SimulationEvent::Apply(PassId { node: id.clone(), number });
+        let (mut kinds, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        let applied = objects.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
+        let needed = applied.flat_map(|(id, built)| {
+            let own = is_container(id).then(|| id.clone());
+            let is_first = kinds.insert((&id.cluster, &id.namespace, &id.group, &id.kind));
+            let others = is_first.then(|| containers_of(derivation.state, id));
+            let containers: Vec<ObjectId> = others.into_iter().flatten().chain(own).collect();
+            containers.into_iter().map(move |container| (container, built))
+        });
+        let effects: Vec<(Effect, &BuiltObject)> = needed
+            .filter(|(container, _)| seen.insert(container.clone()))
+            .filter_map(|(container, built)| {
+                Some((effect_of_container(derivation, &container, objects, &pass.spec, &apply)?, built))
+            })
+            .collect();
+        let failure = effects.iter().find_map(|(effect, built)| match effect {
+            Effect::Fails(why) => Some((why, *built)),
+            Effect::Depends(_) => None,
+        });
+        if let Some((why, built)) = failure {
+            let custom = &derivation.state.input.flags.custom_stage_kinds;
+            pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
+        } else if let Some((Effect::Depends(condition), _)) = effects.first() {
+            pass.add_condition(Reason::new(ReasonCode::ContainerDeleted, condition.clone()));
+        }
+    }
+}
+
+/// Returns the effect of a container of an object on a pass; `None` if the container stays.
+fn effect_of_container(
+    derivation: &Derivation<'_, '_>,
+    container: &ObjectId,
+    objects: &BuiltObjects,
+    spec: &KustomizationSpec,
+    apply: &SimulationEvent,
+) -> Option<Effect> {
+    if is_being_deleted(derivation.state, container) {
+        return Some(Effect::Depends(format!("it applies only once {container}, which is being deleted, is gone")));
+    }
+    if objects.contains_key(container) {
+        return None;
+    }
+    let consequences = derivation.consequences;
+    if consequences.cascaded.contains_key(container) {
+        return Some(Effect::race(container));
+    }
+    let outcomes = consequences.outcomes.get(container)?;
+    if !outcomes.may_end_as(FinalState::Deleted) {
+        return None;
+    }
+    let (order, deletions) = (&consequences.order, &outcomes.deletions);
+    if deletions.iter().all(|deletion| order.precedes(apply, deletion)) {
+        return None;
+    }
+    // An object that exists can be applied until its container is gone; a new one is refused at once.
+    let fails = deletions.iter().all(|deletion| order.precedes(deletion, apply))
+        && outcomes.always_ends_as(FinalState::Deleted)
+        && objects.iter().any(|(id, built)| {
+            !is_never_applied(built, spec)
+                && derivation.state.live_object(id).is_none()
+                && containers_of(derivation.state, id).any(|needed| needed == *container)
+        });
+    Some(if fails { Effect::Fails(format!("{container} is deleted before")) } else { Effect::race(container) })
+}
+
+fn is_container(id: &ObjectId) -> bool {
+    id.is("", "Namespace") || id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+}

@@ -1,0 +1,162 @@
+//! Deletion of live Kustomizations, and its effect on the objects in their inventories.
+
+use std::collections::BTreeSet;
+use std::mem::discriminant;
+
+use super::derivation::Derivation;
+use super::live_spec::{SpecChange, live_specs};
+use super::source_states::planned_artifact;
+use super::watch_selector::is_watched_now;
+use crate::flux::kustomize_controller::FINALIZER;
+use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::Members;
+
+/// Returns the deletion of a live Kustomization, to which its parents make these changes; `None` if it stays.
+pub(crate) fn deletion_of(
+    derivation: &Derivation<'_, '_>,
+    live: &Resource,
+    changes: &[SpecChange],
+) -> Option<KustomizationDeletion> {
+    let (triggers, is_certain) = deletion_triggers(derivation, &live.object.id)?;
+    let has_finalizer = live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
+    let specs = specs_before(derivation, &triggers, live, changes);
+    let finalization_of = if has_finalizer { finalization } else { deletion_without_finalizer };
+    let finalizations = specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
+    Some(KustomizationDeletion { triggers, is_certain, finalization: of_any_spec(finalizations) })
+}
+
+/// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent
+/// certainly changes it before.
+fn specs_before(
+    derivation: &Derivation<'_, '_>,
+    triggers: &BTreeSet<SimulationEvent>,
+    live: &Resource,
+    changes: &[SpecChange],
+) -> Vec<KustomizationSpec> {
+    let mut specs = live_specs(live, &changes_before(derivation, triggers, changes), &derivation.state.input.flags);
+    let first = specs
+        .iter()
+        .rposition(|spec| spec.trigger.as_ref().is_some_and(|by| certainly_precedes(derivation, by, triggers)));
+    specs.drain(..first.unwrap_or(0));
+    specs.into_iter().map(|spec| spec.spec).collect()
+}
+
+/// Returns true if a pass happens in every order of events, and before these deletions.
+fn certainly_precedes(derivation: &Derivation<'_, '_>, id: &PassId, deletions: &BTreeSet<SimulationEvent>) -> bool {
+    let apply = SimulationEvent::Apply(id.clone());
+    !deletions.is_empty()
+        && deletions.iter().all(|deletion| derivation.consequences.order.precedes(&apply, deletion))
+        && is_certain(derivation, id)
+}
+
+/// Returns the changes of a spec without those that come after all of these deletions.
+fn changes_before(
+    derivation: &Derivation<'_, '_>,
+    deletions: &BTreeSet<SimulationEvent>,
+    changes: &[SpecChange],
+) -> Vec<SpecChange> {
+    let mut earlier = changes.to_vec();
+    earlier.retain(|change| match &change.applied.trigger {
+        Some(by) if !deletions.is_empty() => {
+            let apply = SimulationEvent::Apply(by.clone());
+            !deletions.iter().all(|deletion| derivation.consequences.order.precedes(deletion, &apply))
+        }
+        _ => true,
+    });
+    earlier
+}
+
+/// Returns the changes that reach a live Kustomization: one that is deleted for certain only finalizes from then on.
+pub(crate) fn changes_of_live(
+    derivation: &Derivation<'_, '_>,
+    live: &Resource,
+    changes: &[SpecChange],
+) -> Vec<SpecChange> {
+    match deletion_triggers(derivation, &live.object.id) {
+        Some((deletions, true)) => changes_before(derivation, &deletions, changes),
+        _ => changes.to_vec(),
+    }
+}
+
+/// Returns true if a pass happens in every order of events.
+fn is_certain(derivation: &Derivation<'_, '_>, id: &PassId) -> bool {
+    let node = derivation.state.node(&id.node).filter(|node| node.deletion.is_none());
+    let pass = node.and_then(|node| node.passes.get(id.number));
+    pass.is_some_and(|pass| !pass.is_optional && pass.condition.is_none())
+}
+
+/// Returns the events that delete a live Kustomization, directly or by a cascade, and true if every order of events
+/// deletes it.
+fn deletion_triggers(derivation: &Derivation<'_, '_>, id: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
+    let consequences = derivation.consequences;
+    let own = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
+    match own {
+        Some(own) => Some((own.deletions.clone(), own.is_deleted())),
+        None => consequences.triggers_of(consequences.cascaded.get(id)?),
+    }
+}
+
+/// Returns the effect of deleting a Kustomization that has lost its finalizer: the next reconciliation sets it again.
+fn deletion_without_finalizer(
+    derivation: &Derivation<'_, '_>,
+    live: &Resource,
+    spec: &KustomizationSpec,
+) -> Finalization {
+    let source = spec.source(&live.object.id.namespace);
+    let reconciles = planned_artifact(derivation.state, &source).is_some();
+    match finalization(derivation, live, spec) {
+        Finalization::LeavesObjects(why) => Finalization::LeavesObjects(why),
+        _ if reconciles => Finalization::Depends("it has no finalizer until it reconciles once more".to_owned()),
+        _ => Finalization::LeavesObjects("has no finalizer".to_owned()),
+    }
+}
+
+fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &KustomizationSpec) -> Finalization {
+    if !is_watched_now(derivation.state, live) {
+        return Finalization::LeavesObjects("is not selected by --watch-label-selector of the controller".to_owned());
+    }
+    if let Err(reason) = spec.finalizer_deletes(derivation.state.input.features.deletion_policy) {
+        return Finalization::LeavesObjects(reason);
+    }
+    if let Members::Unreadable(error) = derivation.state.members(live) {
+        // Without an inventory the finalizer deletes nothing; a reconciliation before it writes a new inventory.
+        let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
+        return Finalization::Depends(detail);
+    }
+    if let Some(config) = derivation.state.kube_config(&live.object.id.namespace, spec.value()) {
+        if derivation.state.is_absent(&config) {
+            return Finalization::Depends(format!("it stays Terminating until its {config} exists"));
+        }
+        if derivation.consequences.may_be_deleted(&config) {
+            return Finalization::Depends(format!("its {config} is deleted too"));
+        }
+    }
+    let flags = &derivation.state.input.flags;
+    let Some(account) = flags.service_account(spec) else { return Finalization::DeletesObjects };
+    let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
+    if derivation.state.live_object(&account).is_none() {
+        Finalization::LeavesObjects(format!("its {account} does not exist"))
+    } else if derivation.consequences.may_be_deleted(&account) {
+        Finalization::Depends(format!("its {account} is deleted too"))
+    } else {
+        Finalization::DeletesObjects
+    }
+}
+
+/// Returns the finalization of a Kustomization that has one of several specs when it is deleted, the live one first.
+fn of_any_spec(finalizations: Vec<Finalization>) -> Finalization {
+    let mut rest = finalizations.into_iter();
+    let first = rest.next().unwrap_or(Finalization::DeletesObjects);
+    let Some(other) = rest.find(|other| discriminant(other) != discriminant(&first)) else { return first };
+    let leaves =
+        [(&first, "until"), (&other, "after")].into_iter().find_map(|(finalization, when)| match finalization {
+            Finalization::LeavesObjects(why) => Some(format!("it {why} {when} its spec changes")),
+            _ => None,
+        });
+    match [first, other].into_iter().find(|finalization| matches!(finalization, Finalization::Depends(_))) {
+        Some(depends) => depends,
+        None => Finalization::Depends(leaves.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,276 @@
+//! Dependencies that keep a Kustomization from reconciling.
+//!
+//! Source: docs/reference/kustomize-controller.md 7.2.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::unknown_builds::unknown_reason;
+use super::watch_selector::labels_after;
+use crate::flux::ready_expr::{Invalid, ReadyExpression};
+use crate::flux::simulation::model::node::{Blocker, Node, NodeId, Pass, PassOutcome};
+use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id, relative_clause};
+use crate::flux::simulation::model::protection::{is_never_applied, prune_protection};
+use crate::flux::simulation::model::refused_deletions::failing_deletion;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::cycles::has_cycle;
+use crate::flux::simulation::schedule::dependency_order::{has_same_source, waits_for};
+use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::OwnerId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
+
+/// A Kustomization that waits for its dependencies.
+#[derive(Clone, Copy)]
+pub(crate) struct Dependant<'s, 'a> {
+    pub(crate) state: &'s State<'a>,
+    pub(crate) key: &'s NamespacedName,
+    pub(crate) spec: &'s KustomizationSpec,
+}
+
+impl Dependant<'_, '_> {
+    /// Returns the condition of a dependency that blocks a Kustomization.
+    pub(crate) fn blocker(&self, dependency: &Dependency) -> Option<Blocker> {
+        let Self { state, key, spec } = *self;
+        let Dependency { key: dependency, ready_expr } = dependency;
+        let live_node = state.node(&NodeId::live(dependency)).filter(|node| node.deletion.is_none());
+        let Some(node) = state.node(&NodeId::new(dependency)).or(live_node) else {
+            return self.missing_dependency(dependency);
+        };
+        if let Some(expression) = ready_expr {
+            let blocker = self.expression_blocker(node, expression);
+            if blocker.is_some() || !state.input.features.additive_ready_expr {
+                return blocker;
+            }
+        }
+        let blocker = self.readiness_blocker(node)?;
+        if has_same_source(state, key, spec, dependency) || !state.is_ready(dependency) {
+            return Some(blocker);
+        }
+        let Some(PassOutcome::Blocked(Reason { code: ReasonCode::Suspended | ReasonCode::NotWatched, .. })) =
+            node.last_pass().map(|pass| &pass.outcome)
+        else {
+            let mut reason = blocker.reason;
+            reason.add_detail("it has another source and is ready now, so that either may come first");
+            return Some(Blocker { reason, is_certain: false });
+        };
+        // It stays ready.
+        None
+    }
+
+    /// Returns a blocker unless a dependency becomes ready at the new revision.
+    fn readiness_blocker(&self, node: &Node) -> Option<Blocker> {
+        let Self { state, key, spec } = *self;
+        let (dependency, name) = (&node.id.key, owner_id(&node.id.key));
+        if !node.id.is_new && is_terminating(state, dependency) {
+            let detail = format!("it depends on {name}, which is being deleted");
+            return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
+        }
+        if waits_for(state, key, spec, key) {
+            return Some(self.cycle_blocker(&name));
+        }
+        if unknown_reason(state, node).is_some() {
+            return Some(Blocker::possible(ReasonCode::DependencyUnknown, dependency_detail(&name)));
+        }
+        match node.last_pass().map(|pass| &pass.outcome) {
+            Some(PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. }) => {
+                let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
+                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+            }
+            Some(PassOutcome::Applied(_)) => match failing_deletion(state, node) {
+                Some(failure) => {
+                    let detail = format!("it depends on {name}, which does not become ready: {failure}");
+                    Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+                }
+                None => unhealthy_dependency(state, node).or_else(|| uncertain_dependency(node)),
+            },
+            Some(PassOutcome::Unknown(_)) if !state.is_ready(dependency) => {
+                let detail = format!("it depends on {name}, which is not ready");
+                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns a blocker unless the expression for a dependency is true once the dependency has reconciled.
+    fn expression_blocker(&self, node: &Node, expression: &str) -> Option<Blocker> {
+        let name = owner_id(&node.id.key);
+        let compiled = match ReadyExpression::compile(expression) {
+            Ok(compiled) => compiled,
+            Err(Invalid::NotBoolean) => {
+                let detail = format!("the result of its readyExpr {expression:?} for {name} is no Boolean");
+                return Some(Blocker::certain(ReasonCode::ExpressionInvalid, detail));
+            }
+            Err(Invalid::NotCompiled) => {
+                let detail =
+                    format!("it applies only if the controller can compile its readyExpr {expression:?} for {name}");
+                return Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail));
+            }
+        };
+        let (ready, failed) =
+            (self.evaluate(&compiled, node, Some("True")), self.evaluate(&compiled, node, Some("False")));
+        let succeeds = node.last_pass().is_some_and(|pass| pass.new_inventory().is_some());
+        match (ready, failed) {
+            (Some(true), Some(true)) => None,
+            (Some(true), _) if succeeds => None,
+            (Some(false), Some(false))
+                if self.evaluate(&compiled, node, None) == Some(false) && !was_changed(self.state, node) =>
+            {
+                let detail = format!("its readyExpr {expression:?} for {name} is false");
+                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
+            }
+            _ => {
+                let detail = format!("it applies only if its readyExpr {expression:?} for {name} becomes true");
+                Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
+            }
+        }
+    }
+
+    /// Returns the value of an expression for a dependency with a status of its condition Ready.
+    fn evaluate(&self, expression: &ReadyExpression, node: &Node, ready: Option<&str>) -> Option<bool> {
+        let own = object_state(self.state, self.key, Some(self.spec), None);
+        let last_spec = node.last_pass().map(|pass| &pass.spec);
+        expression.evaluate(&own, &object_state(self.state, &node.id.key, last_spec, ready))
+    }
+
+    fn missing_dependency(&self, dependency: &NamespacedName) -> Option<Blocker> {
+        let Self { state, key, spec } = *self;
+        let name = owner_id(dependency);
+        if state.nodes.is_empty() {
+            // The first round knows neither deleted nor new Kustomizations.
+            return None;
+        }
+        let reason = if state.live.contains_key(dependency) {
+            let detail = format!("it depends on {name}, which this change deletes");
+            Reason::new(ReasonCode::DependencyDeleted, detail)
+        } else {
+            Reason::new(ReasonCode::DependencyMissing, format!("it depends on {name}, which does not exist"))
+        };
+        // The dependant is not blocked if the dependency reconciles the revision before it is deleted. One of another source
+        // only has to be ready.
+        let reconciles = state
+            .nodes
+            .iter()
+            .any(|node| node.id.key == *dependency && node.passes.first().and_then(Pass::new_inventory).is_some());
+        let is_ready = !has_same_source(state, key, spec, dependency) && state.is_ready(dependency);
+        Some(Blocker { reason, is_certain: !reconciles && !is_ready })
+    }
+
+    /// Returns the blocker of a Kustomization that depends on itself through a dependency.
+    fn cycle_blocker(&self, dependency: &OwnerId) -> Blocker {
+        let Self { state, key, spec } = *self;
+        let source = spec.source(&key.namespace);
+        let mut detail = format!("it depends on {dependency}, which depends on it");
+        if has_cycle(state, &source) {
+            detail +=
+                &format!("; until this is fixed, a new revision of {source} triggers nothing before its interval");
+        }
+        // Until a parent makes the cycle, both can be ready; then the one that is applied first may reconcile once more.
+        let is_new = !state.cycles.get(&source).is_some_and(|cycle| cycle.contains(key));
+        let is_certain = !(is_new && state.live.contains_key(key));
+        Blocker { reason: Reason::new(ReasonCode::DependencyCycle, detail), is_certain }
+    }
+}
+
+/// Returns a blocker if the health check of a dependency fails: of an object that does not exist, or now.
+fn unhealthy_dependency(state: &State<'_>, node: &Node) -> Option<Blocker> {
+    let (name, pass) = (owner_id(&node.id.key), node.last_pass()?);
+    let mut checked = state.health_checks(&node.id.key, &pass.spec).into_iter();
+    if let Some(missing) = checked.find(|id| state.is_absent(id) || is_pruned(state, node, pass, id)) {
+        let detail = format!("it depends on {name}, whose health check names {missing}, which does not exist then");
+        return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
+    }
+    let ready = state.live.get(&node.id.key).filter(|_| !node.id.is_new).and_then(|live| live.condition("Ready"));
+    let fails_now = ready.is_some_and(|ready| ready.status == "False" && ready.reason == "HealthCheckFailed");
+    let why = match new_unproven_object(state, &node.id.key, pass) {
+        _ if !pass.spec.checks_health() => return None,
+        _ if fails_now => "whose health check fails now".to_owned(),
+        Some(created) => format!("which creates {created}"),
+        None => return None,
+    };
+    let detail = format!("it applies only if {name}, {why}, becomes healthy");
+    Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
+}
+
+/// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
+fn is_pruned(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool {
+    pass.spec.prunes()
+        && node.inventory.contains(id)
+        && state.live_object(id).is_some_and(|live| prune_protection(live, state.input.features).is_none())
+        && !state.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
+}
+
+/// Returns an object that a pass creates, that its health check includes, and that need not become healthy.
+fn new_unproven_object<'p>(state: &State<'_>, key: &NamespacedName, pass: &'p Pass) -> Option<&'p ObjectId> {
+    let checked = state.health_checks(key, &pass.spec);
+    let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
+    let mut created = applied.map(|(id, _)| id).filter(|id| state.live_object(id).is_none() && !is_healthy_at_once(id));
+    created.find(|id| checked.is_empty() || checked.contains(id))
+}
+
+/// Returns true if the labels or the spec of a live Kustomization change.
+fn was_changed(state: &State<'_>, node: &Node) -> bool {
+    let live = state.live.get(&node.id.key);
+    live.is_some_and(|live| {
+        let labels: BTreeMap<&str, &str> = live.object.labels.iter().collect();
+        let after = object_state(state, &node.id.key, node.last_pass().map(|pass| &pass.spec), None);
+        *KustomizationSpec::of(live).value() != after["spec"] || json!(labels) != after["metadata"]["labels"]
+    })
+}
+
+/// Returns a Kustomization as an expression sees it: with a spec, the labels of its manifest, and the given status of
+/// its condition Ready.
+fn object_state(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: Option<&KustomizationSpec>,
+    ready: Option<&str>,
+) -> Value {
+    let live = state.live.get(key);
+    let mut status = live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
+    let generation = live.map_or(1, |live| live.object.generation);
+    if let Some(ready) = ready {
+        let old = status["conditions"].as_array().cloned().unwrap_or_default();
+        let others = old.into_iter().filter(|condition| condition["type"] != "Ready");
+        let condition = json!({"type": "Ready", "status": ready, "observedGeneration": generation});
+        status["conditions"] = others.chain([condition]).collect();
+        status["observedGeneration"] = generation.into();
+    }
+    json!({
+        "apiVersion": format!("{GROUP}/v1"), "kind": KIND,
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels_after(state, key), "generation": generation},
+        "spec": spec.map_or_else(|| json!({}), KustomizationSpec::as_written), "status": status,
+    })
+}
+
+fn is_terminating(state: &State<'_>, key: &NamespacedName) -> bool {
+    state.live.get(key).is_some_and(|live| live.object.deletion_timestamp.is_some())
+}
+
+/// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
+fn is_healthy_at_once(id: &ObjectId) -> bool {
+    const WITH_STATE: [&str; 11] = [
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "Job",
+        "CronJob",
+        "Pod",
+        "PersistentVolumeClaim",
+        "Service",
+        "APIService",
+    ];
+    let is_built_in = !id.group.contains('.') || id.group.ends_with(".k8s.io");
+    is_built_in && !WITH_STATE.contains(&&*id.kind)
+}
+
+/// Returns a blocker if it is not certain that a dependency applies.
+fn uncertain_dependency(node: &Node) -> Option<Blocker> {
+    let condition = node.last_pass()?.condition.as_ref()?;
+    let detail = relative_clause("it depends on", &owner_id(&node.id.key), &condition.detail);
+    Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
+}

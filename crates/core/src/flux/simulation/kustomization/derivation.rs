@@ -1,0 +1,142 @@
+//! One computation of all Kustomizations from their last state.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::scope::Scopes;
+use super::spec_changes::spec_changes;
+use super::unserved_versions::{Definition, applied_definitions};
+use crate::flux::apply::question::Question;
+use crate::flux::build;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::sops::resolve_names::resolve_names;
+use crate::flux::build::{BuildContext, Interrupt};
+use crate::flux::simulation::model::clusters::in_cluster;
+use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
+use crate::flux::simulation::model::owner_names::NOT_READ;
+use crate::flux::simulation::model::questions::{Answers, DryRunAnswers, Verdict, Verdicts};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
+
+/// One computation of all Kustomizations from their last state.
+pub(crate) struct Derivation<'r, 'a> {
+    pub(crate) state: &'r State<'a>,
+    /// Consequences of the last state.
+    pub(crate) consequences: &'r Consequences<'a>,
+    /// Scopes of kinds in each cluster.
+    pub(crate) scopes: BTreeMap<Option<Arc<str>>, Scopes<'r>>,
+    /// Definitions that passes of the last state apply.
+    pub(crate) definitions: Vec<Definition<'r>>,
+    pub(crate) answers: &'r build::Answers,
+    /// Answers that are missing.
+    pub(crate) needs: build::Needs,
+    /// Answers of the API server.
+    dry_runs: &'r DryRunAnswers,
+    /// Changes by other owners than Kustomizations that the API server is asked about.
+    pub(crate) questions: Vec<Question>,
+}
+
+impl<'r, 'a> Derivation<'r, 'a> {
+    /// Creates a computation without needs.
+    pub(crate) fn new(state: &'r State<'a>, consequences: &'r Consequences<'a>, answers: &'r Answers) -> Self {
+        let custom = &state.input.flags.custom_stage_kinds;
+        let clusters = state.input.snapshot.clusters();
+        let scopes =
+            clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, custom))).collect();
+        let definitions = applied_definitions(&state.nodes);
+        let Answers { builds: answers, dry_runs } = answers;
+        let needs = build::Needs::default();
+        Self { state, consequences, scopes, definitions, answers, needs, dry_runs, questions: vec![] }
+    }
+
+    /// Returns the answer of the API server to a change by another owner than a Kustomization, and asks for it.
+    pub(crate) fn ask(&mut self, question: Question) -> Verdict {
+        let verdict = self.dry_runs.verdict(&question);
+        self.questions.push(question);
+        verdict
+    }
+
+    /// Returns the answers to several changes, and asks for all of them.
+    pub(crate) fn ask_all(&mut self, questions: Vec<Question>) -> Verdicts {
+        let mut verdicts = Verdicts { is_accepted: true, first_refusal: None };
+        for question in questions {
+            let id = question.id.clone();
+            match self.ask(question) {
+                Verdict::Accepted => {}
+                Verdict::Refused(message) if verdicts.first_refusal.is_none() => {
+                    verdicts.first_refusal = Some(format!("{id}: {message}"));
+                }
+                Verdict::Refused(_) | Verdict::Open => verdicts.is_accepted = false,
+            }
+        }
+        verdicts
+    }
+
+    /// Returns the outcome of applying a build in a cluster.
+    pub(crate) fn place(&self, cluster: Option<&Arc<str>>, built: Vec<BuiltObject>) -> PassOutcome {
+        match self.scopes.get(&cluster.cloned()) {
+            Some(scopes) => scopes.apply(built),
+            None => PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
+        }
+    }
+
+    /// Replaces unknown names in a build where the last applied revision tells them.
+    ///
+    /// Fails if that revision is not built yet.
+    pub(crate) fn resolve_names(
+        &mut self,
+        key: &NamespacedName,
+        built: Vec<BuiltObject>,
+    ) -> Result<Vec<BuiltObject>, Interrupt> {
+        if !built.iter().any(BuiltObject::has_unknown_identity) {
+            return Ok(built);
+        }
+        let state = self.state;
+        let Some(live) = state.live.get(key) else { return Ok(resolve_names(built, None, &Default::default())) };
+        let last_build = match state.input.last_applied.get(key) {
+            Some(artifact) => {
+                let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
+                let cluster = state.target_of_live(live).unwrap_or_default();
+                match build::build(artifact, key, &KustomizationSpec::of(live), &mut context) {
+                    Ok(built) => Some(in_cluster(&built, cluster.as_ref())),
+                    Err(Interrupt::Failed(_)) => None,
+                    Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+                }
+            }
+            None => None,
+        };
+        let inventory = match state.members(live) {
+            Members::Listed(ids) => ids.into_iter().collect(),
+            _ => Default::default(),
+        };
+        Ok(resolve_names(built, last_build.as_deref(), &inventory))
+    }
+}
+
+/// Returns the Kustomizations as they follow from the last state, and the answers that are missing.
+pub(crate) fn derive_nodes(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+    answers: &Answers,
+) -> (Vec<Node>, build::Needs) {
+    let mut derivation = Derivation::new(state, consequences, answers);
+    let mut keys: BTreeSet<NamespacedName> = state.live.keys().cloned().collect();
+    let passes = state.nodes.iter().flat_map(|node| &node.passes);
+    let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
+    let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
+    keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
+    let all_changes = spec_changes(state);
+    let mut nodes = Vec::new();
+    for key in keys {
+        let changes = all_changes.get(&key).map_or(&[][..], Vec::as_slice);
+        if let Some(live) = state.live.get(&key) {
+            nodes.push(derivation.live_node(&key, live, changes));
+        }
+        nodes.extend(derivation.new_node(&key, changes));
+    }
+    (nodes, derivation.needs)
+}

@@ -1,0 +1,343 @@
+//! The reconciliations of each Kustomization: their specs, and the outcome of each.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::blockers::{blocker, denied_source};
+use super::containers::{comes_back, fail_without_containers};
+use super::deletions::{changes_of_live, deletion_of};
+use super::derivation::Derivation;
+use super::live_spec::{SpecChange, live_specs};
+use super::scope::stop_at;
+use super::source_states::{SourceState, source_states};
+use super::unserved_versions::unserved_objects;
+use super::variables::variable_update;
+use crate::flux::build;
+use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
+use crate::flux::simulation::model::clusters::in_cluster;
+use crate::flux::simulation::model::node::{
+    Blocker, Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
+};
+use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::cycles::has_cycle;
+use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::source::artifact::Artifact;
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
+
+/// Returns true if a Kustomization depends on another one of the same source.
+fn waits_for_same_source(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
+    let source = spec.source(&key.namespace);
+    spec.waits_for(&key.namespace, state.input.features.additive_ready_expr).iter().any(|other| {
+        state.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
+    })
+}
+
+/// Stops an application at the first object that the server refuses.
+fn apply_refusals(state: &State<'_>, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
+    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+    let refusal = state.refusals.iter().find(|refusal| {
+        let built = objects.get(&refusal.id);
+        refusal.owner == *key
+            && built.is_some_and(|built| built.manifest == refusal.manifest)
+            && !comes_back(state, &refusal.id, objects)
+    });
+    match refusal {
+        Some(refusal) => {
+            let custom = &state.input.flags.custom_stage_kinds;
+            stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom)
+        }
+        None => outcome,
+    }
+}
+
+impl Derivation<'_, '_> {
+    /// Returns the lifetime of a live Kustomization.
+    pub(crate) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
+        let mut passes = vec![];
+        if live.object.deletion_timestamp.is_none() {
+            passes = self.live_passes(key, live, &changes_of_live(self, live, changes));
+        }
+        fail_without_containers(self, &NodeId::live(key), &mut passes);
+        let (inventory, unreadable_inventory) = match self.state.members(live) {
+            Members::Listed(ids) => (ids.into_iter().collect(), None),
+            Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
+            _ => (BTreeSet::new(), None),
+        };
+        let unserved = unserved_objects(self.state, &self.definitions, key, live, passes.last());
+        Node {
+            id: NodeId::live(key),
+            passes,
+            deletion: deletion_of(self, live, changes),
+            inventory,
+            unreadable_inventory,
+            unserved,
+        }
+    }
+
+    fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
+        let mut specs = live_specs(live, changes, &self.state.input.flags);
+        // A dependant waits for its dependency at the new revision; by then its parent has changed the spec, unless the
+        // parent waits too.
+        let is_waiting = specs.len() > 1 && waits_for_same_source(self.state, key, &specs[0].spec);
+        let parent_waits = is_waiting && specs[1].trigger.as_ref().is_some_and(|parent| self.waits(parent));
+        if is_waiting && !parent_waits {
+            specs.remove(0);
+        }
+        let source = specs[0].spec.source(&key.namespace);
+        // Whatever keeps the workers busy, a suspension that comes first stops everything.
+        let is_stopped = specs.last().is_some_and(|last| last.spec.is_suspended());
+        let comes_late = self.state.exceeds_workers || parent_waits || is_stopped || has_cycle(self.state, &source);
+        let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && comes_late;
+        let last = specs.pop();
+        let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
+        if let Some(first) = passes.first_mut() {
+            first.is_optional |= may_be_overtaken;
+            first.is_needed_without_next &= !may_be_overtaken;
+        }
+        passes.extend(last.into_iter().flat_map(|spec| self.final_passes(key, spec)));
+        passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
+        passes
+    }
+
+    /// Returns a pass of the last state.
+    fn known_pass(&self, id: &PassId) -> Option<&Pass> {
+        self.state.node(&id.node)?.passes.get(id.number)
+    }
+
+    /// Returns true if a pass, or one that leads to it, waits for a dependency.
+    fn waits(&self, id: &PassId) -> bool {
+        let (mut seen, mut next) = (BTreeSet::new(), Some(id));
+        while let Some(id) = next.filter(|id| seen.insert(*id)) {
+            let Some(pass) = self.known_pass(id) else { return false };
+            if pass.spec.dependencies(&id.node.key.namespace).next().is_some() {
+                return true;
+            }
+            next = pass.trigger.as_ref();
+        }
+        false
+    }
+
+    /// Makes a pass optional if the pass that applies its spec has a condition.
+    fn inherit_condition(&self, pass: &mut Pass) {
+        let Some(trigger) = &pass.trigger else { return };
+        let Some(condition) = self.known_pass(trigger).and_then(|parent| parent.condition.as_ref()) else { return };
+        let detail = relative_clause("its spec comes from", &owner_id(&trigger.node.key), &condition.detail);
+        pass.add_condition(Reason::new(condition.code, detail));
+    }
+
+    /// Returns the lifetime of a Kustomization that is created or recreated; `None` if it is not.
+    pub(crate) fn new_node(&mut self, key: &NamespacedName, changes: &[SpecChange]) -> Option<Node> {
+        let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+        let Some(outcomes) = self.consequences.outcomes.get(&id) else {
+            let is_absent = !self.state.live.contains_key(key) || self.consequences.cascaded.contains_key(&id);
+            let is_created = is_absent && self.state.is_generated(&id);
+            return if is_created { self.created_node(key, changes) } else { None };
+        };
+        if self.consequences.namespace_is_deleted(&id) {
+            return None;
+        }
+        let is_created = outcomes.may_end_as(FinalState::Created) || outcomes.may_end_as(FinalState::Recreated);
+        let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id) && self.may_return(&id);
+        let mut created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
+        if let Some(node) = &mut created {
+            if is_recreated || outcomes.may_end_as(FinalState::Absent) {
+                node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
+            }
+            fail_without_containers(self, &node.id, &mut node.passes);
+        }
+        if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {
+            return created;
+        }
+        self.transient_node(key, changes, outcomes)
+    }
+
+    /// Returns false if the namespace of an object is deleted and nothing creates it again.
+    fn may_return(&self, id: &ObjectId) -> bool {
+        let namespace = id.namespace_object();
+        let outcomes = self.consequences.outcomes.get(&namespace);
+        outcomes.is_none_or(|outcomes| !outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Recreated))
+    }
+
+    /// Returns the lifetime of a Kustomization that is created or recreated, and stays.
+    fn created_node(&mut self, key: &NamespacedName, changes: &[SpecChange]) -> Option<Node> {
+        // Only a parent that stays creates it for good. It recreates a live Kustomization with the spec of its last pass.
+        let mut changes: Vec<&PassSpec> = changes
+            .iter()
+            .map(|change| &change.applied)
+            .filter(|change| change.trigger.as_ref().is_some_and(|by| by.node.key != *key && self.may_stay(&by.node)))
+            .collect();
+        if self.state.live.contains_key(key) {
+            changes.drain(..changes.len().saturating_sub(1));
+        }
+        changes.dedup_by(|next, earlier| next.spec == earlier.spec);
+        let (last, earlier) = changes.split_last()?;
+        let mut passes = self.passes_from_parents(key, earlier.iter().copied());
+        passes.extend(self.final_passes(key, (*last).clone()));
+        Some(Node::new(key, passes, None))
+    }
+
+    fn may_stay(&self, id: &NodeId) -> bool {
+        self.state.node(id).is_some_and(Node::may_stay)
+    }
+
+    /// Returns the lifetime of a Kustomization whose parents are all deleted. It may be created and reconcile before they
+    /// are deleted. Then it is deleted too, or stays if they leave their objects behind. Objects that it may not delete
+    /// stay in either case.
+    fn transient_node(
+        &mut self,
+        key: &NamespacedName,
+        changes: &[SpecChange],
+        outcomes: &PossibleOutcomes,
+    ) -> Option<Node> {
+        let mut passes = self.passes_from_parents(key, changes.iter().map(|change| &change.applied));
+        passes.iter_mut().for_each(|pass| pass.is_optional = true);
+        let deletes_objects = passes.last()?.spec.finalizer_deletes(self.state.input.features.deletion_policy);
+        let parents = changes.iter().filter_map(|change| change.applied.trigger.as_ref());
+        let deletion = outcomes.may_end_as(FinalState::Absent).then(|| KustomizationDeletion {
+            triggers: parents.map(|parent| SimulationEvent::Finalize(parent.node.clone())).collect(),
+            is_certain: !outcomes.may_end_as(FinalState::Created),
+            finalization: deletes_objects.map_or_else(Finalization::LeavesObjects, |()| Finalization::DeletesObjects),
+        });
+        Some(Node::new(key, passes, deletion))
+    }
+
+    /// Returns one pass for each spec that a parent applies.
+    fn passes_from_parents<'c>(
+        &mut self,
+        key: &NamespacedName,
+        changes: impl Iterator<Item = &'c PassSpec>,
+    ) -> Vec<Pass> {
+        let mut passes = vec![];
+        for change in changes {
+            let states = source_states(self.state, key, &change.spec, true);
+            passes.extend(states.last().map(|state| self.pass(key, change.clone(), &DataOverrides::new(), state)));
+        }
+        passes
+    }
+
+    /// Returns the passes with a spec that another spec follows: the variables may change before the spec does.
+    fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
+        let is_generated = self.state.generated.states(&spec.spec.source(&key.namespace)).is_some();
+        let mut passes = self.final_passes(key, spec);
+        if is_generated {
+            // The artifact comes later than the revision, and perhaps only after the next spec.
+            passes.iter_mut().for_each(|pass| pass.is_optional = true);
+        } else if let [old, new] = passes.as_mut_slice() {
+            (old.is_needed_without_next, new.is_optional) = (true, true);
+        }
+        passes
+    }
+
+    /// Returns the passes with the last spec: with earlier states of the source, with the live variables, and with the
+    /// variables after the change.
+    fn final_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
+        let mut states = source_states(self.state, key, &spec.spec, spec.trigger.is_some());
+        let Some(last) = states.pop() else { return vec![] };
+        let mut passes: Vec<Pass> =
+            states.iter().map(|state| self.pass(key, spec.clone(), &DataOverrides::new(), state)).collect();
+        passes.iter_mut().for_each(|pass| pass.is_optional = true);
+        let Some(update) = variable_update(self, key, &spec.spec) else {
+            passes.push(self.pass(key, spec, &DataOverrides::new(), &last));
+            return passes;
+        };
+        if update.old_first != Some(false) {
+            let mut old = self.pass(key, spec.clone(), &DataOverrides::new(), &last);
+            old.is_optional |= update.old_first.is_none();
+            passes.push(old);
+        }
+        let trigger = update.applied_by.or(spec.trigger);
+        passes.push(self.pass(key, PassSpec { spec: spec.spec, trigger }, &update.data, &last));
+        passes
+    }
+
+    /// Returns a pass with its outcome.
+    fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides, source: &SourceState) -> Pass {
+        let PassSpec { spec, trigger } = spec;
+        let is_optional = source.is_optional;
+        let state = self.state;
+        let mut condition = None;
+        if spec.holds_secrets() {
+            let detail = "its spec holds values of a Secret, and messages about it could show them";
+            let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
+            return Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition };
+        }
+        let mut outcome = match &source.artifact {
+            Err(missing @ PassOutcome::Blocked(_)) => match blocker(state, key, &spec) {
+                Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
+                _ => missing.clone(),
+            },
+            Err(unknown) => denied_source(state, key, &spec).map_or_else(|| unknown.clone(), PassOutcome::Blocked),
+            Ok(artifact) => match blocker(state, key, &spec) {
+                Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
+                blocker => {
+                    condition = blocker.map(|blocker| blocker.reason);
+                    self.build_outcome(key, &spec, artifact, overrides)
+                }
+            },
+        };
+        if !source.is_generated {
+            outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
+        }
+        let by_generator = source.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
+        if let Some(applying) = by_generator.and_then(|pass| self.known_pass(pass)?.condition.clone())
+            && condition.is_none()
+        {
+            let detail = format!("the spec of the generator of its source has a condition: {}", applying.detail);
+            condition = Some(Reason::new(applying.code, detail));
+        }
+        let caused_by = trigger.or_else(|| source.trigger.clone());
+        let mut pass =
+            Pass { spec, trigger: caused_by, outcome, is_optional, is_needed_without_next: false, condition: None };
+        if let Some(condition) = condition {
+            pass.add_condition(condition);
+        }
+        pass
+    }
+
+    /// Returns the outcome of building an artifact and applying the build.
+    fn build_outcome(
+        &mut self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        artifact: &Arc<Artifact>,
+        overrides: &DataOverrides,
+    ) -> PassOutcome {
+        let state = self.state;
+        let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
+        context.overrides = overrides;
+        let built = match build::build(artifact, key, spec, &mut context) {
+            Err(Interrupt::Missing) => {
+                return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, "it is not built yet"));
+            }
+            Ok(built) => built,
+            Err(Interrupt::Failed(BuildFailure::Proven(reason))) => return PassOutcome::Blocked(reason),
+            Err(Interrupt::Failed(BuildFailure::Unknown(reason))) => return PassOutcome::Unknown(reason),
+        };
+        let cluster = match state.target_of_pass(key, spec) {
+            Ok(cluster) => cluster,
+            Err(reason) => return PassOutcome::Unknown(reason),
+        };
+        let Ok(built) = self.resolve_names(key, in_cluster(&built, cluster.as_ref())) else {
+            let detail = "the revision that it applied last is not built yet";
+            return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
+        };
+        apply_refusals(state, key, self.place(cluster.as_ref(), built))
+    }
+}
+
+/// Returns the outcome of a pass whose path may be an empty directory: Git has none, but other artifacts can, and then
+/// everything is deleted.
+fn missing_path_outcome(outcome: PassOutcome, source: &SourceId) -> PassOutcome {
+    match outcome {
+        PassOutcome::Blocked(reason) if reason.code == ReasonCode::PathNotFound && source.kind != "GitRepository" => {
+            let detail = format!("{}, unless the artifact of {source} has it as an empty directory", reason.detail);
+            PassOutcome::Unknown(Reason::new(ReasonCode::PathNotFound, detail))
+        }
+        outcome => outcome,
+    }
+}

@@ -1,0 +1,91 @@
+//! Contents of the source of a Kustomization in each of its passes.
+
+use std::sync::Arc;
+
+use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
+use crate::flux::simulation::model::node::{PassId, PassOutcome};
+use crate::flux::simulation::model::state::State;
+use crate::flux::source::artifact::Artifact;
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::plan::{Reason, ReasonCode};
+
+/// What a Kustomization finds in its source in one of its passes.
+pub(crate) struct SourceState {
+    /// The artifact, or the outcome of the pass without one.
+    pub(crate) artifact: Result<Arc<Artifact>, PassOutcome>,
+    /// The pass that changes the spec of the generator of the source.
+    pub(crate) trigger: Option<PassId>,
+    pub(crate) is_optional: bool,
+    /// The artifact was generated, so that its empty directories are known.
+    pub(crate) is_generated: bool,
+}
+
+impl SourceState {
+    fn plain(artifact: Result<Arc<Artifact>, PassOutcome>) -> Self {
+        Self { artifact, trigger: None, is_optional: false, is_generated: false }
+    }
+}
+
+/// Returns the outcome of a pass whose source is not followed, in place of its artifact.
+fn other_source(detail: String) -> Result<Arc<Artifact>, PassOutcome> {
+    Err(PassOutcome::Unknown(Reason::new(ReasonCode::OtherSource, detail)))
+}
+
+/// Returns the artifact that a source has in the end, if it is known.
+pub(crate) fn planned_artifact<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
+    state.input.trees.get(source).or_else(|| match state.generated.last(source)? {
+        ArtifactContent::Made(artifact) => Some(artifact),
+        _ => None,
+    })
+}
+
+/// Returns what a Kustomization finds in its source, one state after the other. `is_changed` is true if its spec is not
+/// the live one, so that it reconciles also without a new artifact.
+pub(crate) fn source_states(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    is_changed: bool,
+) -> Vec<SourceState> {
+    let source = spec.source(&key.namespace);
+    if let Some(deployed) = state.input.pinned.get(&source) {
+        return vec![SourceState::plain(other_source(format!(
+            "{source} is not deployed from this ref but from {deployed}"
+        )))];
+    }
+    if let Some(artifact) = state.input.trees.get(&source) {
+        return vec![SourceState::plain(Ok(artifact.clone()))];
+    }
+    let Some(generated) = state.generated.states(&source) else {
+        return vec![SourceState::plain(other_source(format!("{source} is not this tree")))];
+    };
+    let deployed = state.input.deployed.get(&source).cloned();
+    let mut states = vec![];
+    let exists = state.live_object(&source.object()).is_some();
+    if is_changed && exists && !matches!(generated, [one] if one.content == ArtifactContent::Same) {
+        let artifact = deployed.clone().ok_or_else(|| {
+            let detail =
+                format!("it may be reconciled before {source} changes, whose present content is not known here");
+            PassOutcome::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
+        });
+        states.push(SourceState { artifact, trigger: None, is_optional: true, is_generated: true });
+    }
+    for state in generated {
+        let artifact = match &state.content {
+            ArtifactContent::Made(artifact) => Ok(artifact.clone()),
+            ArtifactContent::Same if is_changed => match &deployed {
+                Some(artifact) => Ok(artifact.clone()),
+                None => other_source(format!("the present content of {source} is not known here")),
+            },
+            ArtifactContent::Same => other_source(format!("{source} does not change")),
+            ArtifactContent::Missing(why) => {
+                let detail = format!("{source} does not exist: {why}");
+                Err(PassOutcome::Blocked(Reason::new(ReasonCode::SourceMissing, detail)))
+            }
+            ArtifactContent::Unknown(why) => other_source(format!("the content of {source} is not known: {why}")),
+        };
+        let (trigger, is_optional) = (state.trigger.clone(), state.is_optional);
+        states.push(SourceState { artifact, trigger, is_optional, is_generated: true });
+    }
+    states
+}

@@ -1,0 +1,54 @@
+//! Changes of the specs of Kustomizations by the passes of their parents, and by flux-operator.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::live_spec::SpecChange;
+use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::kustomize_controller;
+use crate::flux::simulation::model::node::{Node, PassId, PassSpec};
+use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
+use crate::flux::simulation::model::state::State;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
+
+/// Returns for every Kustomization the specs that passes of its parents apply, in order.
+pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
+    let mut changes: BTreeMap<NamespacedName, Vec<SpecChange>> = BTreeMap::new();
+    for (pass_id, pass) in state.nodes.iter().flat_map(Node::numbered_passes) {
+        for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
+            // Of a manifest that is encrypted as a whole only the live spec is known.
+            if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
+                let mut change = spec_change(built, id, &pass_id, &pass.spec);
+                if !state.input.features.ignores_fields {
+                    change.ignored.clear();
+                }
+                changes.entry(NamespacedName::of(id)).or_default().push(change);
+            }
+        }
+    }
+    for (_, applies) in state.owner_applies() {
+        for (id, built) in applies.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
+            let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+            let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
+            changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_flux_operator(applied));
+        }
+    }
+    changes
+}
+
+/// Returns the change of a child's spec by a pass with a spec.
+fn spec_change(built: &BuiltObject, id: &ObjectId, pass: &PassId, spec: &KustomizationSpec) -> SpecChange {
+    let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+    let desired = written.with_secrets(built.is_masked_at("/spec"));
+    SpecChange {
+        applied: PassSpec { spec: desired, trigger: Some(pass.clone()) },
+        only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
+        merges: is_marked(built, spec, SSA, "merge"),
+        ignored: ignored_paths(spec, &IgnoreTarget::new(id, &built.version, &built.manifest)),
+        manager: kustomize_controller::NAME,
+    }
+}

@@ -1,0 +1,117 @@
+//! ConfigMaps and Secrets of variables that the change itself creates, changes or deletes.
+//!
+//! The controller reads them at every build. A Kustomization may therefore be built once more with the old data; at its
+//! next interval at the latest it is built with the new data (docs/reference/kustomize-controller.md 3.7; observed by the
+//! oracle).
+
+use std::collections::BTreeMap;
+
+use super::derivation::Derivation;
+use crate::flux::build::DataOverrides;
+use crate::flux::build::data::{Data, DataRef, Lookup};
+use crate::flux::build::substitute::variable_sources;
+use crate::flux::simulation::model::copied_data::copied_names;
+use crate::flux::simulation::model::node::PassId;
+use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
+use crate::flux::simulation::schedule::dependency_order::waits_for;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::ownership::schemes::flux_kustomization::SSA;
+
+/// Change of the variables of one Kustomization.
+#[derive(Default)]
+pub(crate) struct VariableUpdate {
+    /// ConfigMaps and Secrets after the change, where they differ from the live ones.
+    pub(crate) data: DataOverrides,
+    /// The pass of another Kustomization that applies the new data.
+    pub(crate) applied_by: Option<PassId>,
+    /// A build with the old data comes first: true, false, or `None` if that is a race.
+    pub(crate) old_first: Option<bool>,
+}
+
+/// Returns the change of the variables that a spec reads; `None` if they do not change or are not known yet.
+pub(crate) fn variable_update(
+    derivation: &Derivation<'_, '_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+) -> Option<VariableUpdate> {
+    let mut update = VariableUpdate::default();
+    let mut builds_with_old_data = true;
+    let mut waits_for_new_data = false;
+    for source in variable_sources(spec.value()) {
+        let reference = source.reference(&key.namespace);
+        let live = derivation.answers.data(&reference)?;
+        let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else { continue };
+        if values(live) == values(&new) {
+            continue;
+        }
+        builds_with_old_data &= match live {
+            Lookup::Found(_) => true,
+            Lookup::Missing => source.optional,
+            Lookup::Unreadable(_) | Lookup::NotRead => false,
+        };
+        match applied_by {
+            Some(pass) if pass.node.key == *key => update.old_first = Some(true),
+            Some(pass) => {
+                waits_for_new_data |= waits_for(derivation.state, key, spec, &pass.node.key);
+                update.applied_by = Some(pass);
+            }
+            None => {}
+        }
+        update.data.insert(reference, new);
+    }
+    if !builds_with_old_data || waits_for_new_data {
+        update.old_first = Some(false);
+    }
+    (!update.data.is_empty()).then_some(update)
+}
+
+/// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.
+pub(crate) fn data_after_change(
+    derivation: &Derivation<'_, '_>,
+    reference: &DataRef,
+    live: &Lookup,
+) -> Option<(Lookup, Option<PassId>)> {
+    let id = reference.id();
+    let exists = derivation.state.live_object(&id).is_some();
+    for node in derivation.state.nodes.iter().filter(|node| node.may_stay()) {
+        let Some(last) = node.last_pass() else { continue };
+        let Some(built) = last.new_inventory().and_then(|objects| objects.get(&id)) else { continue };
+        let spec = &last.spec;
+        let is_skipped = is_never_applied(built, spec) || (exists && is_marked(built, spec, SSA, "ifnotpresent"));
+        // Encrypted data cannot be compared and is assumed not to change.
+        if is_skipped || built.undecrypted.is_some() {
+            return None;
+        }
+        let pass = PassId { node: node.id.clone(), number: node.passes.len() - 1 };
+        let old = match live {
+            Lookup::Found(data) => data,
+            // The live Secret may have more keys than the manifest.
+            Lookup::NotRead if exists => return None,
+            Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => &Data::default(),
+        };
+        let mut data = old.after_apply(&built.manifest);
+        data.is_secret |= built.masked.is_some();
+        return Some((Lookup::Found(data), Some(pass)));
+    }
+    if let Some((trigger, _, built)) = derivation.state.generating_passes(&id).next() {
+        // The data that it copies is not in its manifest.
+        if !copied_names(&built.manifest).is_empty() {
+            return None;
+        }
+        let data = match live {
+            Lookup::Found(data) => data.after_apply(&built.manifest),
+            Lookup::Missing => Data::default().after_apply(&built.manifest),
+            Lookup::Unreadable(_) | Lookup::NotRead => return None,
+        };
+        return Some((Lookup::Found(data), Some(trigger.clone())));
+    }
+    let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
+    (exists && is_deleted).then_some((Lookup::Missing, None))
+}
+
+fn values(lookup: &Lookup) -> Option<&BTreeMap<String, String>> {
+    match lookup {
+        Lookup::Found(data) => Some(&data.values),
+        Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => None,
+    }
+}

@@ -1,0 +1,63 @@
+//! Kustomizations that the controller does not reconcile, because its `--watch-label-selector` does not select them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::flux::simulation::model::node::Blocker;
+use crate::flux::simulation::model::state::State;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::{KeyValues, ObjectId, Resource};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
+use crate::plan::ReasonCode;
+
+/// Returns true if the controller reconciles a live Kustomization with its present labels.
+pub(crate) fn is_watched_now(state: &State<'_>, live: &Resource) -> bool {
+    state.input.flags.watches(&live.object.labels)
+}
+
+/// Returns a blocker if the controller does not reconcile a Kustomization, before or after its labels change.
+pub(crate) fn unwatched(state: &State<'_>, key: &NamespacedName) -> Option<Blocker> {
+    let flags = &state.input.flags;
+    let after: KeyValues = labels_after(state, key).into_iter().collect();
+    let (before, after) = (state.live.get(key).map(|live| is_watched_now(state, live)), flags.watches(&after));
+    let selectors = flags.watched.join(" or ");
+    match (before, after) {
+        (Some(false), false) | (None, false) => {
+            let detail = format!("the controller reconciles only what {selectors:?} selects (--watch-label-selector)");
+            Some(Blocker::certain(ReasonCode::NotWatched, detail))
+        }
+        (Some(before), after) if before != after => {
+            let detail = format!("it applies only while the controller's selector {selectors:?} selects its labels");
+            Some(Blocker::possible(ReasonCode::NotWatched, detail))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the labels of a Kustomization after the change: those of its manifest, or else the live ones.
+pub(crate) fn labels_after(state: &State<'_>, key: &NamespacedName) -> BTreeMap<String, String> {
+    let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+    let mut labels: BTreeMap<String, String> = BTreeMap::new();
+    let builders = state.nodes.iter().filter_map(|node| Some((node, node.last_pass()?)));
+    let built = builders.filter_map(|(node, pass)| Some((node, pass, pass.applied_objects()?.get(&id)?))).next_back();
+    match built {
+        Some((node, pass, built)) => {
+            labels.extend(texts_at(&built.manifest, "/metadata/labels"));
+            labels.insert(NAME.to_owned(), node.id.key.name.clone());
+            labels.insert(NAMESPACE.to_owned(), node.id.key.namespace.clone());
+            labels.extend(texts_at(pass.spec.value(), "/commonMetadata/labels"));
+        }
+        None => {
+            let live = state.live.get(key).into_iter().flat_map(|live| live.object.labels.iter());
+            labels.extend(live.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+    }
+    labels
+}
+
+/// Returns the fields at a pointer whose values are text.
+fn texts_at<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = (String, String)> + use<'v> {
+    let fields = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+}

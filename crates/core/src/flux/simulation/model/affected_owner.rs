@@ -1,0 +1,119 @@
+//! Owners that a change affects, and what their controllers do with their objects.
+//!
+//! Every kind of owner has the same type of effect, whether it is changed, is created or is deleted. If the effect is not
+//! computed, any object of the owner may be deleted, and the plan says so. Only a change that is known to have no effect is
+//! left out. A new owner deletes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::node::{BuiltObjects, PassId, SimulationEvent};
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::deletion::cascade::CascadeKind;
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Action, Reason};
+
+/// An owner that a change affects.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AffectedOwner {
+    pub(crate) id: ObjectId,
+    /// Reaction of its controller.
+    pub(crate) reaction: Reaction,
+    /// What the controller does with its objects, if that follows from more than the state of the Kustomizations.
+    pub(crate) effect: Option<Arc<Effect>>,
+}
+
+/// Reaction of a controller to the change of an owner.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reaction {
+    /// It acts, and the plan follows it.
+    Acts(Reason),
+    /// It does nothing for now, because the owner is suspended or its build fails.
+    Waits(Reason),
+    /// It creates objects that are not in the plan; the remark for the row of the new owner.
+    Installs(&'static str),
+    /// It is not known what it deletes.
+    Unknown(Reason),
+    /// It is in another cluster, and what it does is not followed.
+    Elsewhere {
+        /// Kustomization that changes the owner.
+        applied_by: NamespacedName,
+        /// What changes, for people.
+        change: String,
+    },
+}
+
+/// What the controller of an owner does with the objects of the owner.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Effect {
+    /// Events that cause it. Those that delete an owner are not among them.
+    pub(crate) triggers: BTreeSet<SimulationEvent>,
+    /// Objects that it deletes.
+    pub(crate) deletes: BTreeMap<ObjectId, OwnerDeletion>,
+    /// The dependents of these objects stay.
+    pub(crate) orphans_dependents: bool,
+    /// Objects that it applies.
+    pub(crate) applies: Option<OwnerApply>,
+    /// Objects that look deletable and stay.
+    pub(crate) keeps: BTreeMap<ObjectId, Reason>,
+    /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.
+    pub(crate) condition: Option<String>,
+    /// Assumption on which the effect rests, for people; `None` if everything is known.
+    pub(crate) assumption: Option<String>,
+    /// Reason why it is not known what else is deleted.
+    pub(crate) unknown: Option<Reason>,
+}
+
+/// Objects that the controller of an owner applies.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnerApply {
+    /// Pass that applies the owner, or what it reads.
+    pub(crate) trigger: PassId,
+    pub(crate) objects: Arc<BuiltObjects>,
+}
+
+/// Deletion of an object by the controller of its owner.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OwnerDeletion {
+    /// Mechanism of the deletion.
+    pub(crate) kind: CascadeKind,
+    /// Action of its row: the object is deleted, is created again, or it is not known.
+    pub(crate) action: Action,
+    /// Remarks for its row.
+    pub(crate) remarks: Vec<String>,
+    /// Conditions under which it stays.
+    pub(crate) conditions: Vec<String>,
+    /// It may stay although its controller gets as far as deleting: what follows from its deletion is not certain either.
+    pub(crate) is_doubtful: bool,
+}
+
+impl AffectedOwner {
+    /// Creates an owner whose effect the state of the Kustomizations decides alone.
+    pub(crate) fn new(id: &ObjectId, reaction: Reaction) -> Self {
+        Self { id: id.clone(), reaction, effect: None }
+    }
+}
+
+impl Effect {
+    /// Returns true if every order of events has it.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.condition.is_none() && self.assumption.is_none()
+    }
+}
+
+impl OwnerDeletion {
+    /// Creates a deletion that is certain.
+    pub(crate) fn new(kind: CascadeKind) -> Self {
+        Self { kind, action: Action::Delete, remarks: vec![], conditions: vec![], is_doubtful: false }
+    }
+
+    /// Adds a remark to the row.
+    pub(crate) fn remark(&mut self, remark: impl Into<String>) {
+        self.remarks.push(remark.into());
+    }
+
+    /// Adds a condition under which the object stays.
+    pub(crate) fn stays_if(&mut self, condition: impl Into<String>) {
+        self.conditions.push(condition.into());
+    }
+}

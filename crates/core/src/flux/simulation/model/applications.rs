@@ -1,0 +1,148 @@
+//! Specs of objects other than Kustomizations after the change.
+
+use serde_json::Value;
+
+use super::node::{Node, NodeId, Pass, PassId};
+use super::protection::{is_marked, is_never_applied, is_never_changed};
+use super::state::State;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::kustomize_controller;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, Resource};
+use crate::ownership::schemes::flux::is_switched_off;
+use crate::ownership::schemes::flux_kustomization::SSA;
+use crate::ownership::schemes::flux_operator;
+
+/// The application of a manifest that can change an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Applied<'r> {
+    /// Kustomization that applies the object, or the ResourceSet that generates it.
+    pub(crate) owner: &'r NamespacedName,
+    pub(crate) pass: &'r Pass,
+    node: &'r NodeId,
+    number: usize,
+    pub(crate) built: &'r BuiltObject,
+    /// Field manager of the controller that applies it.
+    manager: &'static str,
+}
+
+impl Applied<'_> {
+    fn pass_id(&self) -> PassId {
+        PassId { node: self.node.clone(), number: self.number }
+    }
+
+    /// Returns the spec of the manifest with the fields of the live spec that it lacks and that other managers own.
+    fn merged(&self, live: Option<&Resource>, flags: &ControllerFlags) -> Value {
+        let mut spec = self.built.manifest.get("spec").cloned().unwrap_or_default();
+        let (Some(fields), Some(live)) = (spec.as_object_mut(), live) else { return spec };
+        let entries = live.object.managed_fields.iter();
+        let foreign = entries.filter(|entry| &*entry.manager != self.manager && is_foreign(entry, flags));
+        for (key, _) in foreign.filter_map(|entry| entry.spec.as_ref()?.as_object()).flatten() {
+            let Some(name) = key.strip_prefix("f:") else { continue };
+            if let (false, Some(value)) = (fields.contains_key(name), live.spec().get(name)) {
+                fields.insert(name.to_owned(), value.clone());
+            }
+        }
+        spec
+    }
+}
+
+impl<'a> State<'a> {
+    /// Returns the manifests of an object that passes apply, except those that change nothing of the live object.
+    pub(crate) fn applied(&self, id: &ObjectId) -> Vec<Applied<'_>> {
+        let mut applied: Vec<Applied<'_>> = self.applications(id).collect();
+        applied.dedup_by(|next, earlier| next.built.manifest == earlier.built.manifest);
+        applied
+    }
+
+    /// Returns the applications of an object that can change it: those by passes, in order, and those by ResourceSets.
+    pub(crate) fn applications(&self, id: &ObjectId) -> impl Iterator<Item = Applied<'_>> {
+        let live = self.live_object(id);
+        let nodes = self.nodes.iter().filter(move |_| !live.is_some_and(is_never_changed));
+        let by_passes = nodes.flat_map(move |node: &Node| {
+            node.passes.iter().enumerate().filter_map(move |(number, pass)| {
+                let built = changed_by(pass, id, live.is_some())?;
+                let manager = kustomize_controller::NAME;
+                Some(Applied { owner: &node.id.key, pass, node: &node.id, number, built, manager })
+            })
+        });
+        by_passes.chain(self.generating_passes(id).map(|(trigger, pass, built)| {
+            let (node, number) = (&trigger.node, trigger.number);
+            Applied { owner: &node.key, pass, node, number, built, manager: flux_operator::NAME }
+        }))
+    }
+
+    /// Returns true if a manifest of an object holds values of Secrets.
+    pub(crate) fn is_private(&self, id: &ObjectId) -> bool {
+        self.applied(id).iter().any(|applied| applied.built.masked.is_some())
+    }
+
+    /// Returns the specs of an object after each application, with the fields of other managers.
+    pub(crate) fn applied_specs(&self, id: &ObjectId) -> impl Iterator<Item = (Value, PassId)> {
+        let live = self.input.snapshot.resource(id);
+        self.applications(id).map(move |applied| (applied.merged(live, &self.input.flags), applied.pass_id()))
+    }
+
+    /// Returns true if an annotation switches an object off after the change.
+    pub(crate) fn is_switched_off_after(&self, id: &ObjectId, switch: &str) -> bool {
+        let applied = self.applied(id);
+        let live = self.live_object(id).and_then(|live| live.annotations.get(switch));
+        // A manifest that does not have the annotation keeps it, if somebody else set it.
+        let is_considered = live.is_some_and(is_switched_off) || !applied.is_empty();
+        is_considered && applied.iter().all(|applied| switches_off(applied.built, switch))
+    }
+
+    /// Returns the specs that an object has after the change: those that passes apply, with the fields of other managers,
+    /// or the live one.
+    pub(crate) fn specs_after(&self, id: &ObjectId) -> Vec<Value> {
+        let live = self.input.snapshot.resource(id);
+        let applied = self.applied(id);
+        let specs: Vec<Value> = applied
+            .iter()
+            .filter(|applied| applied.built.manifest.get("spec").is_some())
+            .map(|applied| applied.merged(live, &self.input.flags))
+            .collect();
+        if !applied.is_empty() {
+            return specs;
+        }
+        live.map(|live| live.spec().clone()).into_iter().collect()
+    }
+
+    /// Returns true if `spec.suspend` is true after the change.
+    pub(crate) fn is_suspended_after(&self, id: &ObjectId) -> bool {
+        let live = self.input.snapshot.resource(id).filter(|live| live.flag("/spec/suspend"));
+        let flags = &self.input.flags;
+        let is_foreign = live.is_some_and(|live| {
+            live.object.managed_fields.iter().any(|entry| entry.suspend && is_foreign(entry, flags))
+        });
+        let applied = self.applied(id);
+        if applied.is_empty() {
+            return live.is_some();
+        }
+        applied.iter().all(|applied| match applied.built.manifest.pointer("/spec/suspend") {
+            Some(suspend) => *suspend == Value::Bool(true),
+            None => is_foreign,
+        })
+    }
+}
+
+/// Returns the manifest of an object that a pass applies and that can change it.
+fn changed_by<'p>(pass: &'p Pass, id: &ObjectId, exists: bool) -> Option<&'p BuiltObject> {
+    let built = pass.applied_objects()?.get(id)?;
+    let is_skipped = exists && is_marked(built, &pass.spec, SSA, "ifnotpresent");
+    (!is_skipped && !is_never_applied(built, &pass.spec)).then_some(built)
+}
+
+/// Returns true if the fields of a manager stay when kustomize-controller applies an object.
+fn is_foreign(entry: &ManagedFieldsEntry, flags: &ControllerFlags) -> bool {
+    entry.subresource.is_empty()
+        && &*entry.manager != kustomize_controller::NAME
+        && !flags.takes_over(&entry.manager, entry.applies)
+}
+
+/// Returns true if the annotation of a manifest switches its object off.
+fn switches_off(built: &BuiltObject, switch: &str) -> bool {
+    let annotation = built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(switch)?.as_str());
+    annotation.is_some_and(is_switched_off)
+}

@@ -1,0 +1,52 @@
+//! ConfigMaps and Secrets that the resources of a ResourceSet copy.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Annotations of the resources of a ResourceSet that name a ConfigMap or Secret to read.
+const COPYING: [&str; 3] = [
+    "fluxcd.controlplane.io/copyFrom",
+    "fluxcd.controlplane.io/checksumFrom",
+    "fluxcd.controlplane.io/convertKubeConfigFrom",
+];
+
+/// Returns the names in the annotations of the resources of a ResourceSet that copy data, as `NAMESPACE/NAME`.
+pub(crate) fn copied_names(spec: &Value) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    collect_copied(spec, &mut names);
+    names
+}
+
+fn collect_copied(value: &Value, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_copied(item, names)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                match value.as_str() {
+                    Some(text) if COPYING.contains(&key.as_str()) => add_names(text, names),
+                    _ => collect_copied(value, names),
+                }
+            }
+        }
+        Value::String(template) => {
+            for line in template.lines() {
+                let found = COPYING.iter().find_map(|key| line.split_once(&format!("{key}:")));
+                if let Some((_, text)) = found {
+                    add_names(text.trim().trim_matches(['"', '\'']), names);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Adds the names in `NAMESPACE/NAME` or `KIND/NAMESPACE/NAME`, separated by commas.
+fn add_names(text: &str, names: &mut BTreeSet<String>) {
+    for entry in text.split(',') {
+        let mut segments = entry.trim().rsplit('/');
+        if let (Some(name), Some(namespace)) = (segments.next(), segments.next()) {
+            names.insert(format!("{namespace}/{name}"));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Kustomizations as a preview sees them: the reconciliations that a new revision causes, one after the other.
+//!
+//! A live Kustomization reconciles the new revision with its **old** spec at once, and again after its parent has changed
+//! the spec (docs/reference/kustomize-controller.md 7.1). Each of these is a [`Pass`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Reason, ReasonCode};
+
+/// One lifetime of a Kustomization: from now on, or from its creation on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId {
+    pub(crate) key: NamespacedName,
+    /// True for a Kustomization that is created or recreated, false for the live one.
+    pub(crate) is_new: bool,
+}
+
+impl NodeId {
+    /// Returns the identity of a live Kustomization.
+    pub(crate) fn live(key: &NamespacedName) -> Self {
+        Self { key: key.clone(), is_new: false }
+    }
+
+    /// Returns the identity of a Kustomization that is created or recreated.
+    pub(crate) fn new(key: &NamespacedName) -> Self {
+        Self { key: key.clone(), is_new: true }
+    }
+}
+
+/// One reconciliation of a Kustomization by its number.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PassId {
+    pub(crate) node: NodeId,
+    pub(crate) number: usize,
+}
+
+/// A part of a reconciliation, or the finalization, of one Kustomization. Every change of an object is part of one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum SimulationEvent {
+    /// The objects of a pass are applied.
+    Apply(PassId),
+    /// Objects that a pass no longer builds are pruned.
+    Prune(PassId),
+    /// The Kustomization is deleted, and its finalizer deletes the objects in its inventory.
+    Finalize(NodeId),
+}
+
+impl SimulationEvent {
+    /// Returns the lifetime of the Kustomization that causes the event.
+    pub(crate) fn node(&self) -> &NodeId {
+        match self {
+            Self::Apply(pass) | Self::Prune(pass) => &pass.node,
+            Self::Finalize(node) => node,
+        }
+    }
+
+    /// Returns the Kustomization that causes the event.
+    pub(crate) fn owner(&self) -> &NamespacedName {
+        &self.node().key
+    }
+}
+
+/// The objects of a build by their identity in the cluster.
+pub(crate) type BuiltObjects = BTreeMap<ObjectId, BuiltObject>;
+
+/// Outcome of a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PassOutcome {
+    /// Everything is applied, then the objects that left the build are pruned.
+    Applied(Arc<BuiltObjects>),
+    /// The stages before the failing one are applied, and nothing is pruned.
+    Partial {
+        /// Objects that are applied.
+        applied: Arc<BuiltObjects>,
+        /// Objects of the whole build.
+        desired: Arc<BuiltObjects>,
+        /// Reason of the failure.
+        reason: Reason,
+    },
+    /// Nothing is applied or pruned.
+    Blocked(Reason),
+    /// It is not known what is applied and pruned: another source, another cluster, or a build that fails here only.
+    Unknown(Reason),
+}
+
+/// A spec, and the pass of the parent that applies it; no pass for the live spec.
+#[derive(Clone, Debug)]
+pub(crate) struct PassSpec {
+    pub(crate) spec: KustomizationSpec,
+    pub(crate) trigger: Option<PassId>,
+}
+
+/// One reconciliation of a Kustomization with its outcome.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pass {
+    pub(crate) spec: KustomizationSpec,
+    /// The pass that applies its spec or its variables; `None` if the new revision alone causes it.
+    pub(crate) trigger: Option<PassId>,
+    pub(crate) outcome: PassOutcome,
+    /// The pass may not happen: with more Kustomizations than workers the next spec may come first, and a dependency may
+    /// be deleted before its dependant checks it.
+    pub(crate) is_optional: bool,
+    /// This pass or the next one happens, if both are optional.
+    pub(crate) is_needed_without_next: bool,
+    /// Condition for the pass that is not known to hold.
+    pub(crate) condition: Option<Reason>,
+}
+
+impl Pass {
+    /// Returns the objects that are applied.
+    pub(crate) fn applied_objects(&self) -> Option<&BuiltObjects> {
+        match &self.outcome {
+            PassOutcome::Applied(objects) | PassOutcome::Partial { applied: objects, .. } => Some(objects),
+            PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
+        }
+    }
+
+    /// Adds a condition that is not known to hold, if the pass applies anything.
+    pub(crate) fn add_condition(&mut self, condition: Reason) {
+        if self.applied_objects().is_none() {
+            return;
+        }
+        match &mut self.condition {
+            Some(known) if known.detail == condition.detail => {}
+            Some(known) => known.detail = format!("{}; {}", known.detail, condition.detail),
+            None => self.condition = Some(condition),
+        }
+    }
+
+    /// Returns the objects of the inventory after the pass; `None` if the pass does not succeed.
+    pub(crate) fn new_inventory(&self) -> Option<&BuiltObjects> {
+        match &self.outcome {
+            PassOutcome::Applied(objects) => Some(objects),
+            _ => None,
+        }
+    }
+
+    /// Returns the objects of the whole build.
+    pub(crate) fn desired_objects(&self) -> Option<&BuiltObjects> {
+        match &self.outcome {
+            PassOutcome::Applied(objects) | PassOutcome::Partial { desired: objects, .. } => Some(objects),
+            PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
+        }
+    }
+
+    /// Returns true if the pass prunes an object that an inventory lists.
+    pub(crate) fn prunes(&self, id: &ObjectId) -> bool {
+        self.spec.prunes() && self.new_inventory().is_some_and(|objects| !objects.contains_key(id))
+    }
+
+    /// Returns true if the pass applies an object.
+    pub(crate) fn applies(&self, id: &ObjectId) -> bool {
+        self.applied_objects().is_some_and(|objects| objects.contains_key(id))
+    }
+}
+
+/// Effect of the deletion of a Kustomization on the objects in its inventory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finalization {
+    /// Its finalizer deletes them.
+    DeletesObjects,
+    /// Its finalizer leaves them behind, for this reason.
+    LeavesObjects(String),
+    /// Either is possible, depending on this.
+    Depends(String),
+}
+
+/// The deletion of a Kustomization.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KustomizationDeletion {
+    /// Events that delete it.
+    pub(crate) triggers: BTreeSet<SimulationEvent>,
+    /// Every order of events deletes it.
+    pub(crate) is_certain: bool,
+    pub(crate) finalization: Finalization,
+}
+
+/// One lifetime of a Kustomization with its reconciliations.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    /// Its reconciliations in the order in which they happen.
+    pub(crate) passes: Vec<Pass>,
+    /// Set if it is or may be deleted.
+    pub(crate) deletion: Option<KustomizationDeletion>,
+    /// Objects of this cluster that its live inventory lists.
+    pub(crate) inventory: BTreeSet<ObjectId>,
+    /// Reason why its live inventory cannot be read. The controller then applies, writes a new inventory, fails once, and
+    /// never deletes objects that only the old inventory listed (observed).
+    pub(crate) unreadable_inventory: Option<String>,
+    /// Objects that its live inventory lists in a version that is not served, with that version.
+    pub(crate) unserved: BTreeMap<ObjectId, Unserved>,
+}
+
+/// A version in which the inventory lists an object and in which the API server does not, or may not, serve its kind when
+/// the object is pruned. The controller takes the object for deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unserved {
+    pub(crate) version: String,
+    /// False if another Kustomization changes the served versions, which makes it a race.
+    pub(crate) is_certain: bool,
+}
+
+impl Node {
+    /// Creates the lifetime of a Kustomization that does not exist yet.
+    pub(crate) fn new(key: &NamespacedName, passes: Vec<Pass>, deletion: Option<KustomizationDeletion>) -> Self {
+        let inventory = BTreeSet::new();
+        Self {
+            id: NodeId::new(key),
+            passes,
+            deletion,
+            inventory,
+            unreadable_inventory: None,
+            unserved: BTreeMap::new(),
+        }
+    }
+
+    /// Returns true unless every order of events deletes the Kustomization.
+    pub(crate) fn may_stay(&self) -> bool {
+        self.deletion.as_ref().is_none_or(|deletion| !deletion.is_certain)
+    }
+
+    pub(crate) fn last_pass(&self) -> Option<&Pass> {
+        self.passes.last()
+    }
+
+    /// Returns the objects that the last pass applies.
+    pub(crate) fn last_applied_objects(&self) -> impl Iterator<Item = (&ObjectId, &BuiltObject)> {
+        self.last_pass().and_then(Pass::applied_objects).into_iter().flatten()
+    }
+
+    /// Returns the numbers and identities of its passes.
+    pub(crate) fn numbered_passes(&self) -> impl Iterator<Item = (PassId, &Pass)> {
+        self.passes.iter().enumerate().map(|(number, pass)| (PassId { node: self.id.clone(), number }, pass))
+    }
+}
+
+/// A condition that keeps a Kustomization from building.
+pub(crate) struct Blocker {
+    pub(crate) reason: Reason,
+    /// False if the Kustomization may apply all the same, which makes the outcome a race.
+    pub(crate) is_certain: bool,
+}
+
+impl Blocker {
+    pub(crate) fn certain(code: ReasonCode, detail: impl Into<String>) -> Self {
+        Self { reason: Reason::new(code, detail), is_certain: true }
+    }
+
+    pub(crate) fn possible(code: ReasonCode, detail: impl Into<String>) -> Self {
+        Self { reason: Reason::new(code, detail), is_certain: false }
+    }
+}

@@ -1,0 +1,144 @@
+//! The state of a preview, which every floor reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
+use super::generated_artifacts::GeneratedArtifacts;
+use super::node::{Node, NodeId, Pass, PassId};
+use super::refusals::{DeletionRefusal, Refusal};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::generator::Generation;
+use crate::flux::kustomize_controller::Features;
+use crate::flux::source::artifact::Artifact;
+use crate::flux::spec::{NamespacedName, SourceId};
+use crate::kubernetes::deletion::cascade::Cascade;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::Fidelity;
+
+/// Everything that a preview reads.
+pub struct PreviewInput<'a> {
+    pub snapshot: &'a Snapshot,
+    /// Artifacts of the sources that the working tree becomes.
+    pub trees: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Sources of this repository that are deployed from another ref, with that ref.
+    pub pinned: BTreeMap<SourceId, String>,
+    /// Rules of the controller's version.
+    pub features: Features,
+    /// Flags of the controller.
+    pub flags: ControllerFlags,
+    /// Number of Kustomizations that the controller reconciles at once.
+    pub workers: usize,
+    /// Result of the self-check of each Kustomization.
+    pub fidelity: BTreeMap<NamespacedName, Fidelity>,
+    /// Artifacts that the Kustomizations applied last, where git has them.
+    pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    /// Artifacts that the sources of the trees, and the artifacts that are generated of them, have now, where git has them.
+    pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Generated artifacts that source-watcher stores with another content than is generated here.
+    pub differing_artifacts: BTreeSet<SourceId>,
+    /// The flag `--no-cross-namespace-refs` of source-watcher.
+    pub generators_deny_other_namespaces: bool,
+    /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.
+    pub charts: Option<BTreeSet<String>>,
+    /// Charts may be fetched from their repositories.
+    pub fetches_charts: bool,
+    /// Extent of the dry-runs; `None` if the API server is not asked.
+    pub dry_runs: Option<DryRunScope>,
+}
+
+/// Extent of the dry-runs.
+#[derive(Clone, Debug, Default)]
+pub struct DryRunScope {
+    /// Every applied object is compared and the plan has the differences. Otherwise only changed manifests are sent.
+    pub compares_all: bool,
+    /// Other clusters that cannot be asked, because they were read from files.
+    pub unread: BTreeSet<Arc<str>>,
+}
+
+/// The state of a preview: what it reads, and what it found so far.
+pub(crate) struct State<'a> {
+    pub(crate) input: PreviewInput<'a>,
+    pub(crate) cascade: Cascade<'a>,
+    pub(crate) live: BTreeMap<NamespacedName, &'a Resource>,
+    /// A new revision puts more Kustomizations in the queue than there are workers that do not wait for health.
+    pub(crate) exceeds_workers: bool,
+    /// Sorted by identity.
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// Live Kustomizations that depend on themselves, by source.
+    pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
+    /// Owners that the change affects in another way than by a new revision.
+    pub(crate) affected: Vec<AffectedOwner>,
+    /// Artifacts of ArtifactGenerators.
+    pub(crate) generated: GeneratedArtifacts,
+    /// Results of generators so far, by everything that they depend on.
+    pub(crate) generations: BTreeMap<String, Arc<Generation>>,
+}
+
+impl<'a> State<'a> {
+    pub(crate) fn live_object(&self, id: &ObjectId) -> Option<&'a ObjectMetadata> {
+        self.input.snapshot.object(id)
+    }
+
+    pub(crate) fn node(&self, id: &NodeId) -> Option<&Node> {
+        let found = self.nodes.binary_search_by(|node| node.id.cmp(id)).ok()?;
+        self.nodes.get(found)
+    }
+
+    /// Returns the Kustomizations that list or apply each object.
+    pub(crate) fn nodes_by_object(&self) -> BTreeMap<&ObjectId, Vec<&Node>> {
+        let mut nodes_by_object: BTreeMap<&ObjectId, Vec<&Node>> = BTreeMap::new();
+        for node in &self.nodes {
+            let applied = node.passes.iter().filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
+            let ids: BTreeSet<&ObjectId> = node.inventory.iter().chain(applied).collect();
+            for id in ids {
+                nodes_by_object.entry(id).or_default().push(node);
+            }
+        }
+        nodes_by_object
+    }
+
+    /// Returns the affected owners whose objects change, with what their controllers do.
+    pub(crate) fn owner_effects(&self) -> impl Iterator<Item = (&ObjectId, &Arc<Effect>)> {
+        self.affected.iter().filter_map(|owner| Some((&owner.id, owner.effect.as_ref()?)))
+    }
+
+    /// Returns the affected owners that apply objects, such as the ResourceSets that generate them.
+    pub(crate) fn owner_applies(&self) -> impl Iterator<Item = (&ObjectId, &OwnerApply)> {
+        self.owner_effects().filter_map(|(id, effect)| Some((id, effect.applies.as_ref()?)))
+    }
+
+    /// Returns the passes that cause other owners to apply an object, and the object as they apply it.
+    pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&PassId, &Pass, &BuiltObject)> {
+        self.owner_applies().filter_map(move |(_, applies)| {
+            let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;
+            Some((&applies.trigger, pass, applies.objects.get(id)?))
+        })
+    }
+
+    /// Returns true if another owner than a Kustomization applies an object after the change.
+    pub(crate) fn is_generated(&self, id: &ObjectId) -> bool {
+        self.owner_applies().any(|(_, applies)| applies.objects.contains_key(id))
+    }
+}
+
+impl State<'_> {
+    /// Returns true if an object does not exist and nothing applies it.
+    pub(crate) fn is_absent(&self, id: &ObjectId) -> bool {
+        let kind = id.group_kind();
+        let Some(cluster) = self.input.snapshot.of_cluster(id.cluster.as_ref()) else { return false };
+        self.live_object(id).is_none()
+            && cluster.resource_type(&kind).is_some()
+            && cluster.gaps_hiding(&kind).next().is_none()
+            && !self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(id))
+    }
+
+    pub(crate) fn is_ready(&self, key: &NamespacedName) -> bool {
+        let condition = self.live.get(key).and_then(|live| live.condition("Ready"));
+        condition.is_some_and(|ready| ready.status == "True")
+    }
+}

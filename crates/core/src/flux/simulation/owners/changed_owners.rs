@@ -1,0 +1,191 @@
+//! Owners whose spec changes, or something that it refers to.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::comparison::{Comparison, Difference, Part};
+use super::search::ids_of;
+use crate::flux::build::Interrupt;
+use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
+use crate::flux::simulation::model::node::SimulationEvent;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::Asked;
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::{Members, OwnerStatus};
+use crate::plan::{Reason, ReasonCode};
+use crate::text::pluralize;
+
+/// Annotation that lets flux-operator delete and create again what it cannot change.
+pub(super) const FORCE: &str = "fluxcd.controlplane.io/force";
+
+/// Rules of a kind for the effect of a change on its owners.
+pub(super) struct ChangeRules {
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    /// What is not computed if the effect is not known, as a clause.
+    pub(super) not_computed: &'static str,
+    /// Remark for the row of a new owner.
+    pub(super) creation_remark: &'static str,
+    /// Returns what changes in the objects that an owner in a namespace with this spec refers to, in words.
+    pub(super) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Vec<String>,
+    /// Returns true if the controller does nothing for the owner after the change.
+    pub(super) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
+    /// Returns true if a live owner has nothing that its controller could change or delete.
+    pub(super) has_nothing: fn(&State<'_>, &Resource) -> bool,
+    /// Returns true if a new owner may take over objects that it then changes.
+    pub(super) takes_over: fn(&State<'_>, &ObjectId) -> bool,
+    /// Computes the effect on an owner: the live one, or a new one.
+    ///
+    /// Fails with the reason why it is not known.
+    pub(super) follow: fn(&mut Comparison<'_, '_, '_>, &ObjectId, Option<&Resource>) -> Asked<Followed>,
+}
+
+/// Effect of a change on an owner.
+pub(super) enum Followed {
+    /// Its controller changes nothing.
+    Unchanged,
+    /// Its controller acts.
+    Acts {
+        effect: Box<Effect>,
+        code: ReasonCode,
+        /// Remarks for the outcome of the owner.
+        remarks: Vec<String>,
+    },
+    /// The effect on owners of this kind is not computed.
+    No,
+}
+
+/// Returns the owners of a kind that the change affects and does not delete.
+pub(super) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
+    let ids = ids_of(comparison.state(), rules.group, rules.kind);
+    ids.iter().filter_map(|id| changed_owner(comparison, id, rules)).collect()
+}
+
+/// Returns an owner if the change affects it and does not delete it.
+pub(super) fn changed_owner(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    rules: &ChangeRules,
+) -> Option<AffectedOwner> {
+    let state = comparison.state();
+    let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
+    let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
+    if object.deletion_timestamp.is_some() || (is_deleted && !is_deleted_by_itself(comparison, id)) {
+        return None;
+    }
+    let live = state.input.snapshot.resource(id);
+    let changes = changes(comparison, id, live, rules);
+    if changes.is_empty() {
+        return None;
+    }
+    let is_masked = state.is_private(id);
+    let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
+    if (rules.is_inactive)(state, id) {
+        let detail = format!("{what}; this takes effect once it is resumed");
+        return Some(AffectedOwner::new(id, Reaction::Waits(Reason::new(ReasonCode::Suspended, detail))));
+    }
+    if live.is_some_and(|live| (rules.has_nothing)(state, live)) {
+        return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
+    }
+    let followed = if live.is_some() { (rules.follow)(comparison, id, live) } else { Ok(Followed::No) };
+    let why = match followed {
+        Ok(Followed::Unchanged) | Err(Interrupt::Missing) => return None,
+        Ok(Followed::Acts { effect, code, remarks }) => return Some(acting_owner(id, *effect, code, &what, &remarks)),
+        Ok(Followed::No) => rules.not_computed.to_owned(),
+        Err(Interrupt::Failed(unknown)) => format!("{}, because {unknown}", rules.not_computed),
+    };
+    let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
+    Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns true if only the Kustomizations that an owner changes delete the owner: it changes them before.
+fn is_deleted_by_itself(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    let consequences = comparison.derivation.consequences;
+    let Some(outcomes) = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted()) else {
+        return false;
+    };
+    let mut own = comparison.state().owner_applies().filter(|(owner, _)| *owner == id);
+    own.any(|(_, applies)| {
+        let mut deleting = outcomes.deletions.iter().map(SimulationEvent::owner);
+        deleting.all(|key| applies.objects.contains_key(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)))
+    })
+}
+
+fn acting_owner(id: &ObjectId, effect: Effect, code: ReasonCode, what: &str, remarks: &[String]) -> AffectedOwner {
+    let mut reason = Reason::new(code, what);
+    remarks.iter().for_each(|remark| reason.add_detail(remark));
+    AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect: Some(Arc::new(effect)) }
+}
+
+/// Returns an owner that is created, unless it is created inactive.
+fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: &ChangeRules) -> Option<AffectedOwner> {
+    let state = comparison.state();
+    let applied = state.applied(id);
+    if applied.is_empty() {
+        return None;
+    }
+    let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
+    let why = if (rules.takes_over)(state, id) {
+        "it is created and its release may exist already, which is then upgraded"
+    } else if forces {
+        "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)"
+    } else if (rules.is_inactive)(state, id) {
+        return None;
+    } else {
+        return Some(match (rules.follow)(comparison, id, None) {
+            Ok(Followed::Acts { effect, code, remarks }) => acting_owner(id, *effect, code, "it is created", &remarks),
+            _ => AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)),
+        });
+    };
+    let detail = format!("{why}; {}", rules.not_computed);
+    Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns what changes in a live owner and in everything that it refers to, in words.
+fn changes(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    live: Option<&Resource>,
+    rules: &ChangeRules,
+) -> Vec<String> {
+    let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
+    let mut changes = match comparison.change(id, Part::Spec { is_ready }) {
+        Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
+        Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
+        _ => vec![],
+    };
+    let is_off = |live: &Resource| live.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off);
+    let was_inactive = live.is_some_and(|live| live.flag("/spec/suspend") || is_off(live));
+    if was_inactive && !(rules.is_inactive)(comparison.state(), id) {
+        changes.push("it is resumed".to_owned());
+    }
+    for spec in comparison.state().specs_after(id) {
+        changes.extend((rules.references)(comparison, &id.namespace, &spec));
+    }
+    let mut seen = BTreeSet::new();
+    changes.retain(|change| seen.insert(change.clone()));
+    changes
+}
+
+/// Returns true if the controller of an owner of flux-operator does nothing for it after the change.
+pub(super) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
+    state.is_switched_off_after(id, OPERATOR_SWITCH)
+}
+
+/// Returns what is not known of the objects of an owner, as a clause.
+pub(super) fn may_be_deleted(live: Option<&Resource>) -> String {
+    let number = match live.map(|live| inventory_members(&live.content)) {
+        Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
+        _ => 0,
+    };
+    match number {
+        0 => "it is not known what is deleted".to_owned(),
+        1 => "its object may be deleted".to_owned(),
+        _ => format!("any of its {} may be deleted", pluralize(number, "object")),
+    }
+}

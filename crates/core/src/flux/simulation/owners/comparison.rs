@@ -1,0 +1,199 @@
+//! Comparison of objects before and after the change: what the Kustomizations applied last, or what is live, with what
+//! they apply now.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::effective_fields::differing_parts;
+use crate::flux::build;
+use crate::flux::build::BuildContext;
+use crate::flux::build::data::{Data, DataRef, Lookup};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::sops::content_without_recipients;
+use crate::flux::simulation::kustomization::derivation::Derivation;
+use crate::flux::simulation::model::clusters::in_cluster;
+use crate::flux::simulation::model::node::PassOutcome;
+use crate::flux::simulation::model::state::State;
+use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::object::ObjectId;
+
+/// Objects of the last applied builds, by identity, each with its Kustomization.
+type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
+
+/// Comparison of objects before and after the change.
+pub(crate) struct Comparison<'d, 'r, 'a> {
+    pub(crate) derivation: &'d mut Derivation<'r, 'a>,
+    /// Set once an object is compared with what was applied last.
+    last_applied: Option<LastApplied>,
+    /// Descriptions of the changes in the sources that were compared so far.
+    pub(crate) changed_sources: BTreeMap<SourceId, Vec<String>>,
+}
+
+/// The part of an object that is compared.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'k> {
+    /// The fields that decide what is deployed; the flag is true if the owner is ready.
+    Spec { is_ready: bool },
+    /// One key of a ConfigMap or Secret, or all keys.
+    Data(Option<&'k str>),
+    /// Labels and spec.
+    SpecAndLabels,
+}
+
+/// A difference between an object before and after the change.
+pub(crate) enum Difference {
+    Created,
+    Deleted,
+    /// These parts of it change; empty for data.
+    Changed(Vec<String>),
+    /// Its content before the change is not known, for this reason.
+    NotCompared(String),
+}
+
+impl Difference {
+    /// Returns the difference of an object in words.
+    pub(crate) fn describe(&self, id: &ObjectId) -> String {
+        match self {
+            Self::Created => format!("{id} is created"),
+            Self::Deleted => format!("{id} is deleted"),
+            Self::Changed(_) => format!("{id} changes"),
+            Self::NotCompared(why) => format!("{id} cannot be compared: {why}"),
+        }
+    }
+}
+
+impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
+    /// Compares nothing yet.
+    pub(crate) fn new(derivation: &'d mut Derivation<'r, 'a>) -> Self {
+        Self { derivation, last_applied: None, changed_sources: BTreeMap::new() }
+    }
+
+    pub(crate) fn state(&self) -> &'r State<'a> {
+        self.derivation.state
+    }
+
+    /// Returns the difference of an object; `None` if there is none.
+    pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
+        if self.state().live_object(id).is_none() {
+            return (!self.state().applied(id).is_empty()).then_some(Difference::Created);
+        }
+        if self.derivation.consequences.may_be_deleted(id) {
+            return Some(Difference::Deleted);
+        }
+        self.change(id, part)
+    }
+
+    /// Returns the difference of the manifests of a live object from it, also if it is deleted after them; `None` if there is
+    /// none.
+    pub(crate) fn change(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
+        let applied = self.state().applied(id);
+        applied.into_iter().find_map(|applied| self.difference_from(id, applied.owner, applied.built, part))
+    }
+
+    /// Returns the difference of a manifest that a Kustomization applies from the live object.
+    fn difference_from(
+        &mut self,
+        id: &ObjectId,
+        key: &NamespacedName,
+        built: &BuiltObject,
+        part: Part<'_>,
+    ) -> Option<Difference> {
+        let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
+        let last = last_applied.get(id).into_iter().flatten();
+        let own = last.clone().find(|(owner, _)| owner == key).or_else(|| last.clone().next());
+        match (part, own) {
+            (Part::Data(data_key), Some((_, old))) => {
+                (data_of(old, built, data_key) != data_of(built, old, data_key)).then(|| Difference::Changed(vec![]))
+            }
+            (Part::Data(data_key), None) => self.difference_of_data(id, built, data_key),
+            (Part::Spec { is_ready }, Some((_, old))) => {
+                changed(differing_parts(&id.kind, &old.manifest, &built.manifest, false, is_ready))
+            }
+            (Part::SpecAndLabels, Some((_, old))) => {
+                let mut parts = differing_parts(&id.kind, &old.manifest, &built.manifest, false, false);
+                let [before, after] = [old, built].map(|built| built.manifest.pointer("/metadata/labels"));
+                parts.extend((before != after).then(|| "its labels".to_owned()));
+                changed(parts)
+            }
+            (Part::Spec { .. } | Part::SpecAndLabels, None) => {
+                let is_ready = matches!(part, Part::Spec { is_ready: true });
+                let Some(live) = self.state().input.snapshot.resource(id) else {
+                    return Some(Difference::NotCompared(self.why_not_compared(id)));
+                };
+                changed(differing_parts(&id.kind, &live.content, &built.manifest, true, is_ready))
+            }
+        }
+    }
+
+    fn difference_of_data(&mut self, id: &ObjectId, built: &BuiltObject, key: Option<&str>) -> Option<Difference> {
+        let reference = DataRef::of(id);
+        let found = match self.derivation.answers.data(&reference) {
+            Some(Lookup::Found(data)) if built.undecrypted.is_none() => data.clone(),
+            Some(Lookup::Missing) => return Some(Difference::Created),
+            Some(_) => return Some(Difference::NotCompared(self.why_not_compared(id))),
+            None => {
+                self.derivation.needs.data.insert(reference);
+                return None;
+            }
+        };
+        let new = Data::read(&built.manifest);
+        let is_equal = match key {
+            Some(key) => new.values.get(key) == found.values.get(key),
+            None => {
+                new.values.iter().all(|(key, value)| found.values.get(key) == Some(value)) && {
+                    found.values.keys().all(|key| new.values.contains_key(key) || found.foreign_keys.contains(key))
+                }
+            }
+        };
+        (!is_equal).then(|| Difference::Changed(vec![]))
+    }
+
+    fn why_not_compared(&self, id: &ObjectId) -> String {
+        let what = match &*id.kind {
+            "Secret" => "Secrets of the cluster are not read, and ",
+            _ => "",
+        };
+        format!("{what}the revision that was applied last is not in the checkout")
+    }
+}
+
+/// Builds what the Kustomizations applied last. Builds without answers add to the needs.
+fn build_last_applied(derivation: &mut Derivation<'_, '_>) -> LastApplied {
+    let mut last_applied = LastApplied::new();
+    let state = derivation.state;
+    for (key, artifact) in &state.input.last_applied {
+        let Some(live) = state.live.get(key) else { continue };
+        let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
+        let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
+        let Ok(built) = built else { continue };
+        let Ok(cluster) = state.target_of_live(live) else { continue };
+        let Ok(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
+        if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built) {
+            for (id, built) in objects.iter() {
+                last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
+            }
+        }
+    }
+    last_applied
+}
+
+fn changed(parts: Vec<String>) -> Option<Difference> {
+    (!parts.is_empty()).then_some(Difference::Changed(parts))
+}
+
+/// Returns the data of a manifest to compare with the data of another one, as text where one of both is encrypted.
+fn data_of(built: &BuiltObject, other: &BuiltObject, key: Option<&str>) -> Value {
+    if built.undecrypted.is_some() || other.undecrypted.is_some() {
+        let content = content_without_recipients(&built.manifest);
+        return match key {
+            None => content,
+            Some(key) => ["data", "stringData"].iter().map(|field| content[*field][key].clone()).collect(),
+        };
+    }
+    let mut data = Data::read(&built.manifest).values;
+    if let Some(key) = key {
+        return json!(data.remove(key));
+    }
+    json!([data, built.manifest.get("binaryData")])
+}

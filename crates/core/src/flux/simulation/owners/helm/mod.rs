@@ -1,0 +1,90 @@
+//! HelmReleases: upgrades, replacements and uninstalls of their releases.
+
+pub(crate) mod release_charts;
+pub(crate) mod replaced_releases;
+pub(crate) mod uninstall;
+pub(crate) mod upgrades;
+
+use serde_json::Value;
+
+use super::changed_owners::{ChangeRules, Followed, changed_owner};
+use super::comparison::Comparison;
+use super::kinds::OwnerKind;
+use super::search::ids_of;
+use crate::flux::simulation::model::affected_owner::AffectedOwner;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::Asked;
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, is_record_of, release_record};
+use crate::plan::Actor;
+
+/// HelmReleases.
+pub(super) const RELEASES: OwnerKind = OwnerKind {
+    group: GROUP,
+    kind: KIND,
+    actor: Actor::HelmController,
+    affected,
+    acting: replaced_releases::acting,
+    deleted: uninstall::deleted,
+};
+
+const RULES: ChangeRules = ChangeRules {
+    group: GROUP,
+    kind: KIND,
+    not_computed: "its chart is not rendered here",
+    creation_remark: "its release is installed; the objects of the chart are not in this plan, and those that exist are taken over",
+    references,
+    is_inactive: is_suspended_after,
+    has_nothing: is_not_installed,
+    takes_over: takes_over_release,
+    follow,
+};
+
+fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
+    let ids = ids_of(comparison.state(), GROUP, KIND);
+    let found = ids.iter().filter_map(|id| {
+        let replaced = replaced_releases::replaced_owner(comparison.state(), id, comparison.derivation.consequences);
+        replaced.or_else(|| changed_owner(comparison, id, &RULES))
+    });
+    found.collect()
+}
+
+fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Vec<String> {
+    comparison.release_references(namespace, spec)
+}
+
+fn is_suspended_after(state: &State<'_>, id: &ObjectId) -> bool {
+    state.is_suspended_after(id)
+}
+
+/// Returns true if a live HelmRelease has no release that an upgrade or an uninstall could change.
+fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
+    let id = &live.object.id;
+    live.at("/status/history/0").is_none()
+        && inventory_members(&live.content) == Members::Unrecorded
+        && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
+}
+
+/// Returns true if the release of a new HelmRelease may exist already, in a cluster that was read.
+fn takes_over_release(state: &State<'_>, id: &ObjectId) -> bool {
+    let specs = state.specs_after(id);
+    let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
+    read.any(|spec| may_have_release(state, id, spec))
+}
+
+/// Returns true unless it is known that Helm has no record of the release with this spec.
+fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
+    let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
+    let (name, namespace) = release_record(id, spec);
+    let mut objects = cluster.objects.iter();
+    cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_some()
+        || objects.any(|object| is_record_of(object, &namespace, &name))
+}
+
+/// Computes the upgrade of a live HelmRelease. What a new one installs is not computed.
+fn follow(comparison: &mut Comparison<'_, '_, '_>, _: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
+    let Some(live) = live else { return Ok(Followed::No) };
+    upgrades::upgrade(comparison, live)
+}

@@ -1,0 +1,319 @@
+//! Charts of HelmReleases before and after the change: from a planned tree, or from the storage of source-controller.
+//!
+//! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `getSource`; source-controller v1.9.3
+//! `internal/helm/chart`.
+
+use serde_json::{Value, json};
+
+use crate::flux::build::Interrupt;
+use crate::flux::build::charts::remote::RemoteChart;
+use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
+use crate::flux::build::charts::versions::{is_exact, select};
+use crate::flux::build::charts::{Chart, follows_revision, values_files};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::Asked;
+use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::spec::SourceId;
+use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
+
+/// Charts of a release.
+pub(crate) struct ReleaseCharts {
+    /// The chart of the last release.
+    pub(crate) old: Chart,
+    /// The chart after the change.
+    pub(crate) new: Chart,
+    /// Assumption about the new chart, for people; `None` if the chart is known.
+    pub(crate) assumption: Option<String>,
+}
+
+/// Returns the chart that is deployed, and the one after the change.
+pub(super) fn charts(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    old_spec: &Value,
+    new_spec: &Value,
+) -> Asked<ReleaseCharts> {
+    match charts_in_tree(comparison.state(), live, old_spec, new_spec) {
+        Ok(Some(charts)) => Ok(charts),
+        // The artifact also has the dependencies that a tree lacks.
+        Err(in_tree) => match stored_charts(comparison, live, old_spec, new_spec) {
+            Err(Interrupt::Failed(_)) => Err(Interrupt::Failed(in_tree)),
+            charts => charts,
+        },
+        Ok(None) => stored_charts(comparison, live, old_spec, new_spec),
+    }
+}
+
+/// Returns the charts of a release whose source is a planned tree; `None` if it is not.
+fn charts_in_tree(
+    state: &State<'_>,
+    live: &Resource,
+    old_spec: &Value,
+    new_spec: &Value,
+) -> Result<Option<ReleaseCharts>, String> {
+    let [old_chart, new_chart] = [old_spec, new_spec].map(|spec| spec.pointer("/chart/spec"));
+    let (Some(old_chart), Some(new_chart)) = (old_chart, new_chart) else { return Ok(None) };
+    let namespace = &live.object.id.namespace;
+    let Some(tree) = state.input.trees.get(&SourceId::of_chart(new_chart, namespace)) else { return Ok(None) };
+    let Some(deployed) = state.input.deployed.get(&SourceId::of_chart(old_chart, namespace)) else {
+        return Err("the deployed revision of its chart is not in the checkout".to_owned());
+    };
+    let (old, new) = (Chart::read(deployed, old_chart)?, Chart::read(tree, new_chart)?);
+    // A chart of the same version is packed again only if the spec of the HelmChart changes.
+    let is_packed_again = follows_revision(new_chart) || old.version != new.version || old_chart != new_chart;
+    Ok(Some(ReleaseCharts { new: if is_packed_again { new } else { old.clone() }, old, assumption: None }))
+}
+
+/// Returns the charts of a release that takes its chart from elsewhere: the deployed one from the storage of
+/// source-controller, the new one from the deployed one or from the folder of `--charts`.
+fn stored_charts(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    old_spec: &Value,
+    new_spec: &Value,
+) -> Asked<ReleaseCharts> {
+    let (old_source, new_source) = (chart_source(live, old_spec)?, chart_source(live, new_spec)?);
+    let live_source = comparison.state().input.snapshot.resource(&old_source).map(Resource::spec);
+    let old_chart = requested(old_spec, live_source);
+    let new_chart = match &comparison.state().specs_after(&new_source)[..] {
+        _ if new_spec.get("chartRef").is_none_or(Value::is_null) => requested(new_spec, None),
+        [spec] => requested(new_spec, Some(spec)),
+        _ => return Err(format!("the spec of {new_source} is not known").into()),
+    };
+    if comparison.state().is_suspended_after(&new_source) {
+        return Err(format!("{new_source} is suspended").into());
+    }
+    let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
+    let old = deployed_chart(comparison, live, &old_source, &old_chart.spec)?;
+    if !is_same_source || old_chart.origin != new_chart.origin {
+        let (new, assumption) = other_chart(comparison, live, &new_source, &new_chart)?;
+        return Ok(ReleaseCharts { old, new, assumption });
+    }
+    let references = comparison.chart_references(&live.object.id.namespace, new_spec);
+    let is_same_values = old_chart.values == new_chart.values;
+    // A HelmChart with other values files is packed again.
+    let is_own = |change: &String| {
+        !is_same_values && &*new_source.kind == "HelmChart" && *change == format!("{new_source} changes")
+    };
+    if let Some(change) = references.into_iter().find(|change| !is_own(change)) {
+        return Err(format!("its chart may change: {change}").into());
+    }
+    if is_same_values {
+        return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
+    }
+    let mut after = values_files(&new_chart.spec).peekable();
+    let is_original = |file: &str| file.trim_start_matches("./") == "values.yaml";
+    if values_files(&old_chart.spec).next().is_some() && (after.peek().is_none() || after.any(is_original)) {
+        let why = "the values.yaml of its chart is not stored, because valuesFiles replace it";
+        return Err(why.to_owned().into());
+    }
+    let generation = comparison.state().live_object(&new_source).map_or(0, |chart| chart.generation);
+    let version = format!("{}+{}", without_metadata(&old.version), generation + 1);
+    let new = old.with_values_files(&new_chart.spec)?.with_version(&version);
+    Ok(ReleaseCharts { old, new, assumption: None })
+}
+
+/// Returns the chart that a release will have, and what is assumed of it.
+fn other_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    source: &ObjectId,
+    wanted: &Requested,
+) -> Asked<(Chart, Option<String>)> {
+    if !wanted.is_in_repository {
+        return Err("its chart changes, and it is neither in the tree nor in a repository of charts".to_owned().into());
+    }
+    match (folder_chart(comparison, wanted), comparison.state().input.fetches_charts) {
+        (Err(Interrupt::Failed(_)), true) => fetched_chart(comparison, live, source, wanted),
+        (found, _) => found,
+    }
+}
+
+/// Returns the chart from the folder of `--charts`.
+fn folder_chart(comparison: &mut Comparison<'_, '_, '_>, wanted: &Requested) -> Asked<(Chart, Option<String>)> {
+    let Origin { name, range, .. } = &wanted.origin;
+    let Some(charts) = &comparison.state().input.charts else {
+        let why = format!(
+            "another version of its chart is not in the tree; --charts can name a folder that has {name}, and \
+             --allow-network fetches it"
+        );
+        return Err(why.into());
+    };
+    let versions = charts.iter().filter_map(|stem| stem.strip_prefix(&**name)?.strip_prefix('-'));
+    let selected = select(range, versions).map_err(|why| format!("in the folder of --charts, {why} of {name}"))?;
+    let chart = chart_of_folder(comparison, &format!("{name}-{}", selected.version))?;
+    let assumption = (!selected.is_exact).then(|| {
+        let version = &selected.version;
+        format!("it is assumed that no version of {name} after {version} matches {range:?}: --charts has no other")
+    });
+    Ok((chart.with_values_files(&wanted.spec)?, assumption))
+}
+
+/// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose where
+/// requests go.
+fn fetched_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    source: &ObjectId,
+    wanted: &Requested,
+) -> Asked<(Chart, Option<String>)> {
+    let Origin { name, range, .. } = &wanted.origin;
+    let is_registry = &*source.kind == "OCIRepository";
+    let repository =
+        if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, &live.object.id.namespace).object() };
+    let Some(known) = comparison.state().input.snapshot.resource(&repository).map(Resource::spec) else {
+        return Err(format!("{repository} of its chart is not in the cluster").into());
+    };
+    if comparison.state().specs_after(&repository).iter().any(|spec| address(spec) != address(known)) {
+        return Err(format!("the address of {repository} changes, so that nothing is fetched from it").into());
+    }
+    let chart = if is_registry {
+        RemoteChart::of_registry(&wanted.spec, range)
+    } else {
+        RemoteChart::of_repository(known, name, range)
+    };
+    let is_exact = chart.range.is_empty() || is_exact(range)?;
+    let Some(files) = comparison.derivation.answers.remote_chart(&chart).cloned() else {
+        comparison.derivation.needs.remote_charts.insert(chart);
+        return Err(Interrupt::Missing);
+    };
+    let found = files.and_then(Chart::packed).map_err(|why| format!("{chart} cannot be fetched: {why}"))?;
+    let assumption = (!is_exact).then(|| {
+        let version = &found.version;
+        format!("it is assumed that {version} is the version of {name} that source-controller selects for {range:?}")
+    });
+    Ok((found.with_values_files(&wanted.spec)?, assumption))
+}
+
+/// Reads a chart in the folder of `--charts`.
+fn chart_of_folder(comparison: &mut Comparison<'_, '_, '_>, stem: &str) -> Asked<Chart> {
+    let Some(files) = comparison.derivation.answers.folder_chart(stem).cloned() else {
+        comparison.derivation.needs.folder_charts.insert(stem.to_owned());
+        return Err(Interrupt::Missing);
+    };
+    let chart = files.and_then(Chart::packed).map_err(|why| format!("{stem} in the folder of --charts: {why}"))?;
+    if format!("{}-{}", chart.name, chart.version) != stem {
+        return Err(format!("{stem} in the folder of --charts is {} {}", chart.name, chart.version).into());
+    }
+    Ok(chart)
+}
+
+/// Returns the chart of the deployed release, from the artifact of its source or else from the folder of `--charts`.
+/// `spec` is that of the chart.
+fn deployed_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    source: &ObjectId,
+    spec: &Value,
+) -> Asked<Chart> {
+    let latest = |field: &str| live.text(&format!("/status/history/0/{field}")).unwrap_or_default();
+    let (name, version, digest) = (latest("chartName"), latest("chartVersion"), latest("ociDigest"));
+    let Some(full) = comparison.state().input.snapshot.resource(source) else {
+        return Err(format!("{source} could not be read").into());
+    };
+    let revision = full.text("/status/artifact/revision").unwrap_or_default();
+    // helm-controller adds the digest of an image to the version of the chart in it.
+    let is_deployed = if digest.is_empty() { revision == version } else { revision.ends_with(digest) };
+    if !is_deployed {
+        return Err(format!("{source} has revision {revision}, and {version} of its chart is deployed").into());
+    }
+    let chart = match stored_chart(comparison, full) {
+        Err(Interrupt::Failed(why)) => {
+            let stem = format!("{name}-{}", without_metadata(version));
+            match &comparison.state().input.charts {
+                Some(charts) if charts.contains(&stem) => {
+                    chart_of_folder(comparison, &stem)?.with_values_files(spec)?
+                }
+                Some(_) => return Err(why.into()),
+                None => return Err(format!("{why}; --charts can name a folder that has {stem}").into()),
+            }
+        }
+        stored => stored?,
+    };
+    if chart.name != name || without_metadata(&chart.version) != without_metadata(version) {
+        let Chart { name: found, version: other, .. } = &chart;
+        return Err(format!("{source} has {found} {other}, and {name} {version} is deployed").into());
+    }
+    Ok(chart.with_version(version))
+}
+
+/// Returns the chart in the artifact of a source.
+fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, source: &Resource) -> Asked<Chart> {
+    let artifact = StoredArtifact::of(source)?;
+    let Some(files) = comparison.derivation.answers.artifact(&artifact.digest).cloned() else {
+        comparison.derivation.needs.artifacts.insert(artifact.digest.clone(), artifact);
+        return Err(Interrupt::Missing);
+    };
+    let files = files.map_err(|why| format!("its chart cannot be read from source-controller: {why}"))?;
+    Ok(Chart::packed(files)?)
+}
+
+/// The chart that a spec asks for.
+struct Requested {
+    origin: Origin,
+    /// The chart has a name and a version in a repository of charts.
+    is_in_repository: bool,
+    /// `valuesFiles` and `ignoreMissingValuesFiles`.
+    values: Value,
+    /// Spec that has `valuesFiles`.
+    spec: Value,
+}
+
+/// Name and version of a chart, and the repository that has it.
+#[derive(PartialEq)]
+struct Origin {
+    name: String,
+    /// Version, or a range of versions.
+    range: String,
+    repository: Value,
+}
+
+/// Returns the chart that the spec of a HelmRelease asks for. `source` is the spec of the object in its `chartRef`.
+fn requested(spec: &Value, source: Option<&Value>) -> Result<Requested, String> {
+    let chart_ref = spec.get("chartRef").filter(|reference| reference.is_object());
+    let inline = spec.pointer("/chart/spec").filter(|_| chart_ref.is_none());
+    let chart = inline.or(source).ok_or_else(|| "the source of its chart could not be read".to_owned())?;
+    let (origin, is_in_repository) = match chart_ref.map(|reference| text_at(reference, "/kind")) {
+        Some("OCIRepository") => {
+            let reference = &chart["ref"];
+            let range = match ["/digest", "/semver"].map(|field| text_at(reference, field)) {
+                ["", ""] => text_at(reference, "/tag").replace('_', "+"),
+                ["", range] | [range, _] => range.to_owned(),
+            };
+            (
+                Origin {
+                    name: last_segment(text_at(chart, "/url")),
+                    range,
+                    repository: json!([chart["url"], reference]),
+                },
+                true,
+            )
+        }
+        Some("ExternalArtifact") => {
+            (Origin { name: String::new(), range: String::new(), repository: chart.clone() }, false)
+        }
+        _ => {
+            let range = Some(text_at(chart, "/version")).filter(|range| !range.is_empty()).unwrap_or("*").to_owned();
+            let repository = json!([chart["sourceRef"], text_at(chart, "/chart"), follows_revision(chart)]);
+            let origin = Origin { name: last_segment(text_at(chart, "/chart")), range, repository };
+            (origin, text_at(chart, "/sourceRef/kind") == "HelmRepository")
+        }
+    };
+    let values = json!([values_files(chart).collect::<Vec<_>>(), flag_at(chart, "/ignoreMissingValuesFiles")]);
+    Ok(Requested { origin, is_in_repository, values, spec: chart.clone() })
+}
+
+/// Returns the name of a chart at a path.
+pub(super) fn last_segment(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// Returns the fields of a source that decide where its requests go.
+fn address(spec: &Value) -> [Option<&Value>; 3] {
+    ["url", "type", "insecure"].map(|field| spec.get(field))
+}
+
+/// Returns a version without its build metadata.
+fn without_metadata(version: &str) -> &str {
+    version.split_once('+').map_or(version, |(version, _)| version)
+}

@@ -1,0 +1,261 @@
+//! HelmReleases that stay and whose release is replaced, because its target changes.
+//!
+//! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::release_charts::last_segment;
+use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
+use crate::flux::build::charts;
+use crate::flux::build::charts::values::values_sources;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::effects::applying_events;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::spec::SourceId;
+use crate::helm::target::{ReleaseTarget, TargetPart};
+use crate::helm::uninstall::{Fate, install_hooks, without_release};
+use crate::kubernetes::deletion::cascade::CascadeKind;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+use crate::ownership::schemes::flux::status;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
+use crate::ownership::schemes::helm::HOOK;
+use crate::ownership::{Members, OwnerStatus};
+use crate::plan::{Action, Reason, ReasonCode};
+use crate::text::pluralize;
+
+/// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
+const IN_PLACE: &str = "InPlaceUpdate";
+
+/// Reasons of a HelmRelease that is not ready because its controller does not get as far as comparing the target.
+const PREREQUISITES: [&str; 9] = [
+    "AccessDenied",
+    "ArtifactFailed",
+    "ChartMutateError",
+    "DependencyNotReady",
+    "HelmChartNotReady",
+    "InvalidCELExpression",
+    "RESTClientError",
+    "SourceNotReady",
+    "ValuesError",
+];
+
+/// The replacement of a release.
+#[derive(Clone, Debug, PartialEq)]
+struct Replacement {
+    part: TargetPart,
+    /// Target of the release that is uninstalled.
+    old: ReleaseTarget,
+    /// Target of the release that is installed.
+    new: ReleaseTarget,
+    /// Spec with which it happens.
+    spec: Value,
+    /// Condition under which it happens, for people; `None` if it is certain.
+    condition: Option<String>,
+}
+
+/// Reason why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
+/// Helm looks there for objects whose manifest has no namespace.
+const IMPLIED_NAMESPACE: &str = "it is deleted if its template sets metadata.namespace, and is left behind otherwise";
+
+/// Returns a HelmRelease whose release is replaced, with the reaction of helm-controller.
+pub(super) fn replaced_owner(
+    state: &State<'_>,
+    id: &ObjectId,
+    consequences: &Consequences<'_>,
+) -> Option<AffectedOwner> {
+    let live = state.input.snapshot.resource(id)?;
+    let replacement = replacement(state, live, consequences).filter(|_| uninstalls(state, live))?;
+    let part = replacement.part;
+    let unknown = match state.members(live) {
+        Members::Listed(_) if is_unknown(&fates(state, live), &replacement) => {
+            format!("of each of its objects in the namespace {}: {IMPLIED_NAMESPACE}", replacement.old.namespace)
+        }
+        Members::Listed(_) => {
+            let detail = format!("its {part} changes; the objects of the new release are not in this plan");
+            let reason = Reason::new(ReasonCode::ReleaseReplaced, detail);
+            return Some(AffectedOwner::new(id, Reaction::Acts(reason)));
+        }
+        Members::Remote(ids) => {
+            format!("{} in another cluster are not in this plan", pluralize(ids.len(), "object"))
+        }
+        Members::Unreadable(error) => error,
+        _ => "it records no inventory".to_owned(),
+    };
+    let detail = format!("its {part} changes, so its release is uninstalled and another one installed; {unknown}");
+    Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns true if it is not known which objects a replacement deletes.
+fn is_unknown(fates: &BTreeMap<ObjectId, Fate>, Replacement { old, new, .. }: &Replacement) -> bool {
+    let is_deleted = |(id, fate): (&ObjectId, &Fate)| *id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_));
+    old.namespace != new.namespace && fates.iter().any(is_deleted)
+}
+
+/// Returns what helm-controller does for a live HelmRelease whose release is replaced.
+pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Option<Effect> {
+    let replacement = replacement(state, release, consequences).filter(|_| uninstalls(state, release))?;
+    let fates = fates(state, release);
+    let namesakes = namesakes(state, &fates, &replacement);
+    let mut objects = uninstalled(state, release, &replacement.spec);
+    objects.extend(namesakes.iter().filter_map(|id| state.live_object(id)));
+    if !flag_at(&replacement.spec, "/install/disableHooks") {
+        objects.extend(state.cluster_of(release).into_iter().flat_map(|cluster| install_hooks(cluster, release)));
+    }
+    let deletes = objects.into_iter().map(|object| {
+        let is_namesake = namesakes.contains(&object.id);
+        (object.id.clone(), replaced_object(object, fates.get(&object.id), is_namesake, &replacement))
+    });
+    Some(Effect {
+        triggers: applying_events(state, &release.object.id),
+        deletes: deletes.collect(),
+        orphans_dependents: orphans_dependents(&replacement.spec),
+        keeps: kept(state, release, ReasonCode::Protected),
+        condition: replacement.condition,
+        ..Effect::default()
+    })
+}
+
+/// Returns the objects in the new namespace of a release with the names of objects in the old one. helm-controller
+/// uninstalls in the new namespace, and Helm does not look at the owner of what it deletes.
+fn namesakes(
+    state: &State<'_>,
+    fates: &BTreeMap<ObjectId, Fate>,
+    Replacement { old, new, .. }: &Replacement,
+) -> BTreeSet<ObjectId> {
+    if old.namespace == new.namespace {
+        return BTreeSet::new();
+    }
+    let deleted = fates.iter().filter(|(id, fate)| *id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_)));
+    let moved = deleted.map(|(id, _)| ObjectId { namespace: new.namespace.as_str().into(), ..id.clone() });
+    moved.filter(|id| state.live_object(id).is_some()).collect()
+}
+
+/// Returns the deletion of an object by the replacement of a release. `fate` is set for a member of the release.
+fn replaced_object(
+    object: &ObjectMetadata,
+    fate: Option<&Fate>,
+    is_namesake: bool,
+    Replacement { part, old, new, condition, .. }: &Replacement,
+) -> OwnerDeletion {
+    let mut deletion = OwnerDeletion::new(CascadeKind::ReplacedRelease);
+    if let Some(Fate::Uncertain(why)) = fate {
+        deletion.stays_if(why);
+    }
+    deletion.remark(format!("its {part} changes"));
+    deletion.conditions.extend(condition.clone());
+    let id = &object.id;
+    if is_namesake {
+        deletion.action = Action::Unknown;
+        deletion.remark(format!(
+            "it has the name of an object of the release in the namespace {}, and is deleted instead of that if the \
+             template of the object does not set metadata.namespace",
+            old.namespace
+        ));
+    } else if object.annotations.get(HOOK).is_some() && fate.is_none() {
+        deletion.action = Action::Recreate;
+        deletion.stays_if("it stays if the new release does not have this hook");
+    } else if fate.is_none() {
+        // The installation records revision 1 of the new release.
+        let has_same_records = (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace);
+        if has_same_records && id.name.ends_with(".v1") {
+            deletion.action = Action::Recreate;
+        }
+    } else if old.namespace != new.namespace && *id.namespace == *old.namespace {
+        deletion.action = Action::Unknown;
+        deletion.remark(IMPLIED_NAMESPACE);
+    } else {
+        deletion.remark("the installation creates it again if the new release has it too");
+    }
+    deletion.is_doubtful = !deletion.conditions.is_empty();
+    deletion
+}
+
+/// Returns the replacement of the release of a HelmRelease that stays; `None` if its target does not change.
+fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Option<Replacement> {
+    let id = &release.object.id;
+    let stays = release.object.deletion_timestamp.is_none() && !consequences.may_be_deleted(id);
+    if !id.is(GROUP, KIND) || !stays || state.is_suspended_after(id) {
+        return None;
+    }
+    let old = ReleaseTarget::recorded(&release.content)?;
+    let specs = state.specs_after(id);
+    let replacing = |spec: &Value| {
+        let new = ReleaseTarget::of_spec(id, spec, new_chart_name(state, release, spec, &old));
+        Some((old.change_to(&new)?, new))
+    };
+    // A target that differs already is not an effect of this change.
+    let differs_already = replacing(release.spec()).is_some_and(|(part, _)| part != TargetPart::Chart);
+    if differs_already && !release.flag("/spec/suspend") && specs.iter().all(|spec| spec == release.spec()) {
+        return None;
+    }
+    let (spec, (part, new)) = specs.iter().find_map(|spec| Some((spec, replacing(spec)?)))?;
+    let is_in_every_spec = specs.iter().all(|spec| replacing(spec).is_some());
+    let condition = if is_in_every_spec {
+        let keys = ["chart", "chartRef"];
+        let chart_changes = keys.iter().any(|key| spec.get(key) != release.spec().get(key));
+        let is_in_git = text_at(spec, "/chart/spec/sourceRef/kind") == "GitRepository";
+        condition(state, release, spec, (part == TargetPart::Chart || chart_changes) && !is_in_git)
+    } else {
+        Some("it depends on which Kustomization applies it last".to_owned())
+    };
+    Some(Replacement { part, old, new, spec: spec.clone(), condition })
+}
+
+/// Returns true if the uninstall of a replaced release deletes anything, once the HelmRelease is resumed.
+fn uninstalls(state: &State<'_>, release: &Resource) -> bool {
+    without_release(state.cluster_of(release), release).is_none()
+}
+
+/// Returns the name of the chart with this spec if it is known that it is another chart.
+fn new_chart_name(state: &State<'_>, release: &Resource, spec: &Value, old: &ReleaseTarget) -> Option<String> {
+    if text_at(spec, "/upgrade/chartNameChangeStrategy") == IN_PLACE {
+        return None;
+    }
+    let chart = spec.pointer("/chart/spec")?;
+    let source = SourceId::of_chart(chart, &release.object.id.namespace);
+    if source.kind == "HelmRepository" {
+        let live = last_segment(text_at(release.spec(), "/chart/spec/chart"));
+        let is_comparable = old.chart.as_deref() == Some(&*live);
+        return is_comparable.then(|| last_segment(text_at(chart, "/chart")));
+    }
+    let files = state.input.trees.get(&source)?;
+    let (_, about) = charts::metadata(files, chart).ok()?;
+    Some(text_at(&about, "/name").to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Returns the condition under which the controller gets as far as changing the release.
+pub(super) fn condition(state: &State<'_>, release: &Resource, spec: &Value, waits_for_chart: bool) -> Option<String> {
+    let id = &release.object.id;
+    let mut applied = state.applications(id);
+    if let Some(condition) = applied.find_map(|applied| applied.pass.condition.as_ref()) {
+        return Some(condition.detail.clone());
+    }
+    for entry in spec.get("dependsOn").and_then(Value::as_array).into_iter().flatten() {
+        let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
+        let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
+        let live = state.input.snapshot.resource(&dependency);
+        let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
+        if !is_ready || !text_at(entry, "/readyExpr").is_empty() {
+            return Some(format!("it waits until {dependency} is ready"));
+        }
+    }
+    if let Some(config) = state.kube_config(&id.namespace, spec).filter(|config| state.is_absent(config)) {
+        return Some(format!("it waits until {config} exists"));
+    }
+    for source in values_sources(&id.namespace, spec) {
+        let values = source.reference.id();
+        let exists = state.live_object(&values).is_some() || !state.applied(&values).is_empty();
+        if !exists && !source.optional {
+            return Some(format!("it waits until {values} exists"));
+        }
+    }
+    if waits_for_chart {
+        return Some("it waits until source-controller has the new chart".to_owned());
+    }
+    let ready = release.condition("Ready").filter(|ready| ready.status != "True")?;
+    let is_blocked = PREREQUISITES.contains(&ready.reason);
+    is_blocked.then(|| format!("it waits until this is resolved: {}", ready.reason))
+}

@@ -1,0 +1,159 @@
+//! Kustomizations whose objects are in another cluster, or whose source is not a planned tree.
+//!
+//! What other Kustomizations do at a new revision, and what their finalizers delete, are events of the simulation.
+
+use std::collections::BTreeSet;
+
+use super::changed_owners::may_be_deleted;
+use super::comparison::Comparison;
+use super::kinds::{OwnerKind, does_nothing};
+use crate::flux::build;
+use crate::flux::build::fidelity::RecordedBuild;
+use crate::flux::build::{BuildContext, Interrupt};
+use crate::flux::simulation::kustomization::source_states::planned_artifact;
+use crate::flux::simulation::kustomization::unknown_builds::changed_fields;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
+use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
+use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::source_changes::UsedFiles;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Actor, Fidelity, Reason, ReasonCode};
+
+/// Kustomizations.
+pub(super) const KUSTOMIZATIONS: OwnerKind =
+    OwnerKind { group: GROUP, kind: KIND, actor: Actor::KustomizeController, affected, acting: does_nothing, deleted };
+
+/// Returns the Kustomizations that the change affects in a way that the plan does not follow.
+fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
+    let state = comparison.state();
+    let mut affected = vec![];
+    for node in &state.nodes {
+        let key = &node.id.key;
+        let live = state.live.get(key).copied().filter(|_| !node.id.is_new);
+        let reaction = match live {
+            Some(live) => reaction_of_live(comparison, node, live),
+            None => new_reaction(node),
+        };
+        let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+        affected.extend(reaction.map(|reaction| AffectedOwner::new(&id, reaction)));
+    }
+    affected
+}
+
+/// Returns what a deleted Kustomization deletes beside the objects in clusters that were read.
+fn deleted(state: &State<'_>, live: &Resource, _: &Consequences<'_>) -> Effect {
+    let deletes = KustomizationSpec::of(live).finalizer_deletes(state.input.features.deletion_policy).is_ok();
+    let detail = "it is deleted with its objects in another cluster (spec.kubeConfig), which were not read";
+    let is_unknown = state.target_of_live(live).is_err() && deletes;
+    Effect { unknown: is_unknown.then(|| Reason::new(ReasonCode::NotRecorded, detail)), ..Effect::default() }
+}
+
+fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: &Resource) -> Option<Reaction> {
+    let key = &node.id.key;
+    let live_spec = KustomizationSpec::of(live);
+    let pass = node.last_pass().filter(|pass| node.deletion.is_none() && !pass.spec.is_suspended())?;
+    let mut changes = source_object_changes(comparison, key, &pass.spec);
+    let is_elsewhere = matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource);
+    let mut why = "the new content of its source is not known here";
+    if is_followed_elsewhere(comparison.state(), node, pass) {
+        let moves = comparison.cluster_changes(&key.namespace, pass.spec.value());
+        if !moves.is_empty() {
+            why = "it may apply to another cluster then (spec.kubeConfig)";
+        }
+        changes.extend(moves);
+    } else if live_spec.is_remote() || pass.spec.is_remote() {
+        why = "its objects are in another cluster (spec.kubeConfig), which is not read";
+        changes.extend(changed_fields(&live_spec, &pass.spec));
+        changes.extend(comparison.cluster_changes(&key.namespace, pass.spec.value()));
+        if !is_elsewhere && matches!(pass.outcome, PassOutcome::Unknown(_)) {
+            changes.extend(build_change(comparison, key, live, pass));
+        }
+    } else if is_elsewhere {
+        changes.extend(changed_fields(&live_spec, &pass.spec));
+    }
+    if changes.is_empty() {
+        return None;
+    }
+    let what = if pass.spec.holds_secrets() { "its spec changes".to_owned() } else { changes.join(", ") };
+    let detail = format!("{what}; {why}, so {}", may_be_deleted(Some(live)));
+    Some(Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+}
+
+/// Returns what changes in the source of a Kustomization beside the files of a planned tree, in words.
+fn source_object_changes(
+    comparison: &mut Comparison<'_, '_, '_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+) -> Vec<String> {
+    let source = spec.source(&key.namespace);
+    if let Some(changes) = comparison.changed_sources.get(&source) {
+        return changes.clone();
+    }
+    // What is generated is followed.
+    if let Some(states) = comparison.state().generated.states(&source) {
+        let unknown = states.iter().filter_map(|state| match &state.content {
+            ArtifactContent::Unknown(why) => Some(why.clone()),
+            _ => None,
+        });
+        return unknown.collect();
+    }
+    let is_planned = comparison.state().input.trees.contains_key(&source);
+    let files = if is_planned { UsedFiles::None } else { UsedFiles::All };
+    let changes = comparison.source_changes(&source, &files, &mut BTreeSet::new());
+    comparison.changed_sources.insert(source, changes.clone());
+    changes
+}
+
+/// Returns the difference between what a Kustomization on another cluster applied last and what it builds now.
+fn build_change(
+    comparison: &mut Comparison<'_, '_, '_>,
+    key: &NamespacedName,
+    live: &Resource,
+    pass: &Pass,
+) -> Option<String> {
+    let state = comparison.state();
+    let new = planned_artifact(state, &pass.spec.source(&key.namespace))?;
+    let derivation = &mut *comparison.derivation;
+    let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
+    // The digest of the last build proves that nothing changes, without the last revision.
+    if let Some(recorded) = RecordedBuild::read(live)
+        && recorded.verify(new, &mut context)? == Fidelity::Verified
+    {
+        return None;
+    }
+    let Some(old) = state.input.last_applied.get(key) else {
+        let detail = "its build cannot be compared: the revision that it applied last is not in the checkout";
+        return Some(detail.to_owned());
+    };
+    let before = build::build(old, key, &KustomizationSpec::of(live), &mut context);
+    let after = build::build(new, key, &pass.spec, &mut context);
+    match (before, after) {
+        (Ok(before), Ok(after)) if before == after => None,
+        (Err(Interrupt::Missing), _) | (_, Err(_)) => None,
+        _ => Some("its build changes".to_owned()),
+    }
+}
+
+/// Returns the reaction to a Kustomization that is created.
+fn new_reaction(node: &Node) -> Option<Reaction> {
+    let pass = node.last_pass().filter(|_| node.deletion.is_none())?;
+    let PassOutcome::Unknown(reason) = &pass.outcome else { return None };
+    match reason.code {
+        ReasonCode::OtherCluster => Some(Reaction::Installs(
+            "it applies its objects to another cluster; they are not in this plan, and those that exist are taken over",
+        )),
+        ReasonCode::OtherSource => Some(Reaction::Installs(
+            "its source is not this tree; its objects are not in this plan, and those that exist are taken over",
+        )),
+        _ => None,
+    }
+}
+
+/// Returns true if a live Kustomization and its pass apply to the same other cluster, which was read.
+fn is_followed_elsewhere(state: &State<'_>, node: &Node, pass: &Pass) -> bool {
+    matches!(state.target_of_pass(&node.id.key, &pass.spec), Ok(Some(_)))
+}

@@ -1,0 +1,420 @@
+//! Resources of ResourceSets after the change: flux-operator generates them anew, applies all of them, and deletes those in
+//! its inventory that are no longer generated.
+//!
+//! Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `apply`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{deletable, reason_to_keep};
+use crate::flux::apply::question::{Question, Request};
+use crate::flux::build::Interrupt;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::resource_sets::{SetRun, generated_objects};
+use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
+use crate::flux::simulation::model::copied_data::copied_names;
+use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
+use crate::flux::simulation::model::questions::Verdict;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::Asked;
+use crate::flux::simulation::owners::changed_owners::{FORCE, Followed};
+use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::helm::upgrades::check_recorded;
+use crate::kubernetes::deletion::cascade::CascadeKind;
+use crate::kubernetes::object::{ObjectId, Resource, text_at};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
+use crate::plan::{Action, Reason, ReasonCode};
+
+/// Condition of a deletion while objects are created or changed without a dry-run.
+const CAN_FAIL: &str = "it stays while the API server refuses another object of its ResourceSet";
+
+/// Objects of a ResourceSet.
+#[derive(Default)]
+struct Generated {
+    objects: Arc<BuiltObjects>,
+    /// Reason why flux-operator cannot apply all of them, for people.
+    failure: Option<String>,
+}
+
+/// Inputs that the providers of a ResourceSet export.
+type ProviderInputs = BTreeMap<ObjectId, Vec<Value>>;
+
+/// Computes the resources of a ResourceSet after the change, `live` as it is. Answers that are missing are added to the
+/// needs.
+///
+/// Fails with the reason why they are not known.
+pub(super) fn expand(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    live: Option<&Resource>,
+) -> Asked<Followed> {
+    let new_spec = match &comparison.state().specs_after(id)[..] {
+        [one] => one.clone(),
+        _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
+    };
+    let Generated { objects: new, failure } = generated(comparison, id, &new_spec, true)?;
+    let (old, interrupted) = match live {
+        Some(live) => {
+            let old = verified(comparison, id, live)?;
+            let interrupted = interrupted(comparison, id, [live.spec(), &new_spec], [&old, &new])?;
+            (old, interrupted)
+        }
+        None => (Arc::default(), BTreeSet::new()),
+    };
+    if let Some(change) = comparison.copied_changes(&new_spec).into_iter().next() {
+        return Err(format!("it copies data that changes: {change}").into());
+    }
+    if old == new && interrupted.is_empty() {
+        return Ok(Followed::Unchanged);
+    }
+    let Some(trigger) = trigger(comparison, id, &new_spec) else {
+        return Err("it is not known what changes its inputs".to_owned().into());
+    };
+    let state = comparison.state();
+    let is_unchanged = |built: &BuiltObject| old.get(&built.id).is_some_and(|old| old.manifest == built.manifest);
+    let changed: Vec<&BuiltObject> =
+        new.values().filter(|built| !is_unchanged(built) || state.live_object(&built.id).is_none()).collect();
+    let forces = sets_force(state, id, live);
+    let is_forced = |built: &&&BuiltObject| {
+        state.live_object(&built.id).is_some() && (forces || built.has_label_or_annotation(FORCE, "enabled"))
+    };
+    if let Some(forced) = changed.iter().find(is_forced) {
+        return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
+    }
+    let copies = !copied_names(&new_spec).is_empty();
+    let is_private = state.is_private(id);
+    let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
+    let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new));
+    let applies =
+        asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
+    let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
+    let failure = failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}"));
+    let condition = waits(state, live, &new_spec, &trigger, &changed).or(failure).or(refusal);
+    let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
+    let mut refused = BTreeMap::new();
+    for object in live.into_iter().flat_map(|set| deletable(state, set, &removed)) {
+        if let Verdict::Refused(message) = comparison.derivation.ask(question(&object.id, Request::Delete)) {
+            refused.insert(object.id.clone(), message);
+        }
+    }
+    let mut effect = Effect {
+        triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
+        keeps: kept(state, id, &removed),
+        applies: Some(OwnerApply { trigger, objects: new }),
+        condition,
+        ..Effect::default()
+    };
+    if let Some(set) = live {
+        for object in deletable(state, set, removed.iter().chain(&interrupted)) {
+            let is_interrupted = interrupted.contains(&object.id);
+            let deletion = removal(state, &object.id, is_interrupted, effect.condition.as_ref(), &refused);
+            effect.deletes.insert(object.id.clone(), deletion);
+        }
+    }
+    Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Returns the deletion of an object that a ResourceSet no longer generates, or perhaps does not generate for a moment.
+fn removal(
+    state: &State<'_>,
+    id: &ObjectId,
+    is_interrupted: bool,
+    condition: Option<&String>,
+    refused: &BTreeMap<ObjectId, String>,
+) -> OwnerDeletion {
+    let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
+    deletion.is_doubtful = is_interrupted || refused.contains_key(id);
+    if is_interrupted {
+        deletion.action = Action::Recreate;
+        deletion
+            .stays_if("it stays if its ResourceSet is not reconciled between the changes of its spec and its inputs");
+        return deletion;
+    }
+    if state.is_generated(id) {
+        deletion.action = Action::Recreate;
+        deletion.stays_if("another ResourceSet generates it, and may apply it first");
+    }
+    deletion.conditions.extend(condition.cloned());
+    deletion.conditions.extend(refused.get(id).map(|why| format!("it stays while the API server refuses: {why}")));
+    deletion
+}
+
+/// Returns the objects that a ResourceSet no longer generates and leaves behind, with their reasons.
+fn kept(state: &State<'_>, set: &ObjectId, removed: &BTreeSet<ObjectId>) -> BTreeMap<ObjectId, Reason> {
+    let live = removed.iter().filter_map(|id| state.live_object(id));
+    let kept = live.filter_map(|object| {
+        let why = reason_to_keep(object, set)?;
+        Some((object.id.clone(), Reason::new(ReasonCode::LeftBehind, why)))
+    });
+    kept.collect()
+}
+
+/// Returns the objects that flux-operator generated last.
+///
+/// Fails if they are not those in its inventory.
+fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resource) -> Asked<Arc<BuiltObjects>> {
+    let Members::Listed(inventory) = inventory_members(&live.content) else {
+        return Err("it records no inventory".to_owned().into());
+    };
+    let Generated { objects: old, .. } = generated(comparison, id, live.spec(), false)?;
+    let recorded: BTreeSet<&ObjectId> = inventory.iter().collect();
+    let generated: BTreeSet<&ObjectId> = old.keys().collect();
+    match recorded.symmetric_difference(&generated).next() {
+        Some(differing) => {
+            let why = format!("it generates other objects here than its inventory lists: {differing}");
+            Err(why.into())
+        }
+        None => Ok(old),
+    }
+}
+
+/// Returns the objects that flux-operator generates of a spec, before or after the change.
+fn generated(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value, is_after: bool) -> Asked<Generated> {
+    let providers = provider_inputs(comparison, id, spec, is_after)?;
+    generated_of(comparison, id, spec, providers.values().flatten())
+}
+
+/// Returns the objects that flux-operator generates of a spec with these inputs of its providers. A spec with providers
+/// and without inputs generates nothing.
+fn generated_of<'i>(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    provided: impl IntoIterator<Item = &'i Value>,
+) -> Asked<Generated> {
+    check_recorded(spec)?;
+    if !["resources", "resourcesTemplate", "steps"].iter().any(|field| spec.get(field).is_some()) {
+        return Err("its templates are not known".to_owned().into());
+    }
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut().filter(|fields| fields.contains_key("inputsFrom")) {
+        let mut inputs: Vec<Value> = fields.get("inputs").and_then(Value::as_array).cloned().unwrap_or_default();
+        inputs.extend(provided.into_iter().cloned());
+        if inputs.is_empty() {
+            return Ok(Generated::default());
+        }
+        fields.remove("inputsFrom");
+        fields.insert("inputs".to_owned(), inputs.into());
+    }
+    let run = SetRun::new(id, &spec, comparison.state().is_private(id));
+    let text = match comparison.derivation.answers.resource_set(&run.key) {
+        Some(Ok(text)) => text,
+        Some(Err(why)) => return Err(why.clone().into()),
+        None => {
+            comparison.derivation.needs.resource_sets.insert(run.key.clone(), run);
+            return Err(Interrupt::Missing);
+        }
+    };
+    let objects =
+        generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
+    match comparison.derivation.place(None, objects) {
+        PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
+        PassOutcome::Partial { desired, reason, .. } => {
+            Ok(Generated { objects: desired, failure: Some(reason.detail) })
+        }
+        PassOutcome::Blocked(reason) | PassOutcome::Unknown(reason) => {
+            Err(format!("its resources cannot be applied: {}", reason.detail).into())
+        }
+    }
+}
+
+/// Returns the inputs that the providers of a spec export, before or after the change.
+fn provider_inputs(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    is_after: bool,
+) -> Asked<ProviderInputs> {
+    let entries: Vec<Value> = spec.get("inputsFrom").and_then(Value::as_array).cloned().unwrap_or_default();
+    if !entries.is_empty() && text_at(spec, "/inputStrategy/name") == "Permute" {
+        return Err("the inputs of its providers are permuted".to_owned().into());
+    }
+    let mut inputs = ProviderInputs::new();
+    for entry in &entries {
+        if entry.pointer("/selector/matchExpressions").is_some() {
+            return Err("it selects its providers by expressions".to_owned().into());
+        }
+        let found = comparison.providers(&id.namespace, entry, is_after);
+        let name = text_at(entry, "/name");
+        if is_after && found.is_empty() && !name.is_empty() {
+            return Err(format!("the provider {name} of its inputs does not exist").into());
+        }
+        if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
+            return Err(format!("it is not certain that {doubtful} is deleted").into());
+        }
+        for provider in found {
+            let exported = exported(comparison, &provider, is_after)?;
+            inputs.insert(provider, exported);
+        }
+    }
+    let templates = spec.to_string();
+    if !inputs.is_empty() && ["inputs.provider", "toYaml inputs"].iter().any(|read| templates.contains(read)) {
+        return Err("its templates read the provider of an input".to_owned().into());
+    }
+    Ok(inputs)
+}
+
+/// Returns the objects that are generated before and after the change, but not at every moment in between: the spec and
+/// the inputs of each provider do not change at once.
+fn interrupted(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    [old_spec, new_spec]: [&Value; 2],
+    [old, new]: [&BuiltObjects; 2],
+) -> Asked<BTreeSet<ObjectId>> {
+    let mut interrupted = BTreeSet::new();
+    let is_changed = old_spec != new_spec;
+    for spec in [new_spec, old_spec].into_iter().take(if is_changed { 2 } else { 1 }) {
+        let [before, after] =
+            [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
+        let is_stable = |provider: &&ObjectId| before.get(*provider) == after.get(*provider);
+        let all: BTreeSet<&ObjectId> = before.keys().chain(after.keys()).collect();
+        let (stable, changing): (Vec<&ObjectId>, Vec<&ObjectId>) = all.into_iter().partition(is_stable);
+        if changing.len() + usize::from(is_changed) < 2 {
+            continue;
+        }
+        let always =
+            generated_of(comparison, id, spec, stable.iter().filter_map(|provider| before.get(*provider)).flatten())?;
+        let mut safe: BTreeSet<ObjectId> = always.objects.keys().cloned().collect();
+        for provider in changing {
+            let [one, other] = [&before, &after].map(|inputs| inputs.get(provider));
+            let one = generated_alone(comparison, id, spec, one)?;
+            let other = generated_alone(comparison, id, spec, other)?;
+            safe.extend(one.objects.keys().filter(|id| other.objects.contains_key(*id)).cloned());
+        }
+        interrupted.extend(old.keys().filter(|id| new.contains_key(*id) && !safe.contains(*id)).cloned());
+    }
+    Ok(interrupted)
+}
+
+/// Returns the objects that are generated of the inputs of one provider.
+fn generated_alone(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    inputs: Option<&Vec<Value>>,
+) -> Asked<Generated> {
+    let mut spec = spec.clone();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.remove("inputs");
+    }
+    generated_of(comparison, id, &spec, inputs.into_iter().flatten())
+}
+
+/// Returns a live provider of an entry that is deleted in some order of events only. `found` are those that stay.
+fn doubtful_provider(
+    comparison: &Comparison<'_, '_, '_>,
+    found: &[ObjectId],
+    namespace: &str,
+    entry: &Value,
+) -> Option<ObjectId> {
+    let outcomes = |id: &ObjectId| comparison.derivation.consequences.outcomes.get(id);
+    let live = comparison.providers(namespace, entry, false).into_iter();
+    live.filter(|id| !found.contains(id)).find(|id| outcomes(id).is_some_and(|outcomes| !outcomes.is_deleted()))
+}
+
+/// Returns the inputs that a provider exports.
+fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bool) -> Asked<Vec<Value>> {
+    let state = comparison.state();
+    let live = state.input.snapshot.resource(id);
+    let recorded = || {
+        let exported = live.and_then(|live| live.at("/status/exportedInputs")?.as_array());
+        exported.cloned().ok_or_else(|| Interrupt::Failed(format!("{id} exports no inputs")))
+    };
+    let is_off = state.is_switched_off_after(id, OPERATOR_SWITCH);
+    let specs = comparison.state().specs_after(id);
+    let changes = live.is_none_or(|live| specs.iter().any(|spec| spec != live.spec()));
+    if !is_after || !changes || (is_off && live.is_some()) {
+        return recorded();
+    }
+    let [spec] = &specs[..] else {
+        return Err(format!("several Kustomizations apply different specs of {id}").into());
+    };
+    if text_at(spec, "/type") != "Static" || is_off {
+        return Err(format!("it is not known which inputs {id} will export").into());
+    }
+    let mut input = spec.get("defaultValues").and_then(Value::as_object).cloned().unwrap_or_default();
+    // The id is a hash of the uid, which a new provider does not have yet.
+    if live.is_some() {
+        let known = recorded()?.first().and_then(|first| first.get("id").cloned());
+        input.extend(known.map(|known| ("id".to_owned(), known)));
+    }
+    Ok(vec![Value::Object(input)])
+}
+
+/// Returns the pass that applies a ResourceSet last, or else a provider of its inputs.
+fn trigger(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Option<PassId> {
+    let state = comparison.state();
+    let last = |id: &ObjectId| state.applied_specs(id).last().map(|(_, pass)| pass);
+    let entries = spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten();
+    let mut providers = entries.flat_map(|entry| comparison.providers(&id.namespace, entry, true));
+    last(id).or_else(|| providers.find_map(|provider| last(&provider)))
+}
+
+/// Returns true if the annotation of the ResourceSet lets flux-operator delete and create again all of its objects.
+fn sets_force(state: &State<'_>, id: &ObjectId, live: Option<&Resource>) -> bool {
+    let is_enabled = |value: &str| value.eq_ignore_ascii_case("enabled");
+    live.is_some_and(|live| live.object.annotations.get(FORCE).is_some_and(is_enabled))
+        || state.applied(id).iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"))
+}
+
+/// Returns the condition under which flux-operator gets as far as deleting.
+fn waits(
+    state: &State<'_>,
+    live: Option<&Resource>,
+    spec: &Value,
+    trigger: &PassId,
+    changed: &[&BuiltObject],
+) -> Option<String> {
+    let pass = state.node(&trigger.node).and_then(|node| node.passes.get(trigger.number));
+    if let Some(condition) = pass.and_then(|pass| pass.condition.as_ref()) {
+        return Some(condition.detail.clone());
+    }
+    if let Some(dependency) = spec.pointer("/dependsOn/0") {
+        let (kind, name) = (text_at(dependency, "/kind"), text_at(dependency, "/name"));
+        return Some(format!("it waits until {} {name} is ready", kind.to_lowercase()));
+    }
+    let failing = live.and_then(|live| live.condition("Ready")).filter(|ready| ready.status != "True");
+    if let Some(ready) = failing.filter(|ready| ready.reason != "BuildFailed") {
+        return Some(format!("it waits until this is resolved: {}", ready.reason));
+    }
+    let steps = spec.get("steps").and_then(Value::as_array).map_or(0, Vec::len);
+    (steps > 1 && !changed.is_empty()).then(|| "it stays until the objects of earlier steps are ready".to_owned())
+}
+
+/// Returns true if the namespace or the definition of an object is created with it, so that no dry-run can show it.
+fn comes_with_container(state: &State<'_>, built: &BuiltObject, all: &BuiltObjects) -> bool {
+    let namespace = built.id.namespace_object();
+    let is_new = all.contains_key(&namespace) && state.live_object(&namespace).is_none();
+    is_new || state.input.snapshot.resource_type(&built.id.group_kind()).is_none()
+}
+
+/// Asks the API server about applies, and returns the condition that follows from the answers. An object that copies data is
+/// not applied as it is generated.
+fn refusal(
+    comparison: &mut Comparison<'_, '_, '_>,
+    applies: Vec<Question>,
+    has_changes: bool,
+    copies: bool,
+) -> Option<String> {
+    let asked = comparison.derivation.ask_all(applies);
+    match asked.first_refusal {
+        Some(refusal) => Some(format!("{CAN_FAIL}, as it does now: {refusal}")),
+        None => (has_changes && (copies || !asked.is_accepted)).then(|| CAN_FAIL.to_owned()),
+    }
+}
+
+/// Returns a manifest without a namespace if its kind is cluster-scoped.
+fn in_scope(manifest: &Value, id: &ObjectId) -> Value {
+    let mut manifest = manifest.clone();
+    if let (true, Some(metadata)) =
+        (id.namespace.is_empty(), manifest.get_mut("metadata").and_then(Value::as_object_mut))
+    {
+        metadata.remove("namespace");
+    }
+    manifest
+}

@@ -1,0 +1,108 @@
+//! Rows of objects that are deleted because another object is deleted, or by the controller of another owner.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::owner_rows::add_owner_deletion;
+use crate::flux::apply::dry_run::foreign_finalizer;
+use crate::flux::simulation::kustomization::containers::container_is_deleted;
+use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{Action, Certainty, Change};
+
+/// Returns the row of an object that is deleted with its namespace, its definition, its owners or its release.
+pub(crate) fn cascaded_row(
+    state: &State<'_>,
+    cascaded: &CascadedObject<'_>,
+    consequences: &Consequences<'_>,
+) -> Change {
+    let id = &cascaded.object.id;
+    let owner = state.nodes.iter().find(|node| node.inventory.contains(id)).map(|node| owner_id(&node.id.key));
+    let mut row = Change::cascaded(cascaded, owner);
+    let is_desired = consequences.outcomes.get(id).is_some_and(|outcomes| outcomes.is_desired);
+    let namespace = id.namespace_object();
+    if (is_desired && !container_is_deleted(state, id, consequences))
+        || (is_namespace_default(id) && consequences.may_be_recreated(&namespace))
+    {
+        row.action = Action::Recreate;
+    }
+    let is_uncertain = consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain);
+    let root = consequences.root_of(&cascaded.cause);
+    if is_uncertain && consequences.acting(root).is_none() {
+        row.make_race(&format!("it depends on whether {root} is deleted"));
+    }
+    if let Some(deletion) = consequences.owner_deletion(cascaded) {
+        add_owner_deletion(&mut row, &cascaded.cause, deletion);
+    } else if let CascadeKind::Dependent { .. } = cascaded.kind {
+        qualify_dependent(state, &mut row, cascaded, consequences);
+    }
+    if row.certainty == Certainty::Certain && consequences.follows_from_doubt(cascaded) {
+        row.make_race(&format!("it depends on whether {} is deleted", cascaded.cause));
+    }
+    if is_uncertain {
+        row.certainty = Certainty::Race;
+    }
+    row
+}
+
+/// Adds to the row of a dependent what its deletion by the garbage collector depends on.
+fn qualify_dependent(
+    state: &State<'_>,
+    row: &mut Change,
+    cascaded: &CascadedObject<'_>,
+    consequences: &Consequences<'_>,
+) {
+    let owner = &cascaded.cause;
+    if consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner) {
+        // A recreated Deployment with the same template creates a ReplicaSet with the old name.
+        row.certainty = Certainty::Race;
+        row.reason.add_detail("its owner is recreated and may create it again");
+    } else if consequences.outcomes.get(&cascaded.object.id).is_some_and(|outcomes| outcomes.is_desired) {
+        // The apply can remove the reference to the owner before the garbage collector sees the deletion.
+        row.make_race("a Kustomization applies it and may remove its owner reference first");
+    } else {
+        mark_held_dependent(row, cascaded, &consequences.cascaded, state.input.snapshot);
+    }
+}
+
+/// Makes the deletions unknown that an object causes, directly or through others, which is perhaps not deleted.
+pub(crate) fn spread_unknown(changes: &mut [Change]) {
+    let unknown = changes.iter().filter(|change| change.action == Action::Unknown);
+    let mut reached: BTreeSet<ObjectId> = unknown.map(|change| change.object.id.clone()).collect();
+    let mut is_growing = !reached.is_empty();
+    while is_growing {
+        is_growing = false;
+        for change in changes.iter_mut().filter(|change| change.is_deletion()) {
+            if change.cause.as_ref().is_some_and(|cause| reached.contains(cause)) {
+                change.action = Action::Unknown;
+                is_growing |= reached.insert(change.object.id.clone());
+            }
+        }
+    }
+}
+
+/// Makes the row of a dependent a race if a finalizer holds its owner, or an owner of its owner.
+pub(crate) fn mark_held_dependent(
+    row: &mut Change,
+    dependent: &CascadedObject<'_>,
+    cascaded: &BTreeMap<ObjectId, CascadedObject<'_>>,
+    snapshot: &Snapshot,
+) {
+    let mut next = Some(dependent);
+    for _ in 0..=cascaded.len() {
+        let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return };
+        if let Some(finalizer) = snapshot.object(cause).and_then(foreign_finalizer) {
+            return row.make_race(&format!("it stays until the finalizer {finalizer} of {cause} is removed"));
+        }
+        next = cascaded.get(cause);
+    }
+}
+
+/// Returns true if the control plane creates the object in every namespace.
+fn is_namespace_default(id: &ObjectId) -> bool {
+    (id.is("", "ServiceAccount") && &*id.name == "default")
+        || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
+}

@@ -1,0 +1,68 @@
+//! Rows, outcomes and gaps of a plan.
+
+pub(crate) mod applied_objects;
+pub(crate) mod cascade_rows;
+mod emptied_files;
+mod encrypted_objects;
+mod kustomization_outcomes;
+pub(crate) mod object_rows;
+mod owner_rows;
+pub(crate) mod secret_names;
+
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Action, Actor, Change, Plan};
+use crate::text::pluralize;
+use applied_objects::contested;
+use cascade_rows::{cascaded_row, spread_unknown};
+use emptied_files::emptied_files;
+use encrypted_objects::annotate_encrypted;
+use kustomization_outcomes::{owner_outcomes, unknown_builds};
+use object_rows::{misread_names, row};
+use owner_rows::{add_affected_owners, owner_rows};
+
+/// Returns the plan of the last state. A state that is not stable is a gap.
+pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable: bool) -> Plan {
+    let mut plan = Plan::new(state.input.snapshot.cluster.clone());
+    let spokes = state.input.snapshot.spokes.iter();
+    plan.set_spokes(spokes.map(|(name, spoke)| (name.clone(), spoke.cluster.clone())).collect());
+    plan.add_gaps(state.input.snapshot.all_gaps());
+    plan.add_gaps(unknown_builds(state));
+    if !is_stable {
+        let message = "Kustomizations change each other, and no stable state was found".to_owned();
+        plan.add_gaps([Gap { kind: GapKind::Failed, subject: "preview".to_owned(), namespace: None, message }]);
+    }
+    let incomplete = consequences.outcomes.iter().filter(|(_, outcomes)| outcomes.is_incomplete);
+    plan.add_gaps(incomplete.map(|(id, outcomes)| {
+        let appliers = pluralize(outcomes.appliers.len(), "Kustomization");
+        let message = format!("it is changed by {appliers}, in more possible orders than can be explored");
+        Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message }
+    }));
+    let nodes_by_object = state.nodes_by_object();
+    let outcomes = consequences.outcomes.iter().map(|(id, outcomes)| {
+        let nodes = nodes_by_object.get(id).map_or(&[][..], Vec::as_slice);
+        row(state, id, outcomes, consequences, nodes)
+    });
+    let mut changes: Vec<Change> = outcomes.flatten().collect();
+    changes.extend(consequences.cascaded.values().map(|cascaded| cascaded_row(state, cascaded, consequences)));
+    spread_unknown(&mut changes);
+    changes.extend(owner_rows(state, consequences));
+    changes.extend(misread_names(state));
+    annotate_encrypted(state, &mut changes);
+    plan.add_owners(owner_outcomes(state));
+    plan.add_changes(changes);
+    plan.add_contested(contested(state));
+    plan.set_unrehearsed(unrehearsed(&plan));
+    add_affected_owners(state, &mut plan);
+    plan.set_emptied_files(emptied_files(state, &plan));
+    plan
+}
+
+/// Returns the objects of a plan that dry-runs would have to confirm: everything that kustomize-controller changes.
+fn unrehearsed(plan: &Plan) -> Vec<ObjectId> {
+    let by_controller = plan.changes().iter().filter(|change| change.by == Actor::KustomizeController);
+    let rows = by_controller.filter(|change| !matches!(change.action, Action::Keep | Action::Unknown));
+    rows.map(|change| change.object.id.clone()).collect()
+}

@@ -1,0 +1,174 @@
+//! Rows, outcomes and gaps of the owners that a change affects, and of their objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::flux::simulation::kustomization::containers::container_is_deleted;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::kinds::kind_of;
+use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::deletion::cascade::CascadeKind;
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::{Members, OwnerId};
+use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
+
+/// Returns an object of Flux as the owner of a row.
+fn flux_owner(id: &ObjectId) -> OwnerId {
+    OwnerId::new("flux", &id.kind, &id.namespace, &id.name)
+}
+
+/// Returns the controller of an owner.
+fn controller_of(owner: &ObjectId) -> Actor {
+    kind_of(owner).map_or(Actor::KustomizeController, |kind| kind.actor)
+}
+
+/// Adds the affected owners to a plan: an outcome, and a row and a gap for each whose effect is not known.
+pub(super) fn add_affected_owners(state: &State<'_>, plan: &mut Plan) {
+    plan.add_gaps(deletion_gaps(plan));
+    for affected in &state.affected {
+        let id = &affected.id;
+        let assumption = affected.effect.as_ref().and_then(|effect| effect.assumption.as_ref());
+        plan.add_gaps(assumption.map(|message| effect_gap(&flux_owner(id), message)));
+        match &affected.reaction {
+            Reaction::Acts(reason) => add_outcome(state, plan, id, Outcome::Applies, reason),
+            Reaction::Waits(reason) => add_outcome(state, plan, id, Outcome::Blocked, reason),
+            Reaction::Installs(remark) => plan.update_changes(|change| {
+                if change.object.id == *id && matches!(change.action, Action::Create | Action::Recreate) {
+                    change.reason.add_detail(remark);
+                }
+            }),
+            Reaction::Unknown(reason) => add_unknown(state, plan, id, reason),
+            Reaction::Elsewhere { applied_by, change } => add_elsewhere(state, plan, id, applied_by, change),
+        }
+    }
+}
+
+fn add_outcome(state: &State<'_>, plan: &mut Plan, id: &ObjectId, outcome: Outcome, reason: &Reason) {
+    let outcome = OwnerOutcome::new(flux_owner(id), outcome, reason.clone());
+    plan.add_owners([OwnerOutcome { parents: parents_of(state, id), ..outcome }]);
+}
+
+fn add_unknown(state: &State<'_>, plan: &mut Plan, id: &ObjectId, reason: &Reason) {
+    // A Kustomization has an outcome already.
+    if !id.is(GROUP, KIND) {
+        add_outcome(state, plan, id, Outcome::Unknown, reason);
+    }
+    let owner = flux_owner(id);
+    plan.add_gaps([effect_gap(&owner, &reason.detail)]);
+    if plan.changes().iter().any(|change| change.object.id == *id) {
+        plan.update_changes(|change| {
+            if change.object.id == *id {
+                change.reason.add_detail(&reason.detail);
+            }
+        });
+        return;
+    }
+    let object = state.live_object(id).map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
+    plan.add_changes([Change::new(Action::Unknown, object, Some(owner), controller_of(id), reason.clone())]);
+}
+
+fn add_elsewhere(state: &State<'_>, plan: &mut Plan, id: &ObjectId, applied_by: &NamespacedName, change: &str) {
+    let gap = remote_gap(id, change);
+    let reason = Reason::new(ReasonCode::NotFollowed, gap.message.clone());
+    plan.add_gaps([gap]);
+    let Some(object) = state.live_object(id).map(PinnedObject::from) else { return };
+    if plan.changes().iter().all(|row| row.object.id != *id) {
+        let owner = Some(owner_id(applied_by));
+        plan.add_changes([Change::new(Action::Unknown, object, owner, controller_of(id), reason)]);
+    }
+}
+
+fn effect_gap(owner: &OwnerId, message: &str) -> Gap {
+    let subject = format!("effect of the change on {owner}");
+    Gap { kind: GapKind::Failed, subject, namespace: None, message: message.to_owned() }
+}
+
+/// Sets the outcomes of Kustomizations whose effect is not computed, and the parents of those that another owner manages.
+pub(super) fn add_affected_outcomes(state: &State<'_>, owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>) {
+    for (owner, applies) in state.owner_applies() {
+        add_parent(owners, applies.objects.keys(), owner);
+    }
+    for AffectedOwner { id, reaction, .. } in &state.affected {
+        let Reaction::Unknown(reason) = reaction else { continue };
+        let kustomization = owners.get_mut(&NamespacedName::of(id)).filter(|_| id.is(GROUP, KIND));
+        if let Some(row) = kustomization.filter(|row| row.outcome != Outcome::Deleted) {
+            (row.outcome, row.reason) = (Outcome::Unknown, reason.clone());
+        }
+        let Some(live) = state.input.snapshot.resource(id) else { continue };
+        let Members::Listed(members) = state.members(live) else { continue };
+        add_parent(owners, members.iter(), id);
+    }
+}
+
+/// Adds an owner to the parents of those of its objects that are Kustomizations.
+fn add_parent<'i>(
+    owners: &mut BTreeMap<&NamespacedName, OwnerOutcome>,
+    objects: impl Iterator<Item = &'i ObjectId>,
+    parent: &ObjectId,
+) {
+    for child in objects.filter(|id| id.is_here(GROUP, KIND)) {
+        if let Some(row) = owners.get_mut(&NamespacedName::of(child)) {
+            row.parents.insert(flux_owner(parent));
+        }
+    }
+}
+
+/// Returns the affected owners whose effect is not known.
+pub(super) fn unknown_owners(state: &State<'_>) -> impl Iterator<Item = OwnerId> {
+    let unknown = state.affected.iter().filter(|owner| matches!(owner.reaction, Reaction::Unknown(_)));
+    unknown.map(|owner| flux_owner(&owner.id))
+}
+
+/// Returns the Kustomizations that apply an object, or list it in their inventory.
+fn parents_of(state: &State<'_>, id: &ObjectId) -> BTreeSet<OwnerId> {
+    let nodes = state.nodes_by_object();
+    nodes.get(id).into_iter().flatten().map(|node| owner_id(&node.id.key)).collect()
+}
+
+/// Adds to the row of an object that the controller of its owner deletes what becomes of it.
+pub(super) fn add_owner_deletion(row: &mut Change, owner: &ObjectId, deletion: &OwnerDeletion) {
+    // The rows of an uninstall name no owner: the HelmRelease is their cause.
+    if deletion.kind != CascadeKind::HelmRelease {
+        row.owner = Some(flux_owner(owner));
+    }
+    if deletion.action != Action::Delete {
+        row.action = deletion.action;
+    }
+    deletion.remarks.iter().for_each(|remark| row.reason.add_detail(remark));
+    deletion.conditions.iter().for_each(|condition| row.make_race(condition));
+}
+
+/// Returns the rows of objects that other owners than Kustomizations create, and of those that they leave behind.
+pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> Vec<Change> {
+    let mut rows = vec![];
+    for (owner, effect) in &consequences.effects {
+        for (id, reason) in effect.keeps.iter().filter(|(id, _)| !consequences.may_be_deleted(id)) {
+            let live = state.live_object(id).filter(|_| !consequences.outcomes.contains_key(id));
+            rows.extend(live.map(|object| owner_row(Action::Keep, object, owner, reason.clone())));
+        }
+    }
+    for (owner, effect) in state.owner_effects() {
+        for id in effect.applies.iter().flat_map(|applies| applies.objects.keys()) {
+            let is_applied = consequences.outcomes.contains_key(id);
+            if state.live_object(id).is_some() || is_applied || container_is_deleted(state, id, consequences) {
+                continue;
+            }
+            let object = PinnedObject::absent(id.clone());
+            let mut row = owner_row(Action::Create, object, owner, ReasonCode::Generated.into());
+            if effect.condition.is_some() {
+                row.make_race(&format!("it depends on whether {owner} is reconciled"));
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, reason: Reason) -> Change {
+    Change::new(action, object, Some(flux_owner(owner)), controller_of(owner), reason)
+}

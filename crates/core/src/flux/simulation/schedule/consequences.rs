@@ -1,0 +1,96 @@
+//! Effects of one state of the Kustomizations on all objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::event_order::EventOrder;
+use super::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
+use crate::flux::simulation::model::node::SimulationEvent;
+use crate::kubernetes::deletion::cascade::CascadedObject;
+use crate::kubernetes::object::ObjectId;
+use crate::plan::Action;
+
+/// Effects of one state of the Kustomizations on all objects.
+pub(crate) struct Consequences<'a> {
+    pub(crate) outcomes: BTreeMap<ObjectId, PossibleOutcomes>,
+    pub(crate) cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
+    /// Order of the events that caused them.
+    pub(crate) order: EventOrder,
+    /// What the controllers of owners do that are deleted, or that stay and delete objects all the same.
+    pub(crate) effects: BTreeMap<ObjectId, Arc<Effect>>,
+}
+
+impl Consequences<'_> {
+    /// Returns true if a live object is deleted in some order of events, in its own right or by a cascade.
+    pub(crate) fn may_be_deleted(&self, id: &ObjectId) -> bool {
+        self.outcomes.get(id).is_some_and(PossibleOutcomes::may_be_deleted) || self.cascaded.contains_key(id)
+    }
+
+    /// Returns true if a live object is deleted and created again in some order of events.
+    pub(crate) fn may_be_recreated(&self, id: &ObjectId) -> bool {
+        self.outcomes.get(id).is_some_and(|outcomes| outcomes.may_end_as(FinalState::Recreated))
+    }
+
+    /// Returns true if every order of events deletes an object and creates it no more.
+    pub(crate) fn is_gone(&self, id: &ObjectId) -> bool {
+        self.outcomes.get(id).is_some_and(|outcomes| outcomes.always_ends_as(FinalState::Deleted))
+    }
+
+    /// Returns true if the namespace of an object is deleted and not created again.
+    pub(crate) fn namespace_is_deleted(&self, id: &ObjectId) -> bool {
+        !id.namespace.is_empty() && self.is_gone(&id.namespace_object())
+    }
+
+    /// Returns the events that started the cascade of a deletion, and true if every order of events starts it.
+    pub(crate) fn triggers_of(&self, cascaded: &CascadedObject<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
+        let root = self.root_of(&cascaded.cause);
+        if let Some(effect) = self.acting(root) {
+            let is_doubtful = self.owner_deletion(cascaded).is_some_and(|deletion| deletion.is_doubtful)
+                || self.follows_from_doubt(cascaded);
+            return Some((effect.triggers.clone(), effect.is_certain() && !is_doubtful));
+        }
+        self.outcomes.get(root).map(|outcomes| (outcomes.deletions.clone(), outcomes.is_deleted()))
+    }
+
+    /// Returns what the controller of an owner does that stays and deletes objects all the same.
+    pub(crate) fn acting(&self, owner: &ObjectId) -> Option<&Effect> {
+        self.effects.get(owner).filter(|_| !self.may_be_deleted(owner)).map(|effect| &**effect)
+    }
+
+    /// Returns the deletion of an object by the controller of its owner; `None` if something else deletes it.
+    pub(crate) fn owner_deletion(&self, cascaded: &CascadedObject<'_>) -> Option<&OwnerDeletion> {
+        let deletion = self.effects.get(&cascaded.cause)?.deletes.get(&cascaded.object.id)?;
+        (deletion.kind == cascaded.kind).then_some(deletion)
+    }
+
+    /// Returns true if a deletion follows from one that is not certain although its controller acts for certain.
+    pub(crate) fn follows_from_doubt(&self, cascaded: &CascadedObject<'_>) -> bool {
+        let mut next = self.cascaded.get(&cascaded.cause);
+        for _ in 0..=self.cascaded.len() {
+            let Some(cause) = next else { return false };
+            if self.owner_deletion(cause).is_some_and(|deletion| deletion.is_doubtful) {
+                return true;
+            }
+            next = self.cascaded.get(&cause.cause);
+        }
+        false
+    }
+
+    /// Returns true if the controller of an owner deletes an object and it is created again.
+    pub(crate) fn is_recreated_by_owner(&self, id: &ObjectId) -> bool {
+        let deletion = self.cascaded.get(id).and_then(|cascaded| self.owner_deletion(cascaded));
+        deletion.is_some_and(|deletion| deletion.action == Action::Recreate)
+    }
+
+    /// Returns the object whose deletion, or which acts and stays, started a cascade.
+    pub(crate) fn root_of<'c>(&'c self, mut cause: &'c ObjectId) -> &'c ObjectId {
+        for _ in 0..=self.cascaded.len() {
+            match self.cascaded.get(cause) {
+                Some(cascaded) => cause = &cascaded.cause,
+                None => break,
+            }
+        }
+        cause
+    }
+}

@@ -1,0 +1,83 @@
+//! The possible outcomes of one object over all orders of events.
+
+use std::collections::BTreeSet;
+
+use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::kustomize_controller::Features;
+use crate::flux::simulation::model::node::SimulationEvent;
+use crate::flux::spec::NamespacedName;
+
+/// Rules of the controller that decide about an object.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub(crate) features: Features,
+    pub(crate) flags: &'a ControllerFlags,
+}
+
+/// State of an object after all events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FinalState {
+    /// The object with the same uid exists.
+    Kept,
+    /// Another object with the same identity exists.
+    Recreated,
+    /// The object does not exist any more.
+    Deleted,
+    /// The object is new.
+    Created,
+    /// The object did not exist before and does not exist now.
+    Absent,
+}
+
+/// The outcomes of one object over all orders of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PossibleOutcomes {
+    pub(crate) final_states: BTreeSet<FinalState>,
+    /// Events that delete the live object in some order.
+    pub(crate) deletions: BTreeSet<SimulationEvent>,
+    /// Deletions that a protection or the label of another owner prevents in some order.
+    pub(crate) prevented_deletions: BTreeSet<SimulationEvent>,
+    /// A Kustomization that is not deleted applies the object in the end.
+    pub(crate) is_desired: bool,
+    /// Kustomizations that apply the object.
+    pub(crate) appliers: BTreeSet<NamespacedName>,
+    /// Owners that the labels of the live object can name when the change arrives.
+    pub(crate) live_owners: BTreeSet<NamespacedName>,
+    /// There are more orders than the limits allow to explore, so that other results are possible.
+    pub(crate) is_incomplete: bool,
+}
+
+impl PossibleOutcomes {
+    /// Returns true if every order of events has the same result.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.final_states.len() == 1 && !self.is_incomplete
+    }
+
+    /// Returns true if every order of events deletes the live object.
+    pub(crate) fn is_deleted(&self) -> bool {
+        !self.final_states.is_empty()
+            && !self.is_incomplete
+            && self.final_states.iter().all(|state| state.is_deletion())
+    }
+
+    /// Returns true if some order of events deletes the live object.
+    pub(crate) fn may_be_deleted(&self) -> bool {
+        self.final_states.iter().any(|state| state.is_deletion())
+    }
+
+    /// Returns true if some order of events has this result.
+    pub(crate) fn may_end_as(&self, state: FinalState) -> bool {
+        self.final_states.contains(&state)
+    }
+
+    /// Returns true if every order of events has this result.
+    pub(crate) fn always_ends_as(&self, state: FinalState) -> bool {
+        !self.is_incomplete && self.final_states.iter().all(|found| *found == state)
+    }
+}
+
+impl FinalState {
+    fn is_deletion(self) -> bool {
+        matches!(self, Self::Deleted | Self::Recreated)
+    }
+}

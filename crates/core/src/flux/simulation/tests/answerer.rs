@@ -1,0 +1,168 @@
+//! Scripted answers to everything that a preview asks: functions in place of the programs, and an API server that refuses
+//! what a test says.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::cluster::TestCluster;
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::{DryRunAnswer, Question, Request};
+use crate::flux::build::charts::ChartRun;
+use crate::flux::build::charts::archive;
+use crate::flux::build::data::{Data, Lookup};
+use crate::flux::build::resource_sets::SetRun;
+use crate::flux::build::{self, BuildFailure, Run};
+use crate::flux::simulation::questions::{Answers, Needs, Progress};
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::gap::{Gap, GapKind};
+use crate::ownership::schemes::flux_operator::SET;
+use crate::plan::ReasonCode;
+
+/// Maximum number of times that a computation asks.
+const ROUNDS: usize = 50;
+
+impl TestCluster {
+    /// Answers a computation until it is done.
+    pub(crate) fn finish<T>(&self, mut step: impl FnMut(&Answers) -> Progress<T>) -> T {
+        let mut answers = Answers::default();
+        for _ in 0..ROUNDS {
+            match step(&answers) {
+                Progress::Done(done) => return done,
+                Progress::Needs(needs) => self.answer(*needs, &mut answers),
+            }
+        }
+        panic!("it asks without an end");
+    }
+
+    fn answer(&self, needs: Needs, answers: &mut Answers) {
+        self.answer_builds(needs.builds, &mut answers.builds);
+        for question in needs.dry_runs {
+            answers.dry_runs.record(&question, self.dry_run(&question));
+        }
+    }
+
+    fn answer_builds(&self, needs: build::Needs, answers: &mut build::Answers) {
+        for reference in needs.data {
+            let live = self.data.get(&reference.name).map(Data::read);
+            answers.record_data(reference, live.map_or(Lookup::Missing, Lookup::Found));
+        }
+        needs.charts.into_values().for_each(|run| answers.record_chart(run.key.clone(), rendered(&run)));
+        needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
+        for run in needs.resource_sets.into_values() {
+            let output = if self.has_operator { expanded(&run) } else { Err("it is not here".to_owned()) };
+            answers.record_resource_set(run.key, output);
+        }
+        for name in needs.kube_versions {
+            answers.record_kube_version(name, Some("v1.33.1".to_owned()));
+        }
+        for stem in needs.folder_charts {
+            let archive = &self.charts.as_ref().unwrap()[&stem];
+            answers.record_folder_chart(stem, archive::unpack(archive).map(Arc::new));
+        }
+        for chart in needs.remote_charts {
+            let archive = self.remote.as_ref().unwrap().get(&chart.to_string()).cloned();
+            answers.record_remote_chart(chart, archive.ok_or("not found".to_owned()));
+        }
+        for artifact in needs.artifacts.values() {
+            let stored = self.stored.get(&artifact.proxy_path);
+            answers.record_artifact(artifact, stored.map(Vec::as_slice).ok_or("forbidden".to_owned()));
+        }
+    }
+
+    /// Returns true if the test says anything about dry-runs.
+    pub(super) fn sends_dry_runs(&self) -> bool {
+        self.upgrades.is_some() || !self.refusals.is_empty() || !self.deletion_refusals.is_empty()
+    }
+
+    fn dry_run(&self, question: &Question) -> DryRunAnswer {
+        let owner = NamespacedName::of(&question.owner);
+        let refusal = match &question.request {
+            _ if !question.is_of_kustomization() => {
+                let Some(upgrades) = &self.upgrades else { return unanswered() };
+                upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
+            }
+            Request::ApplyBuilt(applied) => {
+                let mut refusals = self.refusals.iter();
+                let refusal = refusals.find(|refusal| {
+                    (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
+                });
+                refusal.map(|refusal| refusal.message.clone())
+            }
+            Request::Apply(_) | Request::Delete => {
+                let mut refusals = self.deletion_refusals.iter();
+                let refusal = refusals.find(|refusal| (&refusal.owner, &refusal.id) == (&owner, &question.id));
+                refusal.map(|refusal| refusal.message.clone())
+            }
+        };
+        DryRunAnswer::Result(refusal.map_or(DryRunResult::Accepted, DryRunResult::Refused))
+    }
+}
+
+fn unanswered() -> DryRunAnswer {
+    let (subject, message) = ("answers to dry-runs".to_owned(), "no answer".to_owned());
+    DryRunAnswer::Missing(Gap { kind: GapKind::Failed, subject, namespace: None, message })
+}
+
+/// Joins the files that a kustomization file lists, in place of kustomize.
+pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
+    let listed = run.generated.content["resources"].as_array().cloned().unwrap_or_default();
+    let path = |name: &Value| {
+        crate::flux::source::path::resolve(&run.generated.directory, name.as_str().unwrap_or_default())
+            .unwrap_or_default()
+    };
+    let text = |name: &Value| String::from_utf8_lossy(run.artifact.file(&path(name)).unwrap_or_default()).into_owned();
+    let text = listed.iter().map(text).collect::<Vec<_>>().join("\n---\n");
+    if text.contains("broken") {
+        return Err(BuildFailure::proven("broken manifest"));
+    }
+    if text.contains("crashes") {
+        return Err(BuildFailure::unknown(ReasonCode::BuildCrashed, "a signal ended kustomize"));
+    }
+    Ok(text)
+}
+
+/// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
+/// `fail.yaml`.
+fn rendered(run: &ChartRun) -> Result<String, String> {
+    let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
+    let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
+    let templates = run
+        .files
+        .iter()
+        .filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)))
+        .filter(|(at, _)| !at.starts_with('_'));
+    let mut text = String::new();
+    for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
+        if at == "fail.yaml" {
+            return Err("helm fails to render it: a template fails".to_owned());
+        }
+        text += &format!("---\n{}\n", String::from_utf8_lossy(content));
+    }
+    Ok(text)
+}
+
+/// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.
+pub(super) fn expanded(run: &SetRun) -> Result<String, String> {
+    let manifest: Value = serde_json::from_str(&run.manifest).unwrap();
+    let (resources, inputs) = (&manifest["spec"]["resources"], &manifest["spec"]["inputs"]);
+    let mut text = String::new();
+    for template in resources.as_array().into_iter().flatten() {
+        for input in inputs.as_array().into_iter().flatten().filter_map(Value::as_object) {
+            let template = template.to_string();
+            let replaced = input.iter().fold(template, |text, (key, value)| {
+                text.replace(&format!("<< inputs.{key} >>"), value.as_str().unwrap())
+            });
+            if replaced.contains("<<") {
+                return Err("flux-operator fails to generate it: map has no entry for key".to_owned());
+            }
+            let mut object: Value = serde_json::from_str(&replaced).unwrap();
+            for (key, value) in SET.into_iter().zip([&manifest["metadata"]["name"], &manifest["metadata"]["namespace"]])
+            {
+                object["metadata"]["labels"][key] = value.clone();
+            }
+            text += &format!("---\n{object}\n");
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,105 @@
+//! Builds that a preview asks for: the programs, charts and data that they need.
+
+use std::collections::BTreeSet;
+
+use futures::{StreamExt, stream};
+
+use crate::cluster::Cluster;
+use crate::cluster::read::content::look_up;
+use crate::commands::prune::spokes::SpokeClusters;
+use crate::error::Result;
+use crate::output::progress::BuildProgress;
+use crate::tools::chart_folder::ChartFolder;
+use crate::tools::flux_operator::FluxOperator;
+use crate::tools::helm::Helm;
+use crate::tools::kustomize::Kustomize;
+use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
+use gitops_core::flux::build::data::{DataRef, Lookup};
+use gitops_core::flux::build::{Answers, Needs};
+use gitops_core::flux::kustomize_controller::KustomizeVersions;
+use gitops_core::kubernetes::snapshot::Snapshot;
+
+/// Number of stored charts that are read at once.
+const CHARTS_AT_ONCE: usize = 8;
+
+/// Everything that builds read and run.
+pub(super) struct Builds<'s> {
+    pub(super) snapshot: &'s Snapshot,
+    pub(super) kustomize: Kustomize,
+    pub(super) helm: Helm,
+    pub(super) flux_operator: FluxOperator,
+    /// The folder of `--charts`.
+    pub(super) charts: Option<ChartFolder>,
+    pub(super) versions: KustomizeVersions,
+    pub(super) cluster: Option<Cluster>,
+    pub(super) spokes: &'s SpokeClusters,
+    /// Secrets that may be read.
+    pub(super) secrets: BTreeSet<DataRef>,
+    pub(super) progress: BuildProgress,
+}
+
+impl Builds<'_> {
+    pub(super) async fn answer(&self, needs: Needs, answers: &mut Answers) -> Result<()> {
+        let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let built = self
+            .kustomize
+            .run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| self.progress.show(done, all))
+            .await?;
+        for (key, output) in built {
+            answers.record_run(key, output);
+        }
+        for (key, output) in self.helm.run_all(needs.charts.into_values(), parallel).await? {
+            answers.record_chart(key, output);
+        }
+        for (key, output) in self.flux_operator.build_all(needs.resource_sets.into_values(), parallel).await? {
+            answers.record_resource_set(key, output);
+        }
+        for name in needs.kube_versions {
+            let recorded = self.snapshot.of_cluster(name.as_ref()).map(|cluster| cluster.kube_version.clone());
+            let version = match name.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name)) {
+                Some(cluster) => cluster.version().await.ok(),
+                None => recorded.filter(|version| !version.is_empty()),
+            };
+            answers.record_kube_version(name, version);
+        }
+        for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
+            answers.record_remote_chart(chart, archive);
+        }
+        for stem in needs.folder_charts {
+            let files = match &self.charts {
+                Some(charts) => charts.read(&stem),
+                None => Err("--charts is not given".to_owned()),
+            };
+            answers.record_folder_chart(stem, files);
+        }
+        let fetches = needs.artifacts.into_values();
+        let fetches = fetches.map(|artifact| async move { (self.fetch_chart(&artifact).await, artifact) });
+        let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
+        for (archive, artifact) in fetched {
+            answers.record_artifact(&artifact, archive.as_deref().map_err(Clone::clone));
+        }
+        for reference in needs.data {
+            let found = match &self.cluster {
+                _ if reference.is_secret() && !self.secrets.contains(&reference) => Lookup::NotRead,
+                Some(cluster) => look_up(cluster, &reference).await,
+                None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
+            };
+            answers.record_data(reference, found);
+        }
+        Ok(())
+    }
+
+    /// Returns a packed chart from the storage of source-controller, or the reason why it cannot be read.
+    async fn fetch_chart(&self, artifact: &StoredArtifact) -> std::result::Result<Vec<u8>, String> {
+        match &self.cluster {
+            Some(cluster) => match cluster.fetch_artifact(artifact).await {
+                Ok(answer) => Ok(answer.body.to_vec()),
+                Err(failure) => Err(failure.to_string()),
+            },
+            None => self
+                .snapshot
+                .chart(&artifact.digest)
+                .ok_or_else(|| "the snapshot lacks it: record one with --with-charts".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Controllers of the cluster, as their Deployments show them: versions and flags, and the users as which they apply.
+
+use crate::cluster::Cluster;
+use crate::cluster::read::content::read_deployment;
+use crate::commands::prune::rehearsal::ControllerUser;
+use crate::error::{Error, Result};
+use gitops_core::flux::controller_deployment;
+use gitops_core::flux::kustomize_controller::{self, KustomizeController};
+use gitops_core::kubernetes::snapshot::Snapshot;
+
+/// Name of the Deployment of source-watcher.
+const SOURCE_WATCHER: &str = "source-watcher";
+
+/// Returns the rules of the version that was given, or of the controller's Deployment, and the user of the controller.
+pub(super) async fn kustomize_controller(
+    given: Option<&str>,
+    cluster: Option<&Cluster>,
+    snapshot: &Snapshot,
+) -> Result<(KustomizeController, ControllerUser)> {
+    let mut version = None;
+    if let Some(text) = given {
+        version = kustomize_controller::parse_version(text);
+        if version.is_none() {
+            return Err(Error::usage(format!("{text:?} is no version")));
+        }
+    }
+    let assumed = version.map_or_else(KustomizeController::default, KustomizeController::of);
+    let (Some(cluster), Some(deployment)) =
+        (cluster, controller_deployment::deployment(snapshot, kustomize_controller::NAME))
+    else {
+        return Ok((assumed, ControllerUser::NotInCluster));
+    };
+    let content = match read_deployment(cluster, &deployment.id).await {
+        Ok(content) => content,
+        // Without the right to read it the newest rules are assumed.
+        Err(failure) => return Ok((assumed, ControllerUser::Unreadable(failure))),
+    };
+    let account = controller_deployment::service_account(&content, &deployment.id.namespace, snapshot);
+    let mut controller = KustomizeController::from_deployment(&content, version);
+    if !controller.flags.watched.is_empty() {
+        add_shards(cluster, snapshot, &mut controller).await;
+    }
+    Ok((controller, account.map_or(ControllerUser::NotInCluster, ControllerUser::Account)))
+}
+
+/// Adds the label selectors of further Deployments of the controller. One without a selector, or one that cannot be read,
+/// may reconcile every Kustomization.
+async fn add_shards(cluster: &Cluster, snapshot: &Snapshot, controller: &mut KustomizeController) {
+    for shard in kustomize_controller::shards(snapshot) {
+        let content = read_deployment(cluster, &shard.id).await.ok();
+        match content.as_ref().and_then(kustomize_controller::watch_selector) {
+            Some(selector) => controller.flags.watched.push(selector),
+            None => return controller.flags.watched.clear(),
+        }
+    }
+}
+
+/// Returns true if source-watcher lets generators use sources of their own namespace only. Without its Deployment the default
+/// of the flag is assumed.
+pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot: &Snapshot) -> bool {
+    let deployment = controller_deployment::deployment(snapshot, SOURCE_WATCHER);
+    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return false };
+    let content = read_deployment(cluster, &deployment.id).await;
+    content.is_ok_and(|content| controller_deployment::denies_other_namespaces(&content))
+}

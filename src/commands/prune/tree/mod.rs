@@ -1,0 +1,192 @@
+//! `prune --plan --repo DIR`: what Flux will do once a working tree is its source.
+
+mod args;
+mod builds;
+mod controllers;
+mod self_check;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::rehearsal::Rehearsal;
+use super::sources;
+use super::spokes::SpokeClusters;
+use crate::commands::Session;
+use crate::error::Result;
+use crate::output::progress::BuildProgress;
+use crate::tools::chart_folder::ChartFolder;
+use crate::tools::flux_operator::FluxOperator;
+use crate::tools::git::WorktreeState;
+use crate::tools::helm::Helm;
+use crate::tools::kustomize::Kustomize;
+use crate::tools::worktree;
+pub use args::TreeArgs;
+use builds::Builds;
+use gitops_core::flux::build::secrets_in_use;
+use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
+use gitops_core::flux::simulation::questions::{Answers, FinishedPreview, Progress};
+use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput};
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::spec::SourceId;
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::Plan;
+use gitops_core::plan::mask::SecretMask;
+use gitops_core::text::join_limited;
+use self_check::LastApplied;
+
+/// Number of objects that one message names.
+const NAMED_OBJECTS: usize = 5;
+
+/// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan
+/// is shown. `spokes` are other clusters that the snapshot has, with a connection. `offline` is true if the snapshot came from
+/// a file: then no cluster is asked.
+///
+/// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
+pub async fn plan(
+    args: &TreeArgs,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    spokes: &SpokeClusters,
+    offline: bool,
+) -> Result<(Plan, SecretMask)> {
+    let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
+    for unused in sources::unused(&folders, snapshot)? {
+        session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
+    }
+    let kustomize = Kustomize::new(args.kustomize.as_deref())
+        .of_trees(folders.values().cloned())
+        .with_remote_bases(args.allow_remote_bases);
+    // The program starts, and prints its version while git reads the trees.
+    let (version, read) = futures::join!(kustomize.version(), async { read_trees(&folders, &args.state(), snapshot) });
+    let (trees, gaps) = read?;
+    let cluster = if offline { None } else { Some(session.cluster().await?) };
+    let given = args.controller_version.as_deref();
+    let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
+    let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
+    warn_of_controller(session, &controller, &versions, user.is_in_cluster());
+    let charts = args.charts.as_deref().map(ChartFolder::open).transpose()?;
+    let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
+    let asked = cluster.as_ref().filter(|_| !args.offline);
+    let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
+    let mut answerer = Answerer {
+        rehearsal: asked.map(|cluster| Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes)),
+        builds: Builds {
+            snapshot,
+            versions,
+            kustomize,
+            helm: Helm::new(args.helm.as_deref(), folders.values().cloned()),
+            flux_operator: FluxOperator::new(args.flux_operator.as_deref(), folders.values().cloned()),
+            charts,
+            cluster: cluster.clone(),
+            spokes,
+            secrets: secrets_in_use(snapshot),
+            progress: BuildProgress::new(session.terminal.can_ask()),
+        },
+        answers: Answers::default(),
+    };
+    let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
+    for warning in sources::missing_history(&checked.missing, &folders) {
+        session.terminal.warning(&warning);
+    }
+    let KustomizeController { features, workers, flags, .. } = controller;
+    let LastApplied { fidelity, applied: last_applied, deployed, differing: differing_artifacts, .. } = checked;
+    let unread = snapshot.spokes.keys().filter(|name| !spokes.contains_key(*name)).cloned();
+    let mut preview = Preview::new(PreviewInput {
+        snapshot,
+        trees,
+        pinned,
+        features,
+        flags,
+        workers,
+        fidelity,
+        last_applied,
+        deployed,
+        differing_artifacts,
+        generators_deny_other_namespaces,
+        charts: folder_charts,
+        fetches_charts: args.allow_network,
+        dry_runs: asked.map(|_| DryRunScope { compares_all: args.diff, unread: unread.collect() }),
+    });
+    let mut finished = answerer.finish(|answers| preview.step(answers)).await?;
+    finished.plan.add_gaps(gaps);
+    if let Some(rehearsal) = &answerer.rehearsal {
+        report(session, &finished, rehearsal.hint());
+    }
+    Ok((finished.plan, finished.secrets))
+}
+
+/// Prints warnings about the version and the state of kustomize-controller.
+fn warn_of_controller(
+    session: &mut Session,
+    controller: &KustomizeController,
+    versions: &KustomizeVersions,
+    is_in_cluster: bool,
+) {
+    if let Some(difference) = versions.difference() {
+        session.terminal.warning(&format!("{difference}: builds may differ"));
+    }
+    if let Some(unknown) = controller.unknown_version().filter(|_| is_in_cluster || controller.version.is_some()) {
+        session.terminal.warning(&unknown);
+    }
+    if controller.is_stopped {
+        session.terminal.warning("no pod of kustomize-controller is available; nothing changes until one is");
+    }
+}
+
+/// Prints what the dry-runs could not compare, and the hint for missing rights.
+fn report(session: &mut Session, finished: &FinishedPreview, hint: Option<String>) {
+    if !finished.not_compared.is_empty() {
+        let objects = join_limited(&finished.not_compared, NAMED_OBJECTS);
+        let reason = "encrypted, or name what has a hash of encrypted content";
+        let warning = format!("not compared, as they are {reason}: {objects}");
+        session.terminal.warning(&finished.secrets.mask_values(&warning));
+    }
+    if let Some(hint) = hint {
+        session.terminal.hint(&finished.secrets.mask_values(&hint));
+    }
+}
+
+/// Artifacts of the trees by source.
+type Trees = BTreeMap<SourceId, Arc<Artifact>>;
+
+/// Reads the trees of the sources. Also returns what their content lacks.
+fn read_trees(
+    folders: &BTreeMap<SourceId, PathBuf>,
+    state: &WorktreeState,
+    snapshot: &Snapshot,
+) -> Result<(Trees, Vec<Gap>)> {
+    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
+    for (id, folder) in folders {
+        let tree = worktree::read(folder, state)?;
+        let artifact = sources::pack(snapshot, id, &tree);
+        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
+        trees.insert(id.clone(), artifact);
+    }
+    Ok((trees, gaps))
+}
+
+/// The only place that answers what the core asks: builds, and dry-runs.
+struct Answerer<'s> {
+    builds: Builds<'s>,
+    /// Dry-runs; `None` if the API server is not asked.
+    rehearsal: Option<Rehearsal<'s>>,
+    answers: Answers,
+}
+
+impl Answerer<'_> {
+    /// Answers a computation until it is done.
+    async fn finish<T>(&mut self, mut step: impl FnMut(&Answers) -> Progress<T>) -> Result<T> {
+        loop {
+            let needs = match step(&self.answers) {
+                Progress::Done(done) => return Ok(done),
+                Progress::Needs(needs) => needs,
+            };
+            self.builds.answer(needs.builds, &mut self.answers.builds).await?;
+            if let Some(rehearsal) = &mut self.rehearsal {
+                rehearsal.answer(needs.dry_runs, &mut self.answers.dry_runs).await;
+            }
+        }
+    }
+}
