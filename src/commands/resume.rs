@@ -152,10 +152,10 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
 fn print_left(session: &mut Session, left: &[(ResourceType, Resource)]) {
     for (_, full) in left.iter().take(LISTED_OBJECTS) {
         let (name, how) = (document::name(&full.object.id), describe(full, session.now));
-        session.terminal.status(&format!("{name} -n {} stays {how}", full.object.id.namespace));
+        session.terminal.status(&format!("left alone: {name} -n {}, {how}", full.object.id.namespace));
     }
     if let Some(more) = and_more(left.len(), LISTED_OBJECTS) {
-        session.terminal.status(&format!("{more} stay suspended"));
+        session.terminal.status(&format!("left alone: {more}"));
     }
     if !left.is_empty() {
         session.terminal.hint("name an object to resume it too, or choose with --message, --link or --any");

@@ -65,8 +65,8 @@ fn resume_of_all_ends_what_suspend_set_and_names_the_rest() {
     kustomization.kustomize.toolkit.fluxcd.io/apps resumed
     kustomization.kustomize.toolkit.fluxcd.io/web resumed
     --- stderr
-    kustomization.kustomize.toolkit.fluxcd.io/infra -n shop stays suspended by flux AGE ago
-    kustomization.kustomize.toolkit.fluxcd.io/pinned -n shop stays suspended by kubectl-annotate AGE ago: do not touch
+    left alone: kustomization.kustomize.toolkit.fluxcd.io/infra -n shop, suspended by flux AGE ago
+    left alone: kustomization.kustomize.toolkit.fluxcd.io/pinned -n shop, suspended by kubectl-annotate AGE ago: do not touch
     hint: name an object to resume it too, or choose with --message, --link or --any
     ");
     assert_eq!(patched(&api), ["apps", "web"]);
@@ -108,7 +108,7 @@ fn one_of_two_incidents_is_ended_only_when_it_is_chosen() {
     kustomization.kustomize.toolkit.fluxcd.io/apps resumed
     kustomization.kustomize.toolkit.fluxcd.io/web resumed
     --- stderr
-    kustomization.kustomize.toolkit.fluxcd.io/cart -n shop stays suspended by gitops-suspend AGE ago: INC-2
+    left alone: kustomization.kustomize.toolkit.fluxcd.io/cart -n shop, suspended by gitops-suspend AGE ago: INC-2
     hint: name an object to resume it too, or choose with --message, --link or --any
     ");
     assert_eq!(patched(&api), ["apps", "web"]);

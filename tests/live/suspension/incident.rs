@@ -79,7 +79,7 @@ fn an_incident_is_suspended_and_resumed_while_an_earlier_suspension_stays() {
     assert_eq!(resumed.stdout.matches(" resumed\n").count(), 2, "{resumed}");
     assert!(resumed.stdout.contains("/flux-cli annotated\n"), "{resumed}");
     assert!(resumed.stderr.contains("flux-cli is still suspended: spec.suspend is true, set by flux"), "{resumed}");
-    assert!(resumed.stderr.contains("pinned -n incident stays suspended by admin"), "{resumed}");
+    assert!(resumed.stderr.contains("pinned -n incident, suspended by admin"), "{resumed}");
     let is_handled = |name: &str| {
         let object = read(cluster, "ks", NAMESPACE, name);
         let asked = &object["metadata"]["annotations"]["reconcile.fluxcd.io/requestedAt"];
