@@ -160,7 +160,8 @@ fn describe(group: &GapGroup<'_>) -> String {
     let part = first.gap.part_read().map(|part| format!("; read in {part}")).unwrap_or_default();
     let effect = if first.affects_answer { "" } else { "; this cannot change the answer" };
     let (place, cause) = (place(first), first.gap.kind.cause());
-    format!("{what}{place} could not be read ({cause}{part}){names}{rest}{effect}; -v 1 lists them")
+    let more = if subjects.len() == 1 { "-v 1 says more" } else { "-v 1 lists them" };
+    format!("{what}{place} could not be read ({cause}{part}){names}{rest}{effect}; {more}")
 }
 
 /// Returns the namespace and the context of a gap, where it has any.

@@ -47,8 +47,7 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
 /// Returns the error for an owner that was not found: it cannot be read, or the hint has the nearest owners.
 fn not_found(text: &str, kind: &str, name: &str, namespace: Option<&str>, index: &Index<'_>) -> Error {
     if let Some(gap) = gap_hiding(kind, namespace, index) {
-        let place = namespace.unwrap_or_default();
-        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal(place)))
+        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal()))
             .hint("`kubectl auth can-i --list` shows your rights");
     }
     let error = Error::failed(format!("no owner {text:?} in this cluster"));

@@ -54,8 +54,7 @@ impl Asked<'_> {
         let mut gaps = snapshot.gaps.iter().filter(|gap| gap.leaves_unread(*namespace));
         let unread = gaps.find(|gap| types.iter().any(|kind| gap.hides(&kind.group_kind(), &snapshot.types)));
         if let Some(gap) = unread {
-            let refusal = gap.refusal(namespace.unwrap_or_default());
-            return Error::failed(format!("\"{word}/{name}\" {refusal}"))
+            return Error::failed(format!("\"{word}/{name}\" {}", gap.refusal()))
                 .hint("`kubectl auth can-i --list` shows your rights");
         }
         let error = Error::failed(format!("no object \"{word}/{name}\" was found"));

@@ -65,6 +65,7 @@ pub struct AnswerGap {
     #[serde(flatten)]
     pub gap: Gap,
     /// False if nothing that the gap hides can change this answer.
+    #[serde(rename = "affectsAnswer")]
     pub affects_answer: bool,
 }
 
@@ -148,12 +149,13 @@ impl Gap {
     }
 
     /// Says that an object cannot be read because of the gap, and which right is missing.
-    pub fn refusal(&self, namespace: &str) -> String {
+    pub fn refusal(&self) -> String {
         if self.kind != GapKind::Forbidden {
             return format!("could not be read: {}", self.message);
         }
-        let place = if namespace.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
-        format!("cannot be read (forbidden): it needs the right to list {}{place}", self.subject)
+        let place = self.namespace.as_ref().map(|namespace| format!("namespace {namespace}"));
+        let place = place.as_deref().unwrap_or("the whole cluster");
+        format!("cannot be read (forbidden): you may not list {} in {place}", self.subject)
     }
 
     /// Returns the gap of another cluster as one of an answer about several.
@@ -227,10 +229,11 @@ mod tests {
     #[test]
     fn a_refusal_names_the_missing_right() {
         let gap = |kind| Gap { kind, subject: "pods".to_owned(), namespace: None, message: "late".to_owned() };
-        let right = "cannot be read (forbidden): it needs the right to list pods";
-        assert_eq!(gap(GapKind::Forbidden).refusal(""), right);
-        assert_eq!(gap(GapKind::Forbidden).refusal("shop"), format!("{right} in namespace shop"));
-        assert_eq!(gap(GapKind::Timeout).refusal("shop"), "could not be read: late");
+        let right = "cannot be read (forbidden): you may not list pods in";
+        assert_eq!(gap(GapKind::Forbidden).refusal(), format!("{right} the whole cluster"));
+        let in_shop = Gap { namespace: Some("shop".to_owned()), ..gap(GapKind::Forbidden) };
+        assert_eq!(in_shop.refusal(), format!("{right} namespace shop"));
+        assert_eq!(gap(GapKind::Timeout).refusal(), "could not be read: late");
     }
 
     fn served_type(group: &str, version: &str, kind: &str, plural: &str) -> ResourceType {

@@ -140,7 +140,7 @@ fn unread(index: &Index<'_>, found: &ResolvedClaim) -> Option<String> {
     if index.owner(owner).is_some() {
         return None;
     }
-    index.gap_hiding_owner(found.scheme, &owner.namespace).map(|gap| gap.refusal(&owner.namespace))
+    index.gap_hiding_owner(found.scheme, &owner.namespace).map(|gap| gap.refusal())
 }
 
 /// Returns the controllers of an object up to the top. A reference is followed only to the object with its uid.
