@@ -28,8 +28,8 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 #[command(
     after_help = "Examples:
   kubectl gitops inventory                                # every owner
-  kubectl gitops inventory kustomization/web              # the objects of one owner, and those that it leaked
-  kubectl gitops inventory -n shop --why deployment/web   # what manages one object, and the evidence",
+  kubectl gitops inventory kustomization/web              # the objects of one owner
+  kubectl gitops inventory -n shop --why deployment/web   # the owner of one object",
     after_long_help = "Examples:
   # Every owner in the cluster
   kubectl gitops inventory
