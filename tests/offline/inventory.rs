@@ -212,7 +212,8 @@ fn long_names_colons_and_double_underscores_are_names_like_any_other() {
     );
     let mut why_transcript = Transcript::default();
     for (name, standing) in [("system:shop:read", "managed"), (":edge:", "managed"), ("odd__name", "leaked")] {
-        let why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
+        let mut why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
+        why.stderr = why.stderr.replace(&file, "FILE");
         assert!(why.stdout.contains(&format!("/{name} is {standing}")), "{why}");
         why_transcript.add(name, &why);
     }
