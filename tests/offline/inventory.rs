@@ -104,7 +104,7 @@ fn mistyped_arguments_get_suggestions() {
 fn why_says_the_state_of_the_owner_and_what_to_do_next() {
     let rows = [
         &["--why", "deployment", "web"][..],
-        &["--why", "configmap/banner-spring", "-n", "web"],
+        &["--why", "configmap/banner-easter", "-n", "web"],
         &["--why", "gitrepository/shop"],
         &["--why", "clusterrole/view"],
         &["kustomization/web"],
