@@ -20,9 +20,9 @@ pub(crate) const MAX_LENGTH: usize = 4096;
 pub(crate) const MAX_SIGNS: usize = 64;
 pub(crate) const MAX_OPERATORS: usize = 200;
 /// Steps of the evaluation of an expression that others wrote.
-pub(crate) const MAX_STEPS: u64 = 1_000_000;
+pub(crate) const MAX_STEPS: u64 = 200_000;
 /// Steps of a rule of a policy, for all rows of a plan together.
-pub(crate) const MAX_RULE_STEPS: u64 = 10_000_000;
+pub(crate) const MAX_RULE_STEPS: u64 = 2_000_000;
 /// Bytes of a text that are one step.
 const TEXT_STEP: usize = 8;
 /// Steps for each byte and each repetition of a regular expression: it is compiled anew for each use.

@@ -186,7 +186,6 @@ mod tests {
         let state = json!({"list": (0..12).collect::<Vec<_>>(), "text": "x".repeat(100)});
         let evaluate = |text: &str| ReadyExpression::compile(text).unwrap().evaluate(&state, &state);
         assert_eq!(evaluate(&nested_loops(3, "v0 >= 0")), Some(true));
-        let started = std::time::Instant::now();
         let maps = (0..7).fold("x".to_owned(), |inner, _| format!("dep.list.map(x, {inner})"));
         let doubled = (0..15).fold("x".to_owned(), |inner, _| format!("[x+x+x+x+x].map(x, {inner})"));
         let shared = (0..15).fold("x == x".to_owned(), |inner, _| format!("[[x, x, x, x]].map(x, {inner})"));
@@ -204,7 +203,5 @@ mod tests {
         ] {
             assert_eq!(evaluate(&text), None, "{text}");
         }
-        let limit = std::time::Duration::from_secs(20);
-        assert!(started.elapsed() < limit, "{:?} for nine", started.elapsed());
     }
 }

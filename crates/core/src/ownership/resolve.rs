@@ -55,14 +55,15 @@ impl Index<'_> {
     }
 
     /// Resolves a claim made under an alias to a live owner: the one that recorded the object, that another claim of the
-    /// object names, or whose alias is proven. Anybody can take another alias, so an owner without proof is meant only if
-    /// it has no list: then the object stays.
+    /// object names, or whose alias is proven. Anybody can take another alias, so an owner without proof is meant only
+    /// where the object stays: if it has no list, or if nothing but labels and annotations claims the object.
     fn resolve_alias(&self, recorded: &[OwnerId], others: &[ResolvedClaim], claim: &mut Claim) {
         let live = self.owners_with_alias(&claim.owner);
         let is_named = |id: &OwnerId| recorded.contains(id) || others.iter().any(|other| other.claim.owner == *id);
         let named = live.iter().find(|owner| is_named(&owner.id));
         let proven = live.iter().find(|owner| is_proven(owner, &claim.owner));
-        let harmless = live.iter().find(|owner| !matches!(owner.members, Members::Listed(_)));
+        let is_bare = claim.strength >= Strength::Bare;
+        let harmless = live.iter().find(|owner| is_bare || !matches!(owner.members, Members::Listed(_)));
         if let Some(owner) = named.or(proven).or(harmless) {
             claim.owner = owner.id.clone();
         }

@@ -120,9 +120,10 @@ impl Index<'_> {
             let is_home = owner.scheme.home == Some(namespace);
             is_home || owner.in_hub || namespace.is_empty() || *namespace == claim.owner.namespace
         };
-        let mut owners = self.owners.values().filter(|owner| {
-            owner.id.system == *system && (!has_own_controller || owner.id.kind == *kind)
-        });
+        let mut owners = self
+            .owners
+            .values()
+            .filter(|owner| owner.id.system == *system && (!has_own_controller || owner.id.kind == *kind));
         !owners.any(is_evidence)
     }
 

@@ -41,7 +41,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
     }],
     owner_labels: &[INVENTORY_ID],
     owner,
-    alias_proof: Some(AliasProof { is_proven: |_, _| false, needed: "an inventory with this ID that lists the object" }),
+    alias_proof: Some(AliasProof {
+        is_proven: |_, _| false,
+        needed: "an inventory with this ID that lists the object",
+    }),
     has_open_record: true,
     bookkeeping,
     ..Scheme::new("cli-utils", "cli-utils")
