@@ -1,6 +1,8 @@
 //! What a tenant can write, scheme by scheme: an owner that he makes never decides that the object of somebody else is
 //! deleted (the table in docs/safety.md).
 
+use std::slice::from_ref;
+
 use serde_json::{Value, json};
 
 use super::leaked::{LeakDecision, PruneOptions, evaluate};
@@ -59,7 +61,7 @@ fn tracked(application: &str) -> ObjectMetadata {
 fn an_application_of_a_tenant_is_not_the_one_that_a_tracking_id_names() {
     for created in [BEFORE, AFTER] {
         let mine = application("tenant-a", created);
-        assert_eq!(decisions(&[tracked("web")], &[mine.clone()]), ["keep owner-untrusted", "keep owner-untrusted"]);
+        assert_eq!(decisions(&[tracked("web")], from_ref(&mine)), ["keep owner-untrusted", "keep owner-untrusted"]);
         assert_eq!(decisions(&[tracked("gone")], &[mine]), ["keep orphaned", "keep owner-elsewhere"]);
     }
     let real = application("argocd", BEFORE);
@@ -91,7 +93,7 @@ fn an_inventory_with_a_copied_id_decides_nothing() {
         .writer("kpt", "config.k8s.io/owning-inventory");
     for (namespace, created) in [("tenant-a", BEFORE), ("tenant-a", AFTER), ("shop", BEFORE)] {
         let copied = inventory(namespace, created, json!({}));
-        assert_eq!(decisions(&[owned.clone()], &[copied]), ["keep owner-untrusted", "keep owner-untrusted"]);
+        assert_eq!(decisions(from_ref(&owned), &[copied]), ["keep owner-untrusted", "keep owner-untrusted"]);
     }
     let real = inventory("shop", BEFORE, json!({"shop_data__ConfigMap": ""}));
     assert_eq!(decisions(&[owned], &[inventory("tenant-a", BEFORE, json!({})), real])[0], "managed");
@@ -113,7 +115,7 @@ fn a_helm_release_of_flux_does_not_take_a_release_of_another_namespace() {
         object("helm.toolkit.fluxcd.io", "HelmRelease", "tenant-a", "mine").created(BEFORE).with_content(content);
     let record = object("", "Secret", "shop", "sh.helm.release.v1.web.v1").label("owner", "helm").created(BEFORE);
     assert_eq!(decisions(&[installed.clone(), record], &[]), ["managed", "managed"]);
-    assert_kept("with the release", &[installed.clone()], &[mine.clone()]);
+    assert_kept("with the release", from_ref(&installed), from_ref(&mine));
     let record = object("", "Secret", "shop", "sh.helm.release.v1.web.v1").label("owner", "helm").created(BEFORE);
     assert_kept("merged", &[installed, record], &[mine]);
 }
@@ -161,7 +163,7 @@ fn a_fluxd_of_a_tenant_does_not_take_the_objects_of_the_real_one() {
     let id = config_map("shop").id;
     let synced = config_map("shop").label("fluxcd.io/sync-gc-mark", &mark(&source.sync_set(), &resource_id(&id)));
     let narrow = fluxd("a-tenant", &["--k8s-allow-namespace=a-tenant"]);
-    assert_eq!(decisions(&[synced.clone()], &[narrow.clone()]), ["keep owner-untrusted", "keep owner-untrusted"]);
+    assert_eq!(decisions(from_ref(&synced), from_ref(&narrow)), ["keep owner-untrusted", "keep owner-untrusted"]);
     assert_eq!(decisions(&[synced], &[narrow, fluxd("fluxd", &[])])[0], "managed");
 }
 
@@ -174,6 +176,6 @@ fn owners_that_a_tenant_makes_do_not_show_that_the_system_is_here() {
     let kustomization = |namespace: &str| {
         object("kustomize.toolkit.fluxcd.io", "Kustomization", namespace, "other").with_content(json!({}))
     };
-    assert_eq!(decisions(&[applied.clone()], &[kustomization("tenant-a")]), ["keep orphaned", "keep owner-elsewhere"]);
+    assert_eq!(decisions(from_ref(&applied), &[kustomization("tenant-a")]), ["keep orphaned", "keep owner-elsewhere"]);
     assert_eq!(decisions(&[applied], &[kustomization("flux-system")]), ["keep orphaned", "delete orphaned"]);
 }
