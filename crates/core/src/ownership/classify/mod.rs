@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::index::Index;
+use super::index::{Index, Owner};
 use super::relevance::owner_kinds;
 use super::resolve::ResolvedClaim;
 use super::scheme::claim::{Claim, OwnerId, Strength, writers_of};
@@ -108,14 +108,25 @@ impl Index<'_> {
         is_newer.then(|| "it was written after its owner's last completed run".to_owned())
     }
 
-    /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in this one.
+    /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in its
+    /// namespace, or in that of its system, in this one.
     pub(crate) fn may_live_elsewhere(&self, claim: &Claim) -> bool {
         let OwnerId { system, kind, .. } = &claim.owner;
         let has_own_controller = SCHEMES.iter().any(|scheme| {
             let has_kind = scheme.owner_kinds.iter().any(|(_, known)| known == kind);
             scheme.has_own_controller && scheme.system == system && has_kind
         });
-        !self.owners.keys().any(|id| id.system == *system && (!has_own_controller || id.kind == *kind))
+        // Whoever may write in another namespace can create an owner there, which shows nothing about this one.
+        let is_evidence = |owner: &Owner<'_>| {
+            let namespace = &owner.id.namespace;
+            let is_home = owner.scheme.home == Some(namespace);
+            is_home || owner.in_hub || namespace.is_empty() || *namespace == claim.owner.namespace
+        };
+        let mut owners = self
+            .owners
+            .values()
+            .filter(|owner| owner.id.system == *system && (!has_own_controller || owner.id.kind == *kind));
+        !owners.any(is_evidence)
     }
 
     fn status_without_claim(&self, object: &ObjectMetadata) -> OwnershipStatus {

@@ -22,6 +22,7 @@ pub const SUSPENDED: &str = "reconcile.fluxcd.io/suspended";
 pub(crate) const fn base(name: &'static str) -> Scheme {
     Scheme {
         has_own_controller: true,
+        home: Some("flux-system"),
         supersedes: |claim, other| claim.strength <= Strength::Corroborated && is_of_flux_v1(other),
         revision,
         last_reconciled: |owner| owner.text("/status/history/0/lastReconciled").and_then(parse_time),
