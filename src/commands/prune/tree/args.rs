@@ -26,6 +26,9 @@ pub struct TreeArgs {
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
     #[arg(long, value_name = "SECRET=CLUSTER", requires = "plan", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
+    /// List conflicts of owners that the tree does not change too
+    #[arg(long, requires = "plan", hide_short_help = true)]
+    pub all: bool,
     /// Branch that the checkout is merged into
     #[arg(long, value_name = "BRANCH", requires = "repo", hide_short_help = true)]
     pub branch: Option<String>,
