@@ -148,7 +148,8 @@ fn blocked_owners() {
     let lost = document["owners"].as_array().unwrap().iter().find(|owner| owner["name"] == "lost").unwrap();
     assert_eq!((&lost["outcome"], &lost["reason"]["code"]), (&json!("blocked"), &json!("path-not-found")));
     let (table, comment) = (plan("table"), plan("markdown"));
-    let lost = "kustomization/lost -n flux-system   blocked\n  reason: path-not-found: path \"lost\" is not in the artifact\n";
+    let lost =
+        "kustomization/lost -n flux-system   blocked\n  reason: path-not-found: path \"lost\" is not in the artifact\n";
     assert!(table.stdout.contains(lost), "{table}");
     assert!(table.stderr.contains("; 1 owner blocked: kustomization/lost -n flux-system: "), "{table}");
     assert!(comment.stdout.contains("; 1 owner blocked: `kustomization/lost -n flux-system: "), "{comment}");
@@ -188,7 +189,10 @@ fn objects_blocked_by_finalizers() {
     assert_eq!(document["blockedByFinalizers"][0]["finalizers"], json!(["example.com/hold"]));
     let (table, comment) = (plan("table"), plan("markdown"));
     assert!(table.stdout.contains("will stay terminating until a controller removes example.com/hold"), "{table}");
-    assert!(comment.stdout.contains("will stay terminating until a controller removes `example.com/hold`"), "{comment}");
+    assert!(
+        comment.stdout.contains("will stay terminating until a controller removes `example.com/hold`"),
+        "{comment}"
+    );
 }
 
 #[test]
