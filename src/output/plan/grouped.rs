@@ -118,8 +118,8 @@ impl Lines {
         let owner =
             group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| one_line(&owner.to_string()).into());
         let (word, tone) = match group.outcome {
-            Some(row) => (outcome_words(row.outcome), outcome_tone(group)),
-            None => ("", Tone::Plain),
+            Some(row) if row.outcome != Outcome::Unchanged => (outcome_words(row.outcome), outcome_tone(group)),
+            _ => ("", Tone::Plain),
         };
         let namespace = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
         let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), numbers(&group.rows), namespace];
