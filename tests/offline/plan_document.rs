@@ -202,7 +202,7 @@ fn alarms_come_with_exit_code_6() {
     assert_eq!(document["alarms"][0]["owner"]["name"], "one");
     let (table, comment) = (plan("table"), plan("markdown"));
     assert_eq!((table.code, comment.code), (6, 6));
-    assert!(table.stdout.starts_with("alarm: this deletes 100 % of kustomization/one"), "{table}");
+    assert!(table.stdout.contains("\nalarm: this deletes 100 % of kustomization/one"), "{table}");
     assert!(comment.stdout.starts_with("🛑 **Alarm:** `this deletes 100 % of kustomization/one"), "{comment}");
 }
 

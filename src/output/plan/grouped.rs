@@ -124,7 +124,13 @@ impl Lines {
         let namespace = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
         let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), numbers(&group.rows), namespace];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        self.wrapped(margin, margin + 4, &parts.join("   "));
+        let whole = format!("{}{}", " ".repeat(margin), parts.join("   "));
+        if self.fits(&whole) {
+            return self.line(&whole);
+        }
+        for (at, part) in parts.iter().enumerate() {
+            self.wrapped(if at == 0 { margin } else { margin + 4 }, margin + 6, part);
+        }
     }
 
     /// Adds a row. A note that does not fit beside the object follows below it.
@@ -153,8 +159,8 @@ impl Lines {
             self.blank();
         }
         if has_races {
-            let words = "delete? and the like: it depends on what happens first; the reason says on what";
-            self.wrapped(0, 9, words);
+            let words = "a question mark (delete?): it depends on what happens first; the reason says on what";
+            self.wrapped(0, 4, words);
         }
         if !suspended.is_empty() {
             let names = join_limited(suspended.iter().filter_map(|group| group.owner), LISTED);
@@ -440,8 +446,7 @@ mod tests {
     #[test]
     fn lines_fit_on_the_terminal_and_nothing_is_cut() {
         let plan = plan();
-        let whole: Vec<String> =
-            render(&plan, Look::whole(true)).split_whitespace().map(str::to_owned).collect();
+        let whole: Vec<String> = render(&plan, Look::whole(true)).split_whitespace().map(str::to_owned).collect();
         for width in [80, 120, 200] {
             let text = render(&plan, Look { width: Some(width), ..Look::whole(true) });
             assert!(text.lines().all(|line| measure_text_width(line) <= width), "{width}: {text}");
