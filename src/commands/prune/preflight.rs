@@ -102,7 +102,7 @@ pub(super) async fn confirm(
         let question = format!("Type {total} to delete {objects} from {name}");
         session.terminal.confirm_by_typing(&question, &total.to_string())?
     } else {
-        session.terminal.confirm(&format!("Delete {objects} from {name}?"))?
+        session.terminal.confirm(&format!("Delete {objects} from {name}?"), "nothing was deleted")?
     };
     if confirmed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
 }
