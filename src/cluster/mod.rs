@@ -19,5 +19,5 @@ pub use read::list::{Listing, Query};
 pub use read::watch::WatchedChange;
 pub use write::dry_run::{Applying, dry_run_deletions};
 pub use write::execute::execute;
-pub use write::observer::{Execution, Observer};
+pub use write::observer::{Execution, OWNERS_AGE, Observer};
 pub use write::patch::{DryRun, PatchResult};

@@ -19,7 +19,7 @@ use gitops_core::prune::leaked::{self, PruneOptions};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use kube::client::Body;
-use kubectl_gitops::cluster::{Cluster, Execution, execute};
+use kubectl_gitops::cluster::{Cluster, Execution, OWNERS_AGE, execute};
 use serde_json::{Value, json};
 use test_support::cluster::up;
 use test_support::connection::client;
@@ -256,7 +256,8 @@ async fn prune(mutator: &Arc<Mutator>, seed: u64) -> Option<PruneResult> {
     let reevaluate = |index: &Index<'_>, changes: &[&Change]| {
         changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
     };
-    let execution = Execution { timeout: TIMEOUT, waves: vec![], parallel: 1 + seed as usize % 3 };
+    let execution =
+        Execution { timeout: TIMEOUT, waves: vec![], parallel: 1 + seed as usize % 3, owners_age: OWNERS_AGE };
     Some(execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await)
 }
 

@@ -14,7 +14,7 @@ use gitops_core::plan::Change;
 use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult};
 use gitops_core::prune::leaked::{self, PruneOptions};
-use kubectl_gitops::cluster::{Execution, dry_run_deletions, execute};
+use kubectl_gitops::cluster::{Execution, OWNERS_AGE, dry_run_deletions, execute};
 use test_support::world::World;
 
 /// Number of runs in the usual tests.
@@ -43,7 +43,7 @@ async fn prune(world: &World, seed: u64, activity: usize) -> Option<PruneResult>
     let reevaluate = |index: &Index<'_>, changes: &[&Change]| {
         changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
     };
-    let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel };
+    let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel, owners_age: OWNERS_AGE };
     Some(execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await)
 }
 

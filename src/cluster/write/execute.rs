@@ -32,6 +32,7 @@ struct Run<'p, 'r> {
     cluster: &'p Cluster,
     timeout: Duration,
     parallel: usize,
+    owners_age: Duration,
     reading: Reading<'p>,
     observer: &'r mut dyn Observer,
     result: PruneResult,
@@ -52,6 +53,7 @@ pub async fn execute(
         cluster: &cluster.with_request_timeout(execution.timeout),
         timeout: execution.timeout,
         parallel: execution.parallel,
+        owners_age: execution.owners_age,
         reading: Reading::new(Reevaluation::new(plan, reevaluate), &plan.cluster().uid),
         observer,
         result: PruneResult::default(),
@@ -67,7 +69,7 @@ pub async fn execute(
 impl<'p> Run<'p, '_> {
     /// Executes one wave. After the end of the execution, nothing of it is started.
     async fn execute_wave(&mut self, changes: &[&'p Change], interrupts: &mut Interrupts) {
-        let mut wave = Wave::new(changes, self.parallel);
+        let mut wave = Wave::new(changes, self.parallel, self.owners_age);
         loop {
             while let Some(action) = self.next(&mut wave) {
                 self.start(&mut wave, action);

@@ -17,7 +17,12 @@ pub struct Execution {
     pub waves: Vec<Vec<ObjectId>>,
     /// Maximum number of objects of one wave that are deleted at the same time.
     pub parallel: usize,
+    /// Time after a reading of the owners in which it serves; [`OWNERS_AGE`] but in tests.
+    pub owners_age: Duration,
 }
+
+/// Time after a reading of the owners in which it serves for the next deletions.
+pub const OWNERS_AGE: Duration = Duration::from_millis(200);
 
 /// Party that follows an execution and can end it: no deletion is started after one of its methods fails.
 pub trait Observer {

@@ -11,8 +11,6 @@ use tokio::time::Instant;
 
 /// Age of a reading of the cluster after which nothing is started without a new one.
 const MAX_AGE: Duration = Duration::from_secs(30);
-/// Time after a reading of the owners in which it serves.
-const OWNERS_AGE: Duration = Duration::from_millis(200);
 /// Maximum number of steps that share a reading of the owners, and time in which more of them join than run at once.
 const GROUP: usize = 32;
 const GATHERING: Duration = Duration::from_millis(50);
@@ -61,6 +59,8 @@ pub(super) struct Schedule {
     careful: Vec<bool>,
     /// Maximum number of steps that send requests at the same time.
     parallel: usize,
+    /// Time after a reading of the owners in which it serves.
+    owners_age: Duration,
     cluster: ClusterReading,
     owners_read: Option<Instant>,
     /// No object was deleted since the owners were read.
@@ -70,11 +70,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(steps: usize, parallel: usize) -> Self {
+    pub(super) fn new(steps: usize, parallel: usize, owners_age: Duration) -> Self {
         Self {
             steps: vec![State::Due; steps],
             careful: vec![false; steps],
             parallel,
+            owners_age,
             cluster: ClusterReading::None,
             owners_read: None,
             is_last_word: false,
@@ -93,7 +94,7 @@ impl Schedule {
             ClusterReading::At(at) if now - at <= MAX_AGE => {}
             ClusterReading::None | ClusterReading::At(_) => return self.read_cluster(),
         }
-        if self.owners_read.is_some_and(|at| now - at > OWNERS_AGE) {
+        if self.owners_read.is_some_and(|at| now - at > self.owners_age) {
             self.replace(State::Judgeable, State::Due);
         }
         let head = self.steps.iter().position(|state| !matches!(state, State::Running | State::Ended))?;
@@ -233,6 +234,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::write::observer::OWNERS_AGE;
 
     /// A schedule with a clock of its own.
     struct Clock {
@@ -243,7 +245,7 @@ mod tests {
     impl Clock {
         /// Returns a wave whose cluster was read. `careful` has one letter per step, `c` for a careful one.
         fn new(careful: &str, parallel: usize) -> Self {
-            let mut schedule = Schedule::new(careful.len(), parallel);
+            let mut schedule = Schedule::new(careful.len(), parallel, OWNERS_AGE);
             let now = Instant::now();
             assert_eq!(schedule.next(now), Some(Action::ReadCluster));
             assert_eq!(schedule.next(now), None, "nothing runs while the cluster is read");

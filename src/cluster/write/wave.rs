@@ -60,11 +60,11 @@ pub(super) struct Step {
 }
 
 impl<'w, 'p> Wave<'w, 'p> {
-    pub(super) fn new(changes: &'w [&'p Change], parallel: usize) -> Self {
+    pub(super) fn new(changes: &'w [&'p Change], parallel: usize, owners_age: Duration) -> Self {
         let (waiting_sender, waiting) = unbounded_channel();
         Self {
             changes,
-            schedule: Schedule::new(changes.len(), parallel),
+            schedule: Schedule::new(changes.len(), parallel, owners_age),
             steps: changes.iter().map(|_| Step::default()).collect(),
             activities: FuturesUnordered::new(),
             waiting,

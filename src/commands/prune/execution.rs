@@ -5,7 +5,7 @@ use super::policy::{PolicyFile, ensure_not_denied};
 use super::preflight;
 use super::recorder::{Recorder, Records};
 use super::review::{self, Recording, ReviewedPlan};
-use crate::cluster::{Execution, execute};
+use crate::cluster::{Execution, OWNERS_AGE, execute};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -138,7 +138,7 @@ pub(super) async fn run(
     preflight::confirm(&cluster, &plan, reviewed.as_ref(), args, session).await?;
     let skips = report_skipped(skipped, &mut records, session)?;
     let pinned = args.apply.is_some() && !args.allow_changed;
-    let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel };
+    let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel, owners_age: OWNERS_AGE };
     let mut recorder = Recorder::new(records, &plan, &index, &mut session.terminal);
     let reevaluate = |index: &Index<'_>, changes: &[&Change]| source.reevaluate(index, changes, pinned);
     let result = execute(&cluster, &plan, &reevaluate, &execution, &mut recorder).await;

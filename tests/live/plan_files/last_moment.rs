@@ -11,7 +11,7 @@ use gitops_core::plan::outcome::DeletionResult;
 use gitops_core::prune::leaked::{self, PruneOptions};
 use http::{Method, Request};
 use kube::client::Body;
-use kubectl_gitops::cluster::{Cluster as Connection, Execution, execute};
+use kubectl_gitops::cluster::{Cluster as Connection, Execution, OWNERS_AGE, execute};
 use serde_json::{Value, json};
 use test_support::connection::client;
 use xtask::cluster::Cluster;
@@ -69,7 +69,8 @@ fn prune_while(cluster: &Arc<Cluster>, namespace: &str, path: &str, moment: Mome
         let reevaluate = |index: &Index<'_>, changes: &[&Change]| {
             changes.iter().map(|change| leaked::reevaluate(index, change, &options)).collect()
         };
-        let execution = Execution { timeout: Duration::from_secs(20), waves: vec![], parallel: 1 };
+        let execution =
+            Execution { timeout: Duration::from_secs(20), waves: vec![], parallel: 1, owners_age: OWNERS_AGE };
         let result = execute(&connection, &plan, &reevaluate, &execution, &mut ()).await;
         assert!(held_is_done(&pending), "the change was made: {result:?}");
         let name = path.rsplit('/').next().unwrap_or_default();

@@ -7,7 +7,7 @@ use gitops_core::kubernetes::snapshot::ClusterIdentity;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use insta::assert_snapshot;
-use kubectl_gitops::cluster::{Execution, execute};
+use kubectl_gitops::cluster::{Execution, OWNERS_AGE, execute};
 use serde_json::{Value, json};
 use test_support::connection::connect;
 use test_support::fake_api::{Answer, FakeApi};
@@ -389,7 +389,9 @@ async fn a_wave_is_reevaluated_once_unless_an_object_changed() {
             evaluations.set(evaluations.get() + 1);
             vec![None; changes.len()]
         };
-        let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
+        // On a slow machine too, one reading of the owners serves all three.
+        let owners_age = Duration::from_secs(60);
+        let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1, owners_age };
         let result = execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await;
         assert_eq!((result.deleted(), evaluations.get()), (3, expected), "{result:?}");
         assert!(real_deletes(&api).iter().all(|body| body["preconditions"]["resourceVersion"] == "2"));
@@ -422,7 +424,7 @@ async fn a_failed_deletion_keeps_an_object_of_the_same_wave_that_would_delete_it
     let row = |object| Change::new(Action::Delete, object, None, Actor::KubectlGitops, ReasonCode::Leaked);
     plan.add_changes(config_maps.map(row));
     let reevaluate = |_: &Index<'_>, changes: &[&Change]| vec![None; changes.len()];
-    let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1 };
+    let execution = Execution { timeout: Duration::from_secs(2), waves: vec![], parallel: 1, owners_age: OWNERS_AGE };
     let result = execute(&cluster, &plan, &reevaluate, &execution, &mut ()).await;
     let steps: Vec<String> = result.steps.iter().map(|row| format!("{:?}", row.step)).collect();
     assert!(steps[0].contains("a webhook denied the request"), "{steps:?}");
