@@ -27,7 +27,7 @@ use crate::commands;
   kubectl gitops inventory
 
   # What a commit deletes, before it is merged
-  kubectl gitops prune --plan --repo .
+  kubectl gitops plan
 
 Use \"kubectl gitops COMMAND --help\" for more information about a command.
 Use \"kubectl gitops options\" for the connection options of all commands."
@@ -57,6 +57,7 @@ pub enum Command {
     Suspend(commands::suspend::SuspendArgs),
     Resume(commands::resume::ResumeArgs),
     Inventory(commands::inventory::InventoryArgs),
+    Plan(Box<commands::plan::PlanArgs>),
     Prune(Box<commands::prune::args::PruneArgs>),
     Snapshot(commands::snapshot::SnapshotArgs),
     Completion(commands::completion::CompletionArgs),
@@ -80,6 +81,7 @@ impl Command {
             Self::Suspend(_) => "suspend",
             Self::Resume(_) => "resume",
             Self::Inventory(_) => "inventory",
+            Self::Plan(_) => "plan",
             Self::Prune(_) => "prune",
             Self::Snapshot(_) => "snapshot",
             Self::Complete(_) => "complete",
@@ -88,13 +90,26 @@ impl Command {
     }
 }
 
+/// Flags of a working tree that the short help of `prune` shows; that of `plan` shows all.
+const TREES_OF_PRUNE: [&str; 2] = ["repo", "source"];
+
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";
+
+/// Heading of the flags of a working tree.
+pub const WORKING_TREE: &str = "Working tree";
 
 /// Returns the command line. As in kubectl, the help of a command shows the namespace as its only connection flag;
 /// `options` shows all of them.
 pub fn command() -> clap::Command {
-    Cli::command().mut_args(|argument| {
+    let root = Cli::command().mut_subcommand("prune", |prune| {
+        prune.mut_args(|argument| {
+            let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
+            let is_shown = !is_of_plan || TREES_OF_PRUNE.contains(&argument.get_id().as_str());
+            if is_shown { argument } else { argument.hide_short_help(true) }
+        })
+    });
+    root.mut_args(|argument| {
         let is_shown = argument.get_help_heading() != Some(CONNECTION) && argument.get_id() != "verbosity";
         match argument.get_id().as_str() {
             "namespace" => argument.help_heading(None),

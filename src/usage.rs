@@ -107,7 +107,7 @@ impl<'a> UsageContext<'a> {
             }
             ErrorKind::InvalidSubcommand => {
                 let verb = context(error, ContextKind::InvalidSubcommand)?;
-                let hint = suggestion(error, ContextKind::SuggestedSubcommand);
+                let hint = other_name(&verb).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {
@@ -168,6 +168,15 @@ fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {
 fn is_written(argument: &clap::Arg, flag: &str) -> bool {
     argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
         || argument.get_short().is_some_and(|short| flag.strip_prefix('-') == Some(&*short.to_string()))
+}
+
+/// Returns a hint for a verb that other programs have under this name.
+fn other_name(verb: &str) -> Option<String> {
+    match verb {
+        "diff" => Some("`kubectl gitops plan` shows what a merge changes in the cluster".to_owned()),
+        "status" => Some("`kubectl gitops get` shows the state of Flux objects".to_owned()),
+        _ => None,
+    }
 }
 
 /// Returns a hint that names what an error of clap suggests.

@@ -8,6 +8,7 @@ pub mod get;
 pub mod inventory;
 pub mod man;
 pub mod owners;
+pub mod plan;
 pub mod prune;
 mod resource_args;
 pub mod resume;

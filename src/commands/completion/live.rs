@@ -15,6 +15,8 @@ use crate::cluster::config::environment::Environment;
 use crate::cluster::config::kubeconfig;
 use crate::cluster::{Cluster, Query};
 use crate::commands::resource_args::is_named;
+use crate::tools::git::Checkout;
+use gitops_core::plan::grave::GraveKind;
 
 /// Time for all requests, unless [`WAIT_VARIABLE`] has another. People notice a delay of 300 ms.
 const WAIT: Duration = Duration::from_millis(250);
@@ -36,7 +38,9 @@ pub(super) fn candidates(question: Question, line: &Line, typed: &str) -> Vec<St
     let mut found = match question {
         Question::Systems => SYSTEMS.iter().map(|system| (*system).to_owned()).collect(),
         Question::Contexts | Question::Clusters | Question::Users => entries(question, line),
-        Question::ContextList => listed_contexts(line, typed),
+        Question::ContextList => listed(typed, entries(Question::Contexts, line)),
+        Question::GraveKinds => listed(typed, GraveKind::ALL.map(|kind| kind.name().to_owned()).into()),
+        Question::Branches => branches(line),
         Question::Objects if line.words.is_empty() && !typed.contains('/') => flux_types(typed),
         _ => within_time(from_cluster(question, line, typed)),
     };
@@ -61,10 +65,15 @@ fn listed_before(typed: &str) -> &str {
     typed.rfind(',').map_or("", |at| &typed[..=at])
 }
 
-/// Returns the contexts that are not listed yet, each after the ones before it.
-fn listed_contexts(line: &Line, typed: &str) -> Vec<String> {
+/// Returns the local and remote branches of the checkout.
+fn branches(line: &Line) -> Vec<String> {
+    let checkout = Checkout::containing(&line.checkout).ok().flatten();
+    checkout.and_then(|checkout| checkout.branches().ok()).unwrap_or_default()
+}
+
+/// Returns the names that are not listed yet, each after the ones before it.
+fn listed(typed: &str, mut found: Vec<String>) -> Vec<String> {
     let before = listed_before(typed);
-    let mut found = entries(Question::Contexts, line);
     found.retain(|name| !before.split(',').any(|listed| listed == name));
     found.iter().map(|name| format!("{before}{name}")).collect()
 }

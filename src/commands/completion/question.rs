@@ -3,6 +3,8 @@
 //! The completion engine calls a function with the current word alone, but names depend on other words, such as the type
 //! and the namespace. So it gets a mark in place of candidates, and the mark is replaced afterwards.
 
+use std::path::PathBuf;
+
 use clap::{Arg, Command, FromArgMatches};
 use clap_complete::CompletionCandidate;
 use clap_complete::engine::ArgValueCompleter;
@@ -29,10 +31,14 @@ pub(super) enum Question {
     ContextList,
     Clusters,
     Users,
+    /// Branches of the checkout.
+    Branches,
+    /// Kinds of `--allow`, with commas between them.
+    GraveKinds,
 }
 
 impl Question {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Objects,
         Self::Owners,
         Self::Systems,
@@ -43,6 +49,8 @@ impl Question {
         Self::ContextList,
         Self::Clusters,
         Self::Users,
+        Self::Branches,
+        Self::GraveKinds,
     ];
 
     /// Returns the question for an argument of any command, by its id.
@@ -58,6 +66,8 @@ impl Question {
             "contexts" => Self::ContextList,
             "cluster" => Self::Clusters,
             "user" => Self::Users,
+            "branch" => Self::Branches,
+            "allow" => Self::GraveKinds,
             _ => return None,
         })
     }
@@ -88,6 +98,8 @@ pub(super) struct Line {
     /// Arguments that are no flags: types and names.
     pub(super) words: Vec<String>,
     pub(super) all_namespaces: bool,
+    /// Checkout that is planned.
+    pub(super) checkout: PathBuf,
 }
 
 impl Line {
@@ -100,11 +112,14 @@ impl Line {
             deepest = subcommand;
         }
         let words = deepest.try_get_many::<String>("words").ok().flatten();
+        let directory = |id| deepest.try_get_one::<PathBuf>(id).ok().flatten().filter(|path| path.is_dir());
+        let checkout = directory("repo").or_else(|| directory("directory"));
         let all_namespaces = matches!(deepest.try_get_one::<bool>("all_namespaces"), Ok(Some(true)));
         Self {
             connection: ConnectionArgs { verb: "complete", ..connection },
             words: words.map(|words| words.cloned().collect()).unwrap_or_default(),
             all_namespaces,
+            checkout: checkout.cloned().unwrap_or_else(|| ".".into()),
         }
     }
 }
@@ -125,6 +140,8 @@ mod tests {
         found.dedup();
         let ids: Vec<&str> = found.iter().map(String::as_str).collect();
         let expected = [
+            "allow",
+            "branch",
             "by",
             "cluster",
             "context",

@@ -30,15 +30,18 @@ const MAX_PARALLEL: usize = 32;
     override_usage = "kubectl gitops prune [OWNER]... [OPTIONS]\n       \
                       kubectl gitops prune --plan --repo DIR [OPTIONS]\n       \
                       kubectl gitops prune {qbec|flux-v1|applyset} -f FILE [OPTIONS]",
+    after_help = "Examples:
+  # Show what would be deleted, and why
+  kubectl gitops prune --plan
+  # Review a plan, and execute exactly that plan later
+  kubectl gitops prune --plan --out plan.json
+  kubectl gitops prune --apply plan.json",
     after_long_help = "Examples:
   # Show what would be deleted, and why
   kubectl gitops prune --plan
 
-  # Show what Flux will delete once this checkout is merged
+  # Show what Flux will delete once this checkout is merged; `kubectl gitops plan` is the short name
   kubectl gitops prune --plan --repo .
-
-  # Write that plan as a comment on a pull request, without access to the cluster
-  kubectl gitops prune --plan --repo . --snapshot prod.json.gz -o markdown
 
   # Review a plan, and execute exactly that plan later
   kubectl gitops prune --plan --out plan.json
@@ -80,16 +83,51 @@ pub enum Include {
     Orphaned,
 }
 
-/// Flags of `prune` and of each of its systems: limits of a plan, and how to show and execute it.
+/// Flags of a plan: its limits, and how to show it.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Plan and execution")]
+pub struct PlanningArgs {
+    /// Write the plan to FILE, for --apply
+    #[arg(long, global = true, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Allow the deletion of namespaces, crds, volumes or statefulsets
+    #[arg(long, global = true, value_name = "KINDS", value_delimiter = ',', value_parser = grave_kind)]
+    pub allow: Vec<GraveKind>,
+    /// Maximum number of deleted objects, cascades included
+    #[arg(long, global = true, value_name = "N", default_value_t = Limits::default().max_delete, allow_negative_numbers = true, value_parser = count)]
+    pub max_delete: usize,
+    /// Maximum percentage of an owner's objects
+    #[arg(long, global = true, value_name = "PERCENT", default_value_t = Limits::default().max_percent, allow_negative_numbers = true, value_parser = percent)]
+    pub max_percent: u8,
+    /// Refuse a plan that a rule in the YAML file FILE denies
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub policy: Option<PathBuf>,
+    /// Exit with code 3 if the plan deletes something
+    #[arg(long, global = true, hide_short_help = true)]
+    pub detailed_exitcode: bool,
+    /// Read a recorded cluster from FILE
+    #[arg(long, global = true, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+    /// Format of the plan
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(FinishedPlan::PARTS))]
+    pub output: Format,
+    /// Write the plan to FILE too, such as html=plan.html
+    #[arg(long = "report", global = true, value_name = "FORMAT=FILE", value_parser = report, hide_short_help = true)]
+    pub reports: Vec<Report>,
+    /// Omit the header line of tables
+    #[arg(long, global = true, hide_short_help = true)]
+    pub no_headers: bool,
+}
+
+/// Flags of `prune` and of each of its systems: a plan, and how to execute it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Plan and execution")]
 pub struct ExecutionArgs {
     /// Print the plan and change nothing
     #[arg(long, global = true)]
     pub plan: bool,
-    /// Write the plan to FILE, for --apply
-    #[arg(long, global = true, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub planning: PlanningArgs,
     /// Delete what the plan in FILE lists and still qualifies
     #[arg(long, global = true, value_name = "FILE", conflicts_with_all = ["plan", "snapshot"])]
     pub apply: Option<PathBuf>,
@@ -111,18 +149,9 @@ pub struct ExecutionArgs {
     /// Record each deletion in FILE, so that a second run continues
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
     pub journal: Option<PathBuf>,
-    /// Allow the deletion of namespaces, crds, volumes or statefulsets
-    #[arg(long, global = true, value_name = "KINDS", value_delimiter = ',', value_parser = grave_kind)]
-    pub allow: Vec<GraveKind>,
     /// Allow the execution of an incomplete plan
     #[arg(long, global = true)]
     pub allow_incomplete: bool,
-    /// Maximum number of deleted objects, cascades included
-    #[arg(long, global = true, value_name = "N", default_value_t = Limits::default().max_delete, allow_negative_numbers = true, value_parser = count)]
-    pub max_delete: usize,
-    /// Maximum percentage of an owner's objects
-    #[arg(long, global = true, value_name = "PERCENT", default_value_t = Limits::default().max_percent, allow_negative_numbers = true, value_parser = percent)]
-    pub max_percent: u8,
     /// Time to wait for each deletion, such as 30s or 5m
     #[arg(long, global = true, value_name = "DURATION", default_value = "1m", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]
     pub timeout: Duration,
@@ -132,24 +161,6 @@ pub struct ExecutionArgs {
     /// Delete the objects without asking for confirmation
     #[arg(short, long, global = true)]
     pub yes: bool,
-    /// Refuse a plan that a rule in the YAML file FILE denies
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub policy: Option<PathBuf>,
-    /// Exit with code 3 if the plan deletes something
-    #[arg(long, global = true, hide_short_help = true)]
-    pub detailed_exitcode: bool,
-    /// Read a recorded cluster from FILE
-    #[arg(long, global = true, value_name = "FILE")]
-    pub snapshot: Option<PathBuf>,
-    /// Format of the plan
-    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table", value_parser = format::parser(FinishedPlan::PARTS))]
-    pub output: Format,
-    /// Write the plan to FILE too, such as html=plan.html
-    #[arg(long = "report", global = true, value_name = "FORMAT=FILE", value_parser = report, hide_short_help = true)]
-    pub reports: Vec<Report>,
-    /// Omit the header line of tables
-    #[arg(long, global = true, hide_short_help = true)]
-    pub no_headers: bool,
 }
 
 /// A plan in one more format.
@@ -172,27 +183,46 @@ fn report(text: &str) -> std::result::Result<Report, String> {
 }
 
 impl ExecutionArgs {
+    /// Returns the flags of a plan that is not executed.
+    pub(crate) fn of_plan(planning: PlanningArgs) -> Self {
+        Self {
+            plan: true,
+            planning,
+            apply: None,
+            expect_sha256: None,
+            max_age: None,
+            allow_changed: false,
+            backup: None,
+            backup_secrets: false,
+            journal: None,
+            allow_incomplete: false,
+            timeout: Duration::ZERO,
+            parallel: 1,
+            yes: false,
+        }
+    }
+
     /// Checks what clap cannot: flags may stand before and after the name of a system.
     pub(crate) fn check(&self) -> Result<()> {
         let flags = [
-            (self.out.is_some(), "--out"),
-            (self.detailed_exitcode, "--detailed-exitcode"),
-            (self.snapshot.is_some(), "--snapshot"),
-            (!self.reports.is_empty(), "--report"),
+            (self.planning.out.is_some(), "--out"),
+            (self.planning.detailed_exitcode, "--detailed-exitcode"),
+            (self.planning.snapshot.is_some(), "--snapshot"),
+            (!self.planning.reports.is_empty(), "--report"),
         ];
         if let Some((_, flag)) = flags.into_iter().find(|(given, _)| *given && !self.plan) {
             return Err(Error::usage(format!("{flag} needs --plan"))
                 .hint("add --plan: only a plan is made without asking or deleting"));
         }
-        let twice = self
-            .reports
+        let reports = &self.planning.reports;
+        let twice = reports
             .iter()
             .enumerate()
-            .find(|(at, report)| self.reports[..*at].iter().any(|earlier| earlier.file == report.file));
+            .find(|(at, report)| reports[..*at].iter().any(|earlier| earlier.file == report.file));
         if let Some((_, report)) = twice {
             return Err(Error::usage(format!("two reports are written to {}", report.file.display())));
         }
-        if self.max_age.is_some() && self.out.is_none() && self.apply.is_none() {
+        if self.max_age.is_some() && self.planning.out.is_none() && self.apply.is_none() {
             return Err(Error::usage("--max-age is the age of a plan file").hint("add --out FILE or --apply FILE"));
         }
         Ok(())
@@ -200,13 +230,13 @@ impl ExecutionArgs {
 
     /// Returns the grave kinds that may be deleted.
     pub(crate) fn allowed(&self) -> AllowedKinds {
-        self.allow.iter().copied().collect()
+        self.planning.allow.iter().copied().collect()
     }
 
     pub(crate) fn limits(&self) -> Limits {
         Limits {
-            max_delete: self.max_delete,
-            max_percent: self.max_percent,
+            max_delete: self.planning.max_delete,
+            max_percent: self.planning.max_percent,
             allow_incomplete: self.allow_incomplete,
             allowed: self.allowed(),
         }

@@ -112,7 +112,7 @@ pub(super) async fn run(
     // A plan that this tool executes holds no manifests, and so no values of Secrets.
     let secrets = SecretMask::default();
     let (plan, judged) = finish(plan, Executor::Own(base), &secrets, policy.as_ref(), args, &snapshot);
-    let is_executable = change.is_none() && args.snapshot.is_none();
+    let is_executable = change.is_none() && args.planning.snapshot.is_none();
     match change {
         Some(change) => show_source_change(&plan, &change, args, session)?,
         None => show(&plan, args, session)?,
@@ -209,15 +209,15 @@ pub(super) fn finish(
     args: &ExecutionArgs,
     snapshot: &Snapshot,
 ) -> (FinishedPlan, Result<()>) {
-    let (limits, is_recorded) = (args.limits(), args.snapshot.is_some());
+    let (limits, is_recorded) = (args.limits(), args.planning.snapshot.is_some());
     let finish = Finish { snapshot, is_recorded, executor, limits, secrets, policy: policy.map(PolicyFile::named) };
     let (plan, judged) = finish.finish(plan, FluxControllers::new);
     (plan, policy.map_or(Ok(()), |policy| judged.map_err(|why| policy.not_evaluated(&why))))
 }
 
 pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.raw(&args.output.render(plan, session.terminal.look(!args.no_headers))?)?;
-    let folded = args.output == Format::Table && plan.changes().iter().any(output::is_folded);
+    session.terminal.raw(&args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?)?;
+    let folded = args.planning.output == Format::Table && plan.changes().iter().any(output::is_folded);
     let more = if folded { " (-o wide shows what is created and updated)" } else { "" };
     session.terminal.status(&format!("{}{more}", output::summary(plan)));
     for warning in output::warnings(plan) {
@@ -228,15 +228,17 @@ pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Sess
 
 /// Writes the answer in the formats of `--report`. Fails when a file cannot be written.
 fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
-    for Report { format, file } in &args.reports {
-        tools::write_report(file, &format.render(answer, Look::whole(!args.no_headers))?)?;
+    for Report { format, file } in &args.planning.reports {
+        tools::write_report(file, &format.render(answer, Look::whole(!args.planning.no_headers))?)?;
     }
     Ok(())
 }
 
 fn show_source_change(plan: &FinishedPlan, change: &str, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
     session.terminal.status(change);
-    session.terminal.raw(&args.output.render(&SourceChange(plan), session.terminal.look(!args.no_headers))?)?;
+    session
+        .terminal
+        .raw(&args.planning.output.render(&SourceChange(plan), session.terminal.look(!args.planning.no_headers))?)?;
     session.terminal.status(&source_change::summary(plan));
     source_change::advice(plan).into_iter().for_each(|advice| session.terminal.hint(advice));
     write_reports(&SourceChange(plan), args)
@@ -245,7 +247,7 @@ fn show_source_change(plan: &FinishedPlan, change: &str, args: &ExecutionArgs, s
 /// Reports the gaps and returns the exit code of a plan.
 pub(super) fn report_gaps(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
     let exit = session.report_gaps(plan.gaps());
-    let deletes = args.detailed_exitcode && plan.deletions().next().is_some();
+    let deletes = args.planning.detailed_exitcode && plan.deletions().next().is_some();
     if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
 }
 

@@ -56,11 +56,11 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
             System::FluxV1(args) => Box::new(args.request(execution, session)?),
             System::ApplySet(args) => Box::new(args.request(execution, session)?),
         };
-        let snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
+        let snapshot = session.snapshot(execution.planning.snapshot.as_deref()).await?;
         return execution::run(|_, _| Ok(PlanSource::Manifests(collector)), request, snapshot, session).await;
     }
     let now = session.now;
-    let mut snapshot = session.snapshot(execution.snapshot.as_deref()).await?;
+    let mut snapshot = session.snapshot(execution.planning.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
         return execution::run(
             |session, index| Ok(PlanSource::Cluster(leaked::options(args, session, index)?)),
@@ -70,11 +70,12 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         )
         .await;
     }
-    if execution.snapshot.is_some() {
+    if execution.planning.snapshot.is_some() {
         check_cluster_flags(session, &snapshot).await?;
         warn_of_age(session, &snapshot, now);
     }
-    let clusters = spokes::read(&args.tree.spoke, session, &mut snapshot, execution.snapshot.is_some()).await?;
+    let clusters =
+        spokes::read(&args.tree.options.spoke, session, &mut snapshot, execution.planning.snapshot.is_some()).await?;
     preview(args, request.policy.as_ref(), session, &snapshot, &clusters).await
 }
 
@@ -110,15 +111,8 @@ impl PruneArgs {
             return Err(Error::usage("--by qbec can find no leaked object, because qbec keeps no inventory")
                 .hint("compare with its manifests: `kubectl gitops prune qbec --plan --qbec-root DIR --env ENV`"));
         }
-        let of_trees = [
-            (self.tree.diff, "--diff compares a working tree with the cluster"),
-            (!self.tree.spoke.is_empty(), "--spoke reads another cluster for the plan of a working tree"),
-            (self.tree.offline, "--offline leaves out the dry-runs of a working tree"),
-        ];
-        if let Some((_, message)) = of_trees.into_iter().find(|(given, _)| *given && !self.tree.is_given()) {
-            return Err(Error::usage(message).hint("name the tree with --repo or --source"));
-        }
-        if !self.tree.spoke.is_empty() && self.execution.output == Format::Name {
+        self.tree.check(self.execution.plan)?;
+        if !self.tree.options.spoke.is_empty() && self.execution.planning.output == Format::Name {
             return Err(Error::usage("-o name does not say in which cluster an object is, so --spoke rejects it")
                 .hint("use -o json or -o wide, which have the cluster of each object"));
         }
@@ -137,7 +131,7 @@ async fn preview(
     let index = Index::build(snapshot);
     let execution = &args.execution;
     session.print_warnings();
-    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.snapshot.is_some()).await;
+    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.planning.snapshot.is_some()).await;
     // What the server said about manifests can show values of Secrets, which are known once there is a plan.
     let (mut plan, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
     session.print_masked_warnings(&secrets);

@@ -26,7 +26,7 @@ impl<'a> PolicyFile<'a> {
     /// # Errors
     /// If the file cannot be read, is too large, or does not parse.
     pub(super) fn read(args: &'a ExecutionArgs) -> Result<Option<Self>> {
-        let Some(path) = args.policy.as_deref() else { return Ok(None) };
+        let Some(path) = args.planning.policy.as_deref() else { return Ok(None) };
         let text =
             files::read_named_text(path, limits::MAX_FILE).map_err(|error| unusable(path, &error.to_string()))?;
         let policy = Policy::parse(&text).map_err(|why| {

@@ -84,7 +84,7 @@ pub(super) async fn write(
     args: &ExecutionArgs,
     session: &mut Session,
 ) -> Result<()> {
-    let Some(path) = &args.out else { return Ok(()) };
+    let Some(path) = &args.planning.out else { return Ok(()) };
     let execution = match recording {
         Some(recording) => Some(pins(plan, recording, args, session).await?),
         None => None,

@@ -19,10 +19,11 @@ impl Checkout {
     /// Returns the tree of these entries.
     ///
     /// Fails if a path is not allowed in a tree, there are too many files, or they are too large together.
-    pub(super) fn tree_of(&self, entries: Vec<GitEntry>) -> Result<Tree> {
+    /// `variables` are added to the environment.
+    pub(super) fn tree_of(&self, entries: Vec<GitEntry>, variables: &[(&str, &Path)]) -> Result<Tree> {
         check_count(entries.len(), &self.directory)?;
         let blobs = entries.iter().filter(|entry| entry.mode != SUBMODULE && entry.path.is_utf8);
-        let blobs = self.blobs(blobs.map(|entry| &*entry.object).collect(), &[])?;
+        let blobs = self.blobs(blobs.map(|entry| &*entry.object).collect(), variables)?;
         let mut tree = Tree::default();
         for entry in entries {
             let file = match (entry.mode.as_str(), blobs.get(&entry.object)) {
@@ -48,7 +49,7 @@ impl Checkout {
 
     /// Reads blobs by their object names. `variables` are added to the environment.
     pub(super) fn blobs(&self, objects: BTreeSet<&str>, variables: &[(&str, &Path)]) -> Result<BTreeMap<String, Blob>> {
-        let present = if self.is_partial && variables.is_empty() { Some(self.present_objects()?) } else { None };
+        let present = if self.is_partial { Some(self.present_objects(variables)?) } else { None };
         let (wanted, absent): (Vec<&str>, Vec<&str>) =
             objects.into_iter().partition(|object| present.as_ref().is_none_or(|present| present.contains(*object)));
         let why = "it is not in this partial clone; `git fetch --refetch --no-filter` fetches all content";
@@ -83,9 +84,9 @@ impl Checkout {
     }
 
     /// Returns the objects of a partial clone. Asking for another one would make older versions of git fetch it.
-    fn present_objects(&self) -> Result<HashSet<String>> {
+    fn present_objects(&self, variables: &[(&str, &Path)]) -> Result<HashSet<String>> {
         let arguments = ["cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname)"];
-        let listing = self.run(&[], &arguments, None)?;
+        let listing = self.run(variables, &arguments, None)?;
         Ok(String::from_utf8_lossy(&listing).lines().map(str::to_owned).collect())
     }
 

@@ -15,6 +15,11 @@ impl Checkout {
     /// Fails when no checkout contains it, `git` cannot be run, or git refuses the repository.
     pub fn find(directory: &Path) -> Result<Self> {
         Self::containing(directory)?.ok_or_else(|| {
+            if is_bare(directory) {
+                let directory = directory.display();
+                return Error::failed(format!("{directory} is a bare clone, which has no files to plan"))
+                    .hint(format!("`git -C {directory} worktree add DIR BRANCH` makes a checkout of it"));
+            }
             Error::failed(format!("{} is not in a git checkout", directory.display()))
                 .hint("--repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory")
         })
@@ -65,6 +70,11 @@ impl Checkout {
         let is_partial = !configuration(&git, promisor)?.is_empty();
         Ok(Some(Self { directory: top.to_path_buf(), filters, options, is_partial }))
     }
+}
+
+/// Returns true if a directory looks like a repository without a work tree.
+fn is_bare(directory: &Path) -> bool {
+    directory.join("HEAD").is_file() && ["objects", "refs"].iter().all(|name| directory.join(name).is_dir())
 }
 
 /// Returns true if a repository is in its checkout, or names it: a `.git` file or link can point to any repository of this

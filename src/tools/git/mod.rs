@@ -6,7 +6,9 @@
 mod blobs;
 mod changes;
 pub mod entries;
+mod history;
 mod location;
+mod merge;
 mod program;
 mod worktree;
 
@@ -30,6 +32,8 @@ pub enum WorktreeState {
     Index,
     /// A commit, branch or tag.
     Revision(String),
+    /// The result of merging the commit `theirs` into the commit `ours`.
+    Merge { ours: String, theirs: String },
 }
 
 /// A git work tree.
@@ -70,36 +74,28 @@ impl Checkout {
         Ok(urls.into_iter().map(|(_, url)| url).collect())
     }
 
-    /// Returns the branch that is checked out.
-    ///
-    /// Fails when the head is detached.
-    pub fn branch(&self) -> Result<String> {
-        self.text(&["symbolic-ref", "--short", "HEAD"]).map_err(|_| {
-            Error::usage("no branch is checked out").hint("name the branch that Flux deploys with --branch")
-        })
-    }
-
-    /// Returns true for a shallow clone, in which older revisions may be missing.
-    pub fn is_shallow(&self) -> bool {
-        self.text(&["rev-parse", "--is-shallow-repository"]).is_ok_and(|text| text == "true")
-    }
-
     /// Returns the files of a state.
     ///
     /// Fails when `git` fails, the index has a merge conflict, or a limit is exceeded. A file that cannot be read is in the
     /// tree with the reason.
     pub fn tree(&self, state: &WorktreeState) -> Result<Tree> {
         match state {
-            WorktreeState::Index => self.tree_of(self.index()?),
+            WorktreeState::Index => self.tree_of(self.index()?, &[]),
             WorktreeState::Revision(revision) => {
                 if revision.starts_with('-') {
                     return Err(Error::usage(format!("{revision:?} is not a revision")));
                 }
-                let listing = self.run(&[], &["ls-tree", "-r", "-z", "--full-tree", revision], None)?;
-                self.tree_of(records(&listing).filter_map(tree_entry).collect())
+                self.tree_object(revision, &[])
             }
+            WorktreeState::Merge { ours, theirs } => self.merged(ours, theirs),
             WorktreeState::Worktree => self.worktree(),
         }
+    }
+
+    /// Returns the files of a commit or tree object. `variables` are added to the environment.
+    fn tree_object(&self, object: &str, variables: &[(&str, &Path)]) -> Result<Tree> {
+        let listing = self.run(variables, &["ls-tree", "-r", "-z", "--full-tree", object], None)?;
+        self.tree_of(records(&listing).filter_map(tree_entry).collect(), variables)
     }
 
     /// Returns the entries of the index. Fails if one is in a merge conflict.

@@ -66,6 +66,13 @@ pub(super) struct Git<'a> {
     pub(super) time: Duration,
 }
 
+/// A command that has ended.
+struct Ended<T> {
+    read: T,
+    status: ExitStatus,
+    messages: String,
+}
+
 impl Git<'_> {
     /// Returns the output of a command, up to the limit for listings.
     pub(super) fn output(&self, arguments: &[&str], input: Option<Vec<u8>>) -> Result<Vec<u8>> {
@@ -84,6 +91,32 @@ impl Git<'_> {
         input: Option<Vec<u8>>,
         read: impl FnOnce(&mut dyn Read) -> Result<T>,
     ) -> Result<T> {
+        let Ended { read, status, messages } = self.run(arguments, input, read)?;
+        if status.success() { Ok(read) } else { Err(self.failed(arguments, &messages)) }
+    }
+
+    /// Returns the output of a command that ends with 0 for yes and 1 for no, and its answer.
+    ///
+    /// Fails when it ends with another status.
+    pub(super) fn answer(&self, arguments: &[&str]) -> Result<(Vec<u8>, bool)> {
+        let Ended { read, status, messages } = self.run(arguments, None, |output| {
+            files::read_to_limit(output, limits::MAX_GIT_LISTING)
+                .map_err(|error| self.failed(arguments, &format!("its output cannot be read: {error}")))
+        })?;
+        match status.code() {
+            Some(0) => Ok((read, true)),
+            Some(1) => Ok((read, false)),
+            _ => Err(self.failed(arguments, &messages)),
+        }
+    }
+
+    /// Runs a command to its end, and lets `read` read its output.
+    fn run<T>(
+        &self,
+        arguments: &[&str],
+        input: Option<Vec<u8>>,
+        read: impl FnOnce(&mut dyn Read) -> Result<T>,
+    ) -> Result<Ended<T>> {
         let mut child = self.command(arguments, input.is_some())?.spawn().map_err(cannot_run)?;
         // Separate threads write and read messages: git answers before it has read everything.
         let writer = input.zip(child.stdin.take()).map(|(input, mut stdin)| {
@@ -121,8 +154,7 @@ impl Git<'_> {
             let seconds = self.time.as_secs();
             return Err(self.failed(arguments, &format!("it did not end within {seconds} s, the limit")));
         }
-        let read = result?;
-        if status.success() { Ok(read) } else { Err(self.failed(arguments, &messages)) }
+        Ok(Ended { read: result?, status, messages })
     }
 
     fn command(&self, arguments: &[&str], has_input: bool) -> Result<Command> {

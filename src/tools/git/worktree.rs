@@ -32,7 +32,7 @@ impl Checkout {
         let submodules = staged.iter().filter(|entry| entry.mode == SUBMODULE && changed.contains(&entry.path));
         let submodules: BTreeSet<Name> = submodules.map(|entry| entry.path.clone()).collect();
         staged.retain(|entry| !changed.contains(&entry.path));
-        let mut tree = self.tree_of(staged)?;
+        let mut tree = self.tree_of(staged, &[])?;
         let (mut regular, mut directories) = (Vec::new(), BTreeMap::new());
         for name in changed {
             let path = name.text.trim_end_matches('/').to_owned();

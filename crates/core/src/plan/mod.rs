@@ -16,6 +16,7 @@ pub mod mask;
 pub mod outcome;
 pub mod policy;
 pub mod reason;
+pub mod subject;
 pub mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -30,6 +31,7 @@ pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Ou
 pub use finalizers::BlockedByFinalizers;
 pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
+pub use subject::Subject;
 
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::ObjectId;
@@ -63,6 +65,9 @@ struct PlanDocument {
     spokes: BTreeMap<Arc<str>, ClusterIdentity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     recorded: Option<DateTime<Utc>>,
+    /// Tree, revision, branch, sources and cluster; absent for a plan of the cluster alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    subject: Option<Subject>,
     owners: Vec<OwnerOutcome>,
     changes: Vec<Change>,
     #[serde(default)]
@@ -130,6 +135,16 @@ impl Plan {
     /// Time of the recording that the plan was made from; `None` for a live cluster.
     pub fn recorded(&self) -> Option<DateTime<Utc>> {
         self.document.recorded
+    }
+
+    /// What this is a plan of; `None` for a plan of the cluster alone.
+    pub fn subject(&self) -> Option<&Subject> {
+        self.document.subject.as_ref()
+    }
+
+    /// Sets what this is a plan of.
+    pub fn set_subject(&mut self, subject: Subject) {
+        self.document.subject = Some(subject);
     }
 
     /// Everything that could not be read or computed.

@@ -4,66 +4,115 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::WORKING_TREE;
 use crate::commands::prune::spokes::Spoke;
+use crate::error::{Error, Result};
 use crate::tools::git::WorktreeState;
 
 /// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Working tree")]
+#[command(next_help_heading = WORKING_TREE)]
 pub struct TreeArgs {
     /// Plan what Flux will do once this checkout is merged
-    #[arg(long, value_name = "DIR", requires = "plan")]
+    #[arg(long, value_name = "DIR")]
     pub repo: Option<PathBuf>,
+    #[command(flatten)]
+    pub options: TreeOptions,
+}
+
+/// Flags of a working tree, apart from its directory.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = WORKING_TREE)]
+pub struct TreeOptions {
     /// Plan with DIR as a source, as KIND/NAMESPACE/NAME=DIR
-    #[arg(long, value_name = "SOURCE=DIR", requires = "plan")]
+    #[arg(long, value_name = "SOURCE=DIR")]
     pub source: Vec<String>,
     /// Show the differences of all applied objects, drift included
-    #[arg(long, requires = "plan", conflicts_with_all = ["snapshot", "offline"])]
+    #[arg(long, conflicts_with_all = ["snapshot", "offline"])]
     pub diff: bool,
     /// Send no dry-runs to the API server
-    #[arg(long, requires = "plan")]
+    #[arg(long)]
     pub offline: bool,
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
-    #[arg(long, value_name = "SECRET=CLUSTER", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "SECRET=CLUSTER", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
-    /// Branch that the checkout is merged into
-    #[arg(long, value_name = "BRANCH", requires = "repo", hide_short_help = true)]
+    /// Branch that the checkout is merged into, if there are several
+    #[arg(long, value_name = "BRANCH")]
     pub branch: Option<String>,
+    /// Plan the result of merging with the deployed commit
+    #[arg(long, conflicts_with = "staged")]
+    pub merge: bool,
     /// Read the staged files instead of the working tree
-    #[arg(long, requires = "plan", conflicts_with = "rev", hide_short_help = true)]
+    #[arg(long, conflicts_with = "rev")]
     pub staged: bool,
     /// Read this revision instead of the working tree
-    #[arg(long, value_name = "REVISION", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "REVISION")]
     pub rev: Option<String>,
     /// Let builds fetch remote bases from the network
-    #[arg(long, requires = "plan", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub allow_remote_bases: bool,
     /// Program to build with, instead of the kubectl on PATH
-    #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub kustomize: Option<PathBuf>,
     /// Program to render charts with, instead of the helm on PATH
-    #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub helm: Option<PathBuf>,
     /// Program to generate ResourceSets with, if not on PATH
-    #[arg(long, value_name = "PATH", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub flux_operator: Option<PathBuf>,
     /// Folder with charts, as NAME-VERSION.tgz or unpacked
-    #[arg(long, value_name = "DIR", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub charts: Option<PathBuf>,
     /// Let charts be fetched from the repositories of the cluster
-    #[arg(long, requires = "plan", conflicts_with = "snapshot", hide_short_help = true)]
+    #[arg(long, conflicts_with = "snapshot", hide_short_help = true)]
     pub allow_network: bool,
     /// Version of kustomize-controller, if it cannot be read
-    #[arg(long, value_name = "VERSION", requires = "plan", hide_short_help = true)]
+    #[arg(long, value_name = "VERSION", hide_short_help = true)]
     pub controller_version: Option<String>,
 }
 
 impl TreeArgs {
     /// Returns true if a working tree is planned, and not the cluster alone.
     pub fn is_given(&self) -> bool {
-        self.repo.is_some() || !self.source.is_empty()
+        self.repo.is_some() || !self.options.source.is_empty()
     }
 
+    /// Checks what clap cannot. `plan` is true if nothing is going to be deleted.
+    pub(in crate::commands::prune) fn check(&self, plan: bool) -> Result<()> {
+        let options = &self.options;
+        let given = [(self.repo.is_some(), "--repo"), (!options.source.is_empty(), "--source")];
+        if let Some((_, flag)) = given.into_iter().find(|(given, _)| *given && !plan) {
+            return Err(Error::usage(format!("{flag} needs --plan: Flux deletes what the tree no longer has"))
+                .hint("add --plan, or use `kubectl gitops plan DIR`"));
+        }
+        let of_trees = [
+            (options.diff, "--diff compares a working tree with the cluster"),
+            (!options.spoke.is_empty(), "--spoke reads another cluster for the plan of a working tree"),
+            (options.offline, "--offline leaves out the dry-runs of a working tree"),
+            (options.staged, "--staged reads the staged files of a working tree"),
+            (options.rev.is_some(), "--rev reads a revision of a working tree"),
+            (options.allow_remote_bases, "--allow-remote-bases is about the builds of a working tree"),
+            (options.kustomize.is_some(), "--kustomize builds a working tree"),
+            (options.helm.is_some(), "--helm renders the charts of a working tree"),
+            (options.flux_operator.is_some(), "--flux-operator generates the ResourceSets of a working tree"),
+            (options.charts.is_some(), "--charts has charts for a working tree"),
+            (options.allow_network, "--allow-network fetches charts for a working tree"),
+            (options.controller_version.is_some(), "--controller-version is about the plan of a working tree"),
+        ];
+        if let Some((_, message)) = of_trees.into_iter().find(|(given, _)| *given && !self.is_given()) {
+            return Err(Error::usage(message).hint("name the tree with --repo or --source, and add --plan"));
+        }
+        let of_checkouts = [(options.branch.is_some(), "--branch"), (options.merge, "--merge")];
+        if let Some((_, flag)) = of_checkouts.into_iter().find(|(given, _)| *given && self.repo.is_none()) {
+            return Err(Error::usage(format!("{flag} is about a checkout that is merged"))
+                .hint("name the checkout with --repo, and add --plan"));
+        }
+        Ok(())
+    }
+}
+
+impl TreeOptions {
+    /// Returns the files that are read.
     pub(super) fn state(&self) -> WorktreeState {
         match &self.rev {
             Some(revision) => WorktreeState::Revision(revision.clone()),

@@ -4,6 +4,7 @@ mod args;
 mod builds;
 mod controllers;
 mod self_check;
+mod subject;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use crate::tools::git::WorktreeState;
 use crate::tools::helm::Helm;
 use crate::tools::kustomize::Kustomize;
 use crate::tools::worktree;
-pub use args::TreeArgs;
+pub use args::{TreeArgs, TreeOptions};
 use builds::Builds;
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
@@ -35,6 +36,7 @@ use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::text::join_limited;
 use self_check::LastApplied;
+use subject::PlannedTree;
 
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
@@ -51,24 +53,30 @@ pub async fn plan(
     spokes: &SpokeClusters,
     offline: bool,
 ) -> Result<(Plan, SecretMask)> {
-    let (folders, pinned) = sources::find(args.repo.as_deref(), args.branch.as_deref(), &args.source, snapshot)?;
+    let TreeArgs { repo, options } = args;
+    let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot)?;
+    let mut planned = PlannedTree::of(args, &found, snapshot)?;
+    let folders = found.folders;
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
     }
-    let kustomize = Kustomize::new(args.kustomize.as_deref())
+    let kustomize = Kustomize::new(options.kustomize.as_deref())
         .of_trees(folders.values().cloned())
-        .with_remote_bases(args.allow_remote_bases);
+        .with_remote_bases(options.allow_remote_bases);
     // The program starts, and prints its version while git reads the trees.
-    let (version, read) = futures::join!(kustomize.version(), async { read_trees(&folders, &args.state(), snapshot) });
+    let (version, read) =
+        futures::join!(kustomize.version(), async { read_trees(&folders, &planned.states, snapshot) });
     let (trees, gaps) = read?;
     let cluster = if offline { None } else { Some(session.cluster().await?) };
-    let given = args.controller_version.as_deref();
+    let given = options.controller_version.as_deref();
     let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
     let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
+    planned.add_cluster(snapshot, cluster.as_ref(), controller.version);
+    planned.announce(session);
     warn_of_controller(session, &controller, &versions, user.is_in_cluster());
-    let charts = args.charts.as_deref().map(ChartFolder::open).transpose()?;
+    let charts = options.charts.as_deref().map(ChartFolder::open).transpose()?;
     let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
-    let asked = cluster.as_ref().filter(|_| !args.offline);
+    let asked = cluster.as_ref().filter(|_| !options.offline);
     let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
     let mut answerer = Answerer {
         rehearsal: asked.map(|cluster| Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes)),
@@ -76,8 +84,8 @@ pub async fn plan(
             snapshot,
             versions,
             kustomize,
-            helm: Helm::new(args.helm.as_deref(), folders.values().cloned()),
-            flux_operator: FluxOperator::new(args.flux_operator.as_deref(), folders.values().cloned()),
+            helm: Helm::new(options.helm.as_deref(), folders.values().cloned()),
+            flux_operator: FluxOperator::new(options.flux_operator.as_deref(), folders.values().cloned()),
             charts,
             cluster: cluster.clone(),
             spokes,
@@ -96,7 +104,7 @@ pub async fn plan(
     let mut preview = Preview::new(PreviewInput {
         snapshot,
         trees,
-        pinned,
+        pinned: found.pinned,
         features,
         flags,
         workers,
@@ -106,11 +114,12 @@ pub async fn plan(
         differing_artifacts,
         generators_deny_other_namespaces,
         charts: folder_charts,
-        fetches_charts: args.allow_network,
-        dry_runs: asked.map(|_| DryRunScope { compares_all: args.diff, unread: unread.collect() }),
+        fetches_charts: options.allow_network,
+        dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
     });
     let mut finished = answerer.finish(|answers| preview.step(answers)).await?;
     finished.plan.add_gaps(gaps);
+    finished.plan.set_subject(planned.subject);
     if let Some(rehearsal) = &answerer.rehearsal {
         report(session, &finished, rehearsal.hint());
     }
@@ -154,12 +163,12 @@ type Trees = BTreeMap<SourceId, Arc<Artifact>>;
 /// Reads the trees of the sources. Also returns what their content lacks.
 fn read_trees(
     folders: &BTreeMap<SourceId, PathBuf>,
-    state: &WorktreeState,
+    states: &BTreeMap<SourceId, WorktreeState>,
     snapshot: &Snapshot,
 ) -> Result<(Trees, Vec<Gap>)> {
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in folders {
-        let tree = worktree::read(folder, state)?;
+        let tree = worktree::read(folder, states.get(id).unwrap_or(&WorktreeState::Worktree))?;
         let artifact = sources::pack(snapshot, id, &tree);
         gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
         trees.insert(id.clone(), artifact);

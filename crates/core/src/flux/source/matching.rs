@@ -10,40 +10,60 @@ use crate::flux::spec::SourceId;
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
 
-/// Result of comparing a GitRepository with a checkout.
+/// Ref that a GitRepository follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CheckoutMatch {
-    /// The checkout becomes the content of the source when it is merged.
-    Same,
-    /// The URL is none of the checkout's remotes.
-    OtherUrl,
-    /// The URL is a remote of the checkout, but the source follows another ref, such as `tag v1`.
-    OtherRef(String),
+pub(crate) enum FollowedRef {
+    /// A merge into this branch changes the content of the source.
+    Branch(String),
+    /// No merge changes the content of the source. The text is such as `tag v1`.
+    Fixed(String),
 }
 
 /// GitRepositories of a cluster that have the URL of a checkout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckoutSources {
-    /// Sources that follow the branch.
-    pub same: BTreeSet<SourceId>,
-    /// Sources that follow another ref, with that ref.
-    pub other_ref: BTreeMap<SourceId, String>,
+    /// Sources by the branch that they follow.
+    pub branches: BTreeMap<String, BTreeSet<SourceId>>,
+    /// Sources that follow no branch, with what they follow, such as `tag v1`.
+    pub fixed: BTreeMap<SourceId, String>,
 }
 
 impl CheckoutSources {
-    /// Finds the sources of a checkout with these remotes that is merged into `branch`.
-    pub fn find(snapshot: &Snapshot, remotes: &[String], branch: &str) -> Self {
+    /// Finds the sources of a checkout with these remotes.
+    pub fn find(snapshot: &Snapshot, remotes: &[String]) -> Self {
+        let remotes: BTreeSet<String> = remotes.iter().map(|remote| normalise_url(remote)).collect();
         let mut found = Self::default();
-        for repository in snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository")) {
+        for repository in git_repositories(snapshot).filter(|source| remotes.contains(&normalise_url(url(source)))) {
             let id = SourceId::of(&repository.object.id);
-            match match_checkout(repository, remotes, branch) {
-                CheckoutMatch::Same => drop(found.same.insert(id)),
-                CheckoutMatch::OtherRef(reference) => drop(found.other_ref.insert(id, reference)),
-                CheckoutMatch::OtherUrl => {}
+            match followed_ref(repository) {
+                FollowedRef::Branch(branch) => drop(found.branches.entry(branch).or_default().insert(id)),
+                FollowedRef::Fixed(reference) => drop(found.fixed.insert(id, reference)),
             }
         }
         found
     }
+
+    /// Returns the sources that a merge into a branch does not change, with what they follow.
+    pub fn other_refs(&self, branch: Option<&str>) -> BTreeMap<SourceId, String> {
+        let mut found = self.fixed.clone();
+        for (other, sources) in self.branches.iter().filter(|(other, _)| Some(other.as_str()) != branch) {
+            found.extend(sources.iter().map(|id| (id.clone(), format!("branch {other}"))));
+        }
+        found
+    }
+}
+
+/// Returns the URLs of the GitRepositories of a cluster, sorted, each once and without credentials.
+pub fn addresses(snapshot: &Snapshot) -> BTreeSet<String> {
+    git_repositories(snapshot).map(|source| without_credentials(url(source))).collect()
+}
+
+fn git_repositories(snapshot: &Snapshot) -> impl Iterator<Item = &Resource> {
+    snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository"))
+}
+
+fn url(source: &Resource) -> &str {
+    source.text("/spec/url").unwrap_or_default()
 }
 
 /// Returns a source of the cluster.
@@ -53,7 +73,7 @@ pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource>
 
 /// Returns the commit of the artifact that a source has now.
 pub fn deployed_commit<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a str> {
-    source(snapshot, id)?.text("/status/artifact/revision")?.rsplit_once("sha1:").map(|(_, commit)| commit)
+    deployed_revision(snapshot, id)?.rsplit_once("sha1:").map(|(_, commit)| commit)
 }
 
 /// Returns the sources that the Kustomizations, HelmReleases, HelmCharts and ArtifactGenerators of a cluster use.
@@ -66,26 +86,34 @@ pub fn sources_in_use(snapshot: &Snapshot) -> BTreeSet<SourceId> {
     found
 }
 
-/// Compares a GitRepository with a checkout. Of the fields of `spec.ref`, source-controller uses the first that is set
+/// Returns the revision of the artifact that a source has now, such as `main@sha1:…`.
+pub fn deployed_revision<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a str> {
+    source(snapshot, id)?.text("/status/artifact/revision")
+}
+
+/// Returns the ref that a GitRepository follows. Of the fields of `spec.ref`, source-controller uses the first that is set
 /// of commit, name, semver, tag and branch; without any it uses the branch `master`.
-pub(crate) fn match_checkout(source: &Resource, remotes: &[String], branch: &str) -> CheckoutMatch {
-    let url = normalise_url(source.text("/spec/url").unwrap_or_default());
-    if !remotes.iter().any(|remote| normalise_url(remote) == url) {
-        return CheckoutMatch::OtherUrl;
-    }
+pub(crate) fn followed_ref(source: &Resource) -> FollowedRef {
     for (field, noun) in [("commit", "commit"), ("name", "ref"), ("semver", "semver"), ("tag", "tag")] {
-        match source.text(&format!("/spec/ref/{field}")).filter(|text| !text.is_empty()) {
-            Some(reference) if field == "name" && reference == format!("refs/heads/{branch}") => {
-                return CheckoutMatch::Same;
-            }
-            Some(reference) => return CheckoutMatch::OtherRef(format!("{noun} {reference}")),
-            None => {}
-        }
+        let Some(reference) = source.text(&format!("/spec/ref/{field}")).filter(|text| !text.is_empty()) else {
+            continue;
+        };
+        return match reference.strip_prefix("refs/heads/").filter(|_| field == "name") {
+            Some(branch) => FollowedRef::Branch(branch.to_owned()),
+            None => FollowedRef::Fixed(format!("{noun} {reference}")),
+        };
     }
-    match source.text("/spec/ref/branch").filter(|text| !text.is_empty()).unwrap_or("master") {
-        followed if followed == branch => CheckoutMatch::Same,
-        followed => CheckoutMatch::OtherRef(format!("branch {followed}")),
-    }
+    let branch = source.text("/spec/ref/branch").filter(|text| !text.is_empty());
+    FollowedRef::Branch(branch.unwrap_or("master").to_owned())
+}
+
+/// Returns a URL without the user, the password and the query, which can have a token.
+pub fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{scheme}://{host}{path}")
 }
 
 /// Returns one spelling for a repository: `host/path` without scheme, user, default port, `.git` or trailing slash.
@@ -133,28 +161,36 @@ mod tests {
         assert_ne!(normalise_url("http://127.0.0.1:8080/repo"), normalise_url("http://127.0.0.1:9090/repo"));
     }
 
-    fn other_ref(text: &str) -> CheckoutMatch {
-        CheckoutMatch::OtherRef(text.to_owned())
+    #[test]
+    fn no_address_shows_a_credential() {
+        let rows = [
+            ("https://user:secret@example.com/org/repo?token=secret", "https://example.com/org/repo"),
+            ("https://secret@example.com", "https://example.com"),
+            ("https://user:se@cret@example.com/a@b", "https://example.com/a@b"),
+            ("git@example.com:org/repo", "git@example.com:org/repo"),
+            ("/srv/repo", "/srv/repo"),
+        ];
+        for (url, expected) in rows {
+            assert_eq!(without_credentials(url), expected);
+        }
     }
 
     #[test]
     fn the_ref_with_the_highest_precedence_decides() {
+        let branch = |name: &str| FollowedRef::Branch(name.to_owned());
+        let fixed = |text: &str| FollowedRef::Fixed(text.to_owned());
         let rows = [
-            (json!({"branch": "main"}), CheckoutMatch::Same),
-            (json!({"branch": "dev"}), other_ref("branch dev")),
-            (json!({}), other_ref("branch master")),
-            (json!({"branch": "main", "tag": "v1"}), other_ref("tag v1")),
-            (json!({"tag": "v1", "semver": ">=1"}), other_ref("semver >=1")),
-            (json!({"semver": ">=1", "name": "refs/heads/main"}), CheckoutMatch::Same),
-            (json!({"name": "refs/tags/v1"}), other_ref("ref refs/tags/v1")),
-            (json!({"name": "refs/heads/main", "commit": "abc"}), other_ref("commit abc")),
+            (json!({"branch": "main"}), branch("main")),
+            (json!({}), branch("master")),
+            (json!({"branch": "main", "tag": "v1"}), fixed("tag v1")),
+            (json!({"tag": "v1", "semver": ">=1"}), fixed("semver >=1")),
+            (json!({"semver": ">=1", "name": "refs/heads/main"}), branch("main")),
+            (json!({"name": "refs/tags/v1"}), fixed("ref refs/tags/v1")),
+            (json!({"name": "refs/heads/main", "commit": "abc"}), fixed("commit abc")),
         ];
-        let remotes = ["git@example.com:org/repo.git".to_owned()];
         for (reference, expected) in rows {
             let spec = json!({"spec": {"url": "https://example.com/org/repo", "ref": reference}});
-            let source = flux_object("GitRepository", spec, &[]);
-            assert_eq!(match_checkout(&source, &remotes, "main"), expected, "{reference}");
-            assert_eq!(match_checkout(&source, &[], "main"), CheckoutMatch::OtherUrl);
+            assert_eq!(followed_ref(&flux_object("GitRepository", spec, &[])), expected, "{reference}");
         }
     }
 
@@ -172,9 +208,11 @@ mod tests {
         let snapshot = snapshot(vec![], full);
         let [same, other] =
             ["same", "other"].map(|name| SourceId::parse(&format!("GitRepository/shop/{name}")).unwrap());
-        let found = CheckoutSources::find(&snapshot, &["git@example.com:org/repo".to_owned()], "main");
-        assert_eq!(found.same, BTreeSet::from([same.clone()]));
-        assert_eq!(found.other_ref, BTreeMap::from([(other.clone(), "branch dev".to_owned())]));
+        let found = CheckoutSources::find(&snapshot, &["git@example.com:org/repo".to_owned()]);
+        assert_eq!(found.branches["main"], BTreeSet::from([same.clone()]));
+        assert_eq!(found.other_refs(Some("main")), BTreeMap::from([(other.clone(), "branch dev".to_owned())]));
+        assert_eq!(CheckoutSources::find(&snapshot, &[]), CheckoutSources::default());
+        assert_eq!(addresses(&snapshot), BTreeSet::from(["https://example.com/org/repo".to_owned()]));
         assert_eq!(sources_in_use(&snapshot), BTreeSet::from([same]));
         assert!(source(&snapshot, &other).is_some());
     }

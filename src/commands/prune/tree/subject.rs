@@ -1,0 +1,215 @@
+//! What a plan of a working tree is a plan of, and how far the tree is behind what is deployed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use chrono::SecondsFormat;
+
+use super::TreeArgs;
+use crate::cluster::Cluster;
+use crate::commands::Session;
+use crate::commands::prune::sources::{MergedCheckout, TreeSources};
+use crate::error::{Error, Result};
+use crate::tools::git::{Checkout, WorktreeState};
+use gitops_core::flux::kustomize_controller::Version;
+use gitops_core::flux::source::matching;
+use gitops_core::flux::spec::SourceId;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::Subject;
+use gitops_core::plan::subject::{SubjectContent, SubjectSource, short_revision};
+
+/// A tree that is planned.
+pub(super) struct PlannedTree {
+    pub(super) subject: Subject,
+    /// Files that are read for each source.
+    pub(super) states: BTreeMap<SourceId, WorktreeState>,
+    /// Deployed revisions that the checkout does not have.
+    missing: BTreeSet<String>,
+    /// True if the checkout is a shallow clone.
+    is_shallow: bool,
+}
+
+impl PlannedTree {
+    /// Describes the tree of these sources.
+    ///
+    /// Fails if git fails, or a merge result is asked for and the checkout does not have a commit.
+    pub(super) fn of(args: &TreeArgs, found: &TreeSources, snapshot: &Snapshot) -> Result<Self> {
+        let state = args.options.state();
+        let mut planned = Self {
+            subject: Subject {
+                tree: shown_tree(args, found),
+                content: content(args),
+                into: found.merged.as_ref().map(|merged| merged.into.clone()),
+                sources: found.folders.keys().map(|id| subject_source(id, snapshot)).collect(),
+                ..Subject::default()
+            },
+            states: found.folders.keys().map(|id| (id.clone(), state.clone())).collect(),
+            missing: BTreeSet::new(),
+            is_shallow: false,
+        };
+        let checkout = match &found.merged {
+            Some(merged) => Some(merged.checkout.clone()),
+            None => checkout_of(&found.folders)?,
+        };
+        if let Some(checkout) = &checkout {
+            planned.add_revision(args, checkout, &state)?;
+        }
+        if let Some(merged) = &found.merged {
+            planned.compare(args, merged, snapshot)?;
+        }
+        Ok(planned)
+    }
+
+    /// Adds the commit, its branch, and whether files differ from it.
+    fn add_revision(&mut self, args: &TreeArgs, checkout: &Checkout, state: &WorktreeState) -> Result<()> {
+        match &args.options.rev {
+            Some(named) => {
+                self.subject.revision = checkout.commit(named);
+                self.subject.branch = Some(named.clone());
+            }
+            None => {
+                self.subject.revision = checkout.head();
+                self.subject.branch = checkout.branch();
+                self.subject.dirty = checkout.is_dirty(state)? && !args.options.merge;
+            }
+        }
+        self.is_shallow = checkout.is_shallow();
+        Ok(())
+    }
+
+    /// Compares the revision with the deployed commits, and adds the one that has most commits of its own.
+    fn compare(&mut self, args: &TreeArgs, merged: &MergedCheckout, snapshot: &Snapshot) -> Result<()> {
+        let revision = self.subject.revision.clone();
+        for id in &merged.sources {
+            let commit = matching::deployed_commit(snapshot, id);
+            let deployed = commit.and_then(|commit| merged.checkout.commit(commit));
+            if args.options.merge {
+                let (ours, theirs) = self.merge_sides(deployed, id, snapshot)?;
+                self.states.insert(id.clone(), WorktreeState::Merge { ours, theirs });
+                continue;
+            }
+            let (Some(revision), Some(deployed)) = (&revision, &deployed) else {
+                if commit.is_some() {
+                    self.missing.extend(matching::deployed_revision(snapshot, id).map(short_revision));
+                }
+                continue;
+            };
+            let divergence = merged.checkout.divergence(revision, deployed)?;
+            if self.is_shallow && divergence.merge_base.is_none() {
+                self.missing.extend(matching::deployed_revision(snapshot, id).map(short_revision));
+            } else if self.subject.behind.is_none_or(|behind| behind < divergence.behind) {
+                self.subject.behind = Some(divergence.behind);
+                self.subject.merge_base = divergence.merge_base;
+            }
+        }
+        if !self.missing.is_empty() {
+            // The most of some sources says nothing about the others.
+            (self.subject.behind, self.subject.merge_base) = (None, None);
+        }
+        Ok(())
+    }
+
+    /// Returns the deployed commit and the one that is merged into it.
+    fn merge_sides(&self, deployed: Option<String>, id: &SourceId, snapshot: &Snapshot) -> Result<(String, String)> {
+        let Some(deployed) = deployed else {
+            let Some(revision) = matching::deployed_revision(snapshot, id) else {
+                return Err(Error::failed(format!("{id} has no revision yet, so nothing can be merged with it"))
+                    .hint("leave --merge out"));
+            };
+            let clone = if self.is_shallow { "this shallow clone" } else { "the checkout" };
+            let command = if self.is_shallow { "git fetch --unshallow" } else { "git fetch" };
+            return Err(Error::failed(format!(
+                "{clone} does not have {}, with which --merge merges",
+                short_revision(revision)
+            ))
+            .hint(format!("run `{command}`, or leave --merge out")));
+        };
+        match &self.subject.revision {
+            Some(revision) => Ok((deployed, revision.clone())),
+            None => Err(Error::failed("the checkout has no such commit, so --merge has nothing to merge")
+                .hint("commit the change, or leave --merge out")),
+        }
+    }
+
+    /// Adds the cluster. A live plan has no time, so that two plans of the same cluster are equal to the byte.
+    pub(super) fn add_cluster(&mut self, snapshot: &Snapshot, cluster: Option<&Cluster>, version: Option<Version>) {
+        self.subject.server = snapshot.cluster.server.clone();
+        self.subject.context = cluster.map(|cluster| cluster.context.clone()).filter(|context| !context.is_empty());
+        self.subject.at = cluster.is_none().then_some(snapshot.taken);
+        self.subject.controller_version = version.map(|(major, minor, patch)| format!("v{major}.{minor}.{patch}"));
+    }
+
+    /// Prints what is planned, and how far it is behind.
+    pub(super) fn announce(&self, session: &mut Session) {
+        let mut text = format!("planning {}", self.subject);
+        if self.subject.at.is_none() {
+            text += &format!("; {}", session.now.to_rfc3339_opts(SecondsFormat::Secs, true));
+        }
+        session.terminal.status(&text);
+        if let Some(text) = self.subject.behind_text() {
+            session.terminal.warning(&text);
+            session.terminal.hint("--merge plans the merge result");
+        }
+        let fetch = if self.is_shallow { "git fetch --unshallow" } else { "git fetch" };
+        for revision in &self.missing {
+            let text = format!("it is not known how far the tree is behind {revision}: the checkout lacks its history");
+            session.terminal.warning(&format!("{text}; `{fetch}` fetches it"));
+        }
+    }
+}
+
+fn content(args: &TreeArgs) -> SubjectContent {
+    if args.options.merge {
+        return SubjectContent::Merge;
+    }
+    match args.options.state() {
+        WorktreeState::Index => SubjectContent::Staged,
+        WorktreeState::Revision(_) => SubjectContent::Revision,
+        _ => SubjectContent::Directory,
+    }
+}
+
+fn subject_source(id: &SourceId, snapshot: &Snapshot) -> SubjectSource {
+    SubjectSource {
+        kind: id.kind.as_str().into(),
+        namespace: id.namespace.as_str().into(),
+        name: id.name.as_str().into(),
+        revision: matching::deployed_revision(snapshot, id).map(str::to_owned),
+    }
+}
+
+/// Returns the checkout of the directories, if all are in one.
+fn checkout_of(folders: &BTreeMap<SourceId, PathBuf>) -> Result<Option<Checkout>> {
+    let folders: BTreeSet<&PathBuf> = folders.values().collect();
+    match folders.into_iter().collect::<Vec<_>>()[..] {
+        [one] => {
+            let checkout = Checkout::containing(one)?;
+            let path = one.canonicalize().unwrap_or_else(|_| one.clone());
+            Ok(checkout.filter(|checkout| !checkout.ignores(&path)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Returns the directory as it was named, or its top if a part of a checkout was named: the whole is planned.
+fn shown_tree(args: &TreeArgs, found: &TreeSources) -> String {
+    match (&args.repo, &found.merged) {
+        (Some(repo), Some(merged)) => shown_top(repo, &merged.checkout),
+        (Some(repo), None) => repo.display().to_string(),
+        (None, _) => {
+            let folders: BTreeSet<String> = found.folders.values().map(|path| path.display().to_string()).collect();
+            folders.into_iter().collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+fn shown_top(named: &Path, checkout: &Checkout) -> String {
+    let below = named.canonicalize().map(|path| checkout.prefix(&path)).unwrap_or_default();
+    if below.is_empty() {
+        return named.display().to_string();
+    }
+    if named == Path::new(".") {
+        return vec![".."; Path::new(&below).components().count()].join("/");
+    }
+    checkout.top().display().to_string()
+}
