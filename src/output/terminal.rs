@@ -25,6 +25,8 @@ pub struct Terminal {
     called: String,
     /// Columns of the terminal that standard output is.
     columns: Option<usize>,
+    /// True if standard output and standard error are a terminal.
+    is_shared: bool,
 }
 
 impl Terminal {
@@ -39,6 +41,7 @@ impl Terminal {
             interactive,
             called,
             columns,
+            is_shared: columns.is_some() && io::stderr().is_terminal(),
         }
     }
 
@@ -53,7 +56,15 @@ impl Terminal {
 
     /// Returns how tables are printed here: fitted to a terminal, and whole in a pipe or a file.
     pub fn look(&self, header: bool) -> Look {
-        Look { header, width: self.columns }
+        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let colour = self.columns.is_some() && has_colour;
+        Look { header, width: self.columns, colour }
+    }
+
+    /// Returns true if who reads the messages sees what is printed, too.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Writes help to stdout.
@@ -150,7 +161,10 @@ pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
 }
 
-fn no_answer(error: dialoguer::Error) -> Error {
+fn no_answer(dialoguer::Error::IO(error): dialoguer::Error) -> Error {
+    if error.kind() == io::ErrorKind::Interrupted {
+        return Error::interrupted("interrupted: nothing was changed");
+    }
     Error::cancelled(format!("no answer: {error}"))
 }
 
@@ -182,6 +196,7 @@ mod tests {
             interactive: false,
             called: name::called(None),
             columns: None,
+            is_shared: false,
         };
         let hostile = "a\u{1b}[31m\tb\nerror: forged";
         terminal.status(hostile);
