@@ -45,7 +45,7 @@ impl Error {
         Self::new(ExitCode::Cancelled, message)
     }
 
-    /// Returns the error of a run that Ctrl-C ended (exit 130).
+    /// Returns an error for a question that Ctrl-C ended (exit 130).
     pub fn interrupted(message: impl Into<String>) -> Self {
         Self::new(ExitCode::Interrupted, message)
     }

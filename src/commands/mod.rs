@@ -4,6 +4,7 @@ pub(crate) mod change;
 pub mod completion;
 mod connections;
 mod contexts;
+mod elsewhere;
 pub mod get;
 pub mod inventory;
 pub mod man;

@@ -4,8 +4,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use dialoguer::console::{Term, measure_text_width};
-use dialoguer::{Confirm, Input};
+use dialoguer::Input;
+use dialoguer::console::{Key, Term, measure_text_width};
 
 use super::sanitize::{escape, one_line};
 use super::table::Look;
@@ -127,6 +127,11 @@ impl Terminal {
         self.interactive
     }
 
+    /// Returns true if a person reads standard output too, so that a question about what it says is worth asking.
+    pub fn is_watched(&self) -> bool {
+        self.interactive && self.columns.is_some()
+    }
+
     /// Returns the prompt of a question whose answer takes this width. The question becomes a line of its own if both do
     /// not fit on one, because a prompt that wraps would be drawn twice.
     fn prompt(&mut self, question: &str, short: &str, answer: usize) -> String {
@@ -140,10 +145,12 @@ impl Terminal {
 
     /// Asks a yes-or-no question on stderr; the default is no.
     ///
-    /// Fails when the terminal is closed.
-    pub fn confirm(&mut self, question: &str) -> Result<bool> {
+    /// Fails when the terminal is closed, and after Ctrl-C with what has not happened, such as `nothing was suspended`.
+    pub fn confirm(&mut self, question: &str, undone: &str) -> Result<bool> {
         let prompt = self.prompt(question, "Confirm", " [y/N] ".len());
-        Confirm::new().with_prompt(prompt).default(false).show_default(true).interact().map_err(no_answer)
+        let answer = read_answer(&Term::stderr(), &format!("{} [y/N] ", name::renamed(&prompt, &self.called)));
+        let answer = answer.map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
+        answer.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
     }
 
     /// Asks the user to type a text. Returns true if the answer is `expected`.
@@ -159,6 +166,25 @@ impl Terminal {
 /// Returns true if a text of this width fits on one line of the terminal.
 pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
+}
+
+/// Prints a prompt and reads a key as its answer; `None` after Ctrl-C.
+fn read_answer(terminal: &Term, prompt: &str) -> io::Result<Option<bool>> {
+    terminal.write_str(prompt)?;
+    loop {
+        let answer = match terminal.read_key_raw()? {
+            Key::Char('y' | 'Y') => Some(true),
+            Key::Char('n' | 'N') | Key::Enter | Key::Escape => Some(false),
+            Key::CtrlC => None,
+            _ => continue,
+        };
+        terminal.write_line(match answer {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "",
+        })?;
+        return Ok(answer);
+    }
 }
 
 fn no_answer(dialoguer::Error::IO(error): dialoguer::Error) -> Error {

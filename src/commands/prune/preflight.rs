@@ -104,7 +104,7 @@ pub(super) async fn confirm(
         let question = format!("Type {total} to delete {objects} from {name}");
         session.terminal.confirm_by_typing(&question, &total.to_string())
     } else {
-        session.terminal.confirm(&format!("Delete {objects} from {name}?"))
+        session.terminal.confirm(&format!("Delete {objects} from {name}?"), "nothing was deleted")
     };
     drop(signals);
     let is_confirmed = answer.map_err(|error| match error.exit {
