@@ -18,11 +18,6 @@ pub(crate) struct ResolvedClaim {
 }
 
 impl Index<'_> {
-    /// Returns every claim of an object, resolved to live owners where they exist, superseded claims included.
-    pub(crate) fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
-        self.all_resolved_claims(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
-    }
-
     /// Returns the claims of an object that no other claim supersedes.
     pub fn claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
         self.resolved_claims(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()

@@ -11,6 +11,7 @@ pub mod protection;
 
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -88,6 +89,8 @@ pub struct Scheme {
     pub will_prune: fn(&Resource, &ObjectMetadata) -> bool,
     /// Returns the revision that an owner applied last.
     pub revision: fn(&Resource) -> Option<String>,
+    /// Returns the time at which an owner last finished a reconciliation, where it records that.
+    pub last_reconciled: fn(&Resource) -> Option<DateTime<Utc>>,
     /// Returns the source of an owner's manifests.
     pub source: fn(&Snapshot, &Resource) -> Option<SourceReference>,
     /// Summarises the labels of a whole cluster. For systems that keep no inventory.
@@ -125,6 +128,7 @@ impl Scheme {
             hub: None,
             will_prune: |_, _| false,
             revision: |_| None,
+            last_reconciled: |_| None,
             source: |_, _| None,
             label_report: None,
         }
@@ -243,7 +247,7 @@ pub struct Record {
     /// Current status; only the record of a ready owner can be trusted.
     pub status: OwnerStatus,
     /// Time at which the owner last finished writing its objects, where it says so.
-    pub finished: Option<chrono::DateTime<chrono::Utc>>,
+    pub finished: Option<DateTime<Utc>>,
     /// Revision number where several objects are one owner (Helm revisions): the highest is authoritative.
     pub rank: u64,
 }
