@@ -18,12 +18,8 @@ use crate::{controlplane, demo, picture, target_dir, tool, workspace_root};
 
 const SOURCE: &str = "GitRepository/flux-system/shop";
 const LIMIT: Duration = Duration::from_secs(90);
-const ROOT: &str = "\
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: prod, namespace: flux-system}
-spec: {interval: 10m, path: ./clusters/prod, prune: true, sourceRef: {kind: GitRepository, name: shop}}
-";
+/// Manifest of the Kustomization that applies the shop.
+const ROOT: &str = "examples/shop-root.yaml";
 
 /// Runs the story, and writes the recordings, the answer of the preview and its picture.
 pub fn run() -> Result<()> {
@@ -57,7 +53,7 @@ pub fn deploy(cluster: &Cluster, tree: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(tree);
     copy_folder(&workspace_root().join("examples/shop"), tree)?;
     cluster.publish(SOURCE, tree)?;
-    cluster.kubectl_stdin(&["apply", "-f", "-"], ROOT)?;
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &fs::read_to_string(workspace_root().join(ROOT))?)?;
     for name in ["prod", "infrastructure", "web", "cart", "checkout"] {
         wait_until_ready(cluster, name)?;
     }

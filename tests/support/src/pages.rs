@@ -187,14 +187,17 @@ impl Scene {
         self.folder.path().join("shop")
     }
 
-    /// Runs a command as a user types it, on a terminal of 120 columns. Returns its exit code and what the terminal shows.
-    pub fn run(&self, command: &str) -> (i32, String) {
+    /// Runs a command as a user types it, on a terminal of 120 columns, and answers a question with no. Returns its exit code
+    /// and what the terminal shows.
+    pub fn run(&self, example: &Example) -> (i32, String) {
         let path = [self.folder.path().join("bin"), controlplane::bin("")];
         let path: Vec<String> = path.iter().map(|folder| folder.display().to_string()).collect();
         let path = format!("{}:{}", path.join(":"), std::env::var("PATH").unwrap_or_default());
-        let line = format!("stty cols 120 rows 50; {command}");
-        let mut script = Command::new("script");
-        script.args(["-qec", &line, "/dev/null"]).current_dir(self.tree()).stdin(Stdio::null());
+        // A terminal would echo the answer into an output that is compared.
+        let answer = if example.output.is_none() { "printf 'n\\n' | " } else { "" };
+        let line = format!("{answer}timeout 120 script -qec \"stty cols 120 rows 50; $COMMAND\" /dev/null");
+        let mut script = Command::new("bash");
+        script.args(["-c", &line]).env("COMMAND", &example.command).current_dir(self.tree()).stdin(Stdio::null());
         script.env("PATH", path).env("KUBECONFIG", &self.kubeconfig).env("HOME", self.folder.path().join("home"));
         script.env("NO_COLOR", "1").env("TERM", "dumb").env("SHELL", "/bin/bash").env_remove("XDG_CACHE_HOME");
         let output = script.output().expect("script of util-linux");
@@ -225,7 +228,7 @@ pub fn check(examples: &[Example], scene: impl Fn() -> Scene) -> Result<String, 
         let scene = scene();
         let mut outputs = vec![];
         for example in examples {
-            let (code, shown) = scene.run(&example.command);
+            let (code, shown) = scene.run(example);
             ran += 1;
             let _ = writeln!(report, "{page}: exit code {code}: {}", example.command);
             // 3 to 6 are answers: deletions, a question without an answer, a gap, an alarm.
