@@ -90,8 +90,8 @@ impl Command {
     }
 }
 
-/// Flags of a working tree that the short help of `prune` shows; that of `plan` shows all.
-const TREES_OF_PRUNE: [&str; 2] = ["repo", "source"];
+/// Flag of a working tree that the short help of `prune` shows; that of `plan` shows all.
+const TREE_OF_PRUNE: &str = "repo";
 
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";
@@ -105,7 +105,7 @@ pub fn command() -> clap::Command {
     let root = Cli::command().mut_subcommand("prune", |prune| {
         prune.mut_args(|argument| {
             let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
-            let is_shown = !is_of_plan || TREES_OF_PRUNE.contains(&argument.get_id().as_str());
+            let is_shown = !is_of_plan || argument.get_id() == TREE_OF_PRUNE;
             if is_shown { argument } else { argument.hide_short_help(true) }
         })
     });

@@ -47,6 +47,8 @@ pub struct Cluster {
     pub(super) host: String,
     in_flight: Arc<Semaphore>,
     warnings: Arc<Warnings>,
+    /// Warnings that a type is deprecated are left out.
+    omits_deprecations: bool,
     /// The credentials impersonate another user, by --as or the kubeconfig.
     pub(crate) impersonates: bool,
     /// User to impersonate in every request.
@@ -86,6 +88,7 @@ impl Cluster {
             host: prepared.host,
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
             warnings: Arc::default(),
+            omits_deprecations: false,
             impersonates: prepared.impersonates,
             acting_as: None,
         })
@@ -105,6 +108,7 @@ impl Cluster {
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
             warnings: Arc::default(),
+            omits_deprecations: false,
             impersonates: false,
             acting_as: None,
         }
@@ -154,6 +158,12 @@ impl Cluster {
         Self { answer_limit, ..self.clone() }
     }
 
+    /// Returns the same connection for requests about types that the user did not choose: it leaves out the warnings that a
+    /// type is deprecated.
+    pub(crate) fn without_deprecations(&self) -> Self {
+        Self { omits_deprecations: true, ..self.clone() }
+    }
+
     /// Returns the same connection as another user. The API server refuses every request if the user may not impersonate.
     pub(crate) fn impersonating(&self, user: &str) -> Self {
         Self { acting_as: Some(user.to_owned()), ..self.clone() }
@@ -182,7 +192,7 @@ impl Cluster {
         let send = self.client.send(request.map(kube::client::Body::from));
         let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;
         let (parts, body) = answer.into_parts();
-        self.warnings.add(&parts.headers);
+        self.warnings.add(&parts.headers, self.omits_deprecations);
         let body = self.read_body(body).await?;
         tracing::debug!("{line}: {} in {} ms, {} bytes", parts.status, started.elapsed().as_millis(), body.len());
         if !parts.status.is_success() {

@@ -63,6 +63,7 @@ fn candidates_come_from_the_command_line_the_kubeconfig_and_the_cluster() {
         (&["get", "-n", "s"], &["shop", "stage"]),
         (&["get", "--namespace=st"], &["--namespace=stage"]),
         (&["get", "-nst"], &["-nstage"]),
+        (&["plan", "--allow", "namespaces,c"], &["namespaces,crds"]),
         (&["inventory", "kust"], &["kustomization/cart", "kustomization/web"]),
         (&["inventory", "kustomization/c"], &["kustomization/cart"]),
         (&["inventory", "b/"], &["b/kustomization/web"]),

@@ -18,10 +18,12 @@ struct Received {
 }
 
 impl Warnings {
-    /// Adds the warnings of one answer.
-    pub(crate) fn add(&self, headers: &HeaderMap) {
+    /// Adds the warnings of one answer, perhaps without those that its type is deprecated (`v1 Endpoints is deprecated in
+    /// v1.33+; …`).
+    pub(crate) fn add(&self, headers: &HeaderMap, omits_deprecations: bool) {
         let values = headers.get_all(WARNING).into_iter().filter_map(|value| value.to_str().ok());
-        let texts: Vec<String> = values.flat_map(texts).collect();
+        let mut texts: Vec<String> = values.flat_map(texts).collect();
+        texts.retain(|text| !(omits_deprecations && text.contains(" is deprecated in v")));
         if texts.is_empty() {
             return;
         }
@@ -65,7 +67,22 @@ fn texts(value: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::texts;
+    use super::*;
+
+    #[test]
+    fn deprecations_of_types_that_nobody_chose_are_left_out() {
+        let mut headers = HeaderMap::new();
+        for text in
+            ["v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice", "maintenance at noon"]
+        {
+            headers.append(WARNING, format!("299 - \"{text}\"").parse().unwrap());
+        }
+        for (omits_deprecations, expected) in [(false, 2), (true, 1)] {
+            let warnings = Warnings::default();
+            warnings.add(&headers, omits_deprecations);
+            assert_eq!(warnings.take().len(), expected);
+        }
+    }
 
     #[test]
     fn warning_header_values() {

@@ -69,6 +69,7 @@ enum Settled {
 
 /// Lists the content of a cascade. Fails with the reason to keep its root.
 pub(super) async fn list_content(cluster: &Cluster, content: &Content) -> Result<Vec<ObjectMetadata>, Reason> {
+    let cluster = &cluster.without_deprecations();
     let query = Query { namespace: content.namespace.as_deref(), selector: None };
     let mut newer = vec![];
     for listing in join_all(content.types.iter().map(|kind| cluster.list_metadata(kind, query))).await {

@@ -31,11 +31,9 @@ const MAX_PARALLEL: usize = 32;
                       kubectl gitops prune --plan --repo DIR [OPTIONS]\n       \
                       kubectl gitops prune {qbec|flux-v1|applyset} -f FILE [OPTIONS]",
     after_help = "Examples:
-  # Show what would be deleted, and why
-  kubectl gitops prune --plan
-  # Review a plan, and execute exactly that plan later
-  kubectl gitops prune --plan --out plan.json
-  kubectl gitops prune --apply plan.json",
+  kubectl gitops prune --plan                  # show what would be deleted, and why
+  kubectl gitops prune --plan --out plan.json  # write a plan to review
+  kubectl gitops prune --apply plan.json       # execute exactly that plan",
     after_long_help = "Examples:
   # Show what would be deleted, and why
   kubectl gitops prune --plan
@@ -58,7 +56,7 @@ pub struct PruneArgs {
     #[arg(long, value_name = "orphaned", value_enum, hide_possible_values = true)]
     pub include: Vec<Include>,
     /// Assume that no owner is in another cluster
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub assume_no_hub: bool,
     #[command(flatten)]
     pub tree: TreeArgs,
@@ -87,7 +85,7 @@ pub enum Include {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Plan and execution")]
 pub struct PlanningArgs {
-    /// Write the plan to FILE, for --apply
+    /// Write the plan to FILE
     #[arg(long, global = true, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Allow the deletion of namespaces, crds, volumes or statefulsets
@@ -150,7 +148,7 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "plan", hide_short_help = true)]
     pub journal: Option<PathBuf>,
     /// Allow the execution of an incomplete plan
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub allow_incomplete: bool,
     /// Time to wait for each deletion, such as 30s or 5m
     #[arg(long, global = true, value_name = "DURATION", default_value = "1m", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]

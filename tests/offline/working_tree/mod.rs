@@ -1,10 +1,12 @@
 //! A working tree as Flux would see it: what git would commit.
 
 mod foreign_checkout;
+mod merge;
 mod odd_files;
 mod paths;
 mod repository;
 mod staging;
+mod subject;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -478,16 +478,16 @@ fn a_repository_that_is_no_source_says_what_is() {
     assert_snapshot!(other.with("TREE", tree.path().display()), @"
     exit code 1
     --- stderr
-    error: TREE is not a source of this cluster: not deployed from branch next: GitRepository/flux-system/other (branch main), GitRepository/flux-system/repo (branch main)
-    hint: name the branch with --branch, or the source with --source GitRepository/NAMESPACE/NAME=DIR
+    error: no source of TREE in this cluster follows branch next: GitRepository/flux-system/other (branch main), GitRepository/flux-system/repo (branch main)
+    hint: choose the branch that it is merged into: --branch main
     ");
     tree.git(&["remote", "set-url", "origin", "https://example.invalid/another"]);
     let none = Recording::new().run(&bin("kustomize"), &repo);
     assert_snapshot!(none.with("TREE", tree.path().display()), @"
     exit code 1
     --- stderr
-    error: TREE is not a source of this cluster: no GitRepository of the cluster has the URL of one of its remotes
-    hint: name the branch with --branch, or the source with --source GitRepository/NAMESPACE/NAME=DIR
+    error: no source of this cluster has the address of TREE: its remotes are https://example.invalid/another; the GitRepositories of the cluster have https://example.invalid/fleet.git
+    hint: name the source: --source GitRepository/NAMESPACE/NAME=TREE
     ");
 }
 

@@ -77,6 +77,7 @@ async fn read_snapshot(
     scope: Option<&ReadScope>,
     owners: Option<Vec<Resource>>,
 ) -> Snapshot {
+    let cluster = &cluster.without_deprecations();
     let mut snapshot = Snapshot::new(now, ClusterIdentity { uid: String::new(), server: cluster.server.clone() });
     snapshot.gaps = discovered.gaps;
 

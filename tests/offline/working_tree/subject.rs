@@ -1,0 +1,168 @@
+//! Which sources of a recorded cluster a checkout becomes the content of, and what the plan says that it is of.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use test_support::folder::Folder;
+use test_support::gitops::{Run, Transcript, command};
+
+use super::merge::{behind, commit};
+
+/// A source: its name, URL and `spec.ref`, and the commit that is deployed.
+type Source<'a> = (&'a str, &'a str, Value, &'a str);
+
+const FLEET: &str = "https://example.invalid/fleet.git";
+
+/// Runs `plan` in a directory beside a recorded cluster with these sources, and with programs that build nothing.
+fn plan(directory: &std::path::Path, sources: &[Source<'_>], more: &[&str]) -> Run {
+    let programs = Folder::new("subject");
+    let object = |group: &str, kind: &str, name: &str| {
+        json!({"group": group, "kind": kind, "namespace": "flux-system", "name": name, "version": "v1", "uid": name,
+               "resource_version": "1", "generation": 1})
+    };
+    let source = |(name, url, reference, commit): &Source<'_>| {
+        let content = json!({"spec": {"url": url, "ref": reference},
+            "status": {"artifact": {"revision": format!("main@sha1:{commit}")}}});
+        json!({"object": object("source.toolkit.fluxcd.io", "GitRepository", name), "content": content})
+    };
+    let user = |(name, ..): &Source<'_>| {
+        let spec = json!({"path": "./apps", "prune": true, "sourceRef": {"kind": "GitRepository", "name": name}});
+        json!({"object": object("kustomize.toolkit.fluxcd.io", "Kustomization", name), "content": {"spec": spec}})
+    };
+    let full: Vec<Value> = sources.iter().map(user).chain(sources.iter().map(source)).collect();
+    let kind = |group: &str, kind: &str, plural: &str| json!({"group": group, "version": "v1", "kind": kind, "plural": plural, "namespaced": true});
+    let snapshot = json!({"schema": "kubectl-gitops/snapshot/v1", "taken": chrono::Utc::now(), "gaps": [],
+        "cluster": {"uid": "c", "server": "https://recorded.example.invalid"},
+        "types": [kind("kustomize.toolkit.fluxcd.io", "Kustomization", "kustomizations"),
+                  kind("source.toolkit.fluxcd.io", "GitRepository", "gitrepositories")],
+        "objects": full.iter().map(|full| full["object"].clone()).collect::<Vec<_>>(), "full": full});
+    let snapshot = programs.write("cluster.json", snapshot.to_string());
+    let kustomize = programs.script("kustomize", "echo v5.8.1");
+    let mut command = command(&["plan"]);
+    command.current_dir(directory).args(more).arg("--snapshot").arg(snapshot).arg("--kustomize").arg(kustomize);
+    Run::of(&mut command)
+}
+
+/// The line that says what is planned.
+fn planned(run: &Run) -> &str {
+    run.stderr.lines().find_map(|line| line.strip_prefix("planning ")).unwrap_or_else(|| panic!("{run}"))
+}
+
+fn main_of(commit: &str) -> Source<'_> {
+    ("apps", FLEET, json!({"branch": "main"}), commit)
+}
+
+/// A checkout on branch `feature`, and the commit of its `main`.
+fn checkout() -> (Folder, String) {
+    let folder = behind(&[("apps/a.yaml", "")], &[("apps/b.yaml", "")]);
+    folder.git(&["remote", "add", "upstream", "git@example.invalid:fleet.git"]);
+    folder.git(&["remote", "add", "origin", "https://example.invalid/fork"]);
+    let main = folder.git(&["rev-parse", "main"]);
+    (folder, main)
+}
+
+#[test]
+fn whatever_is_checked_out_is_planned_as_merged_into_the_branch_of_the_source() {
+    let (folder, main) = checkout();
+    let into = "as if merged into main: GitRepository/flux-system/apps; cluster https://recorded.example.invalid";
+    let says = |run: &Run, tree: &str, behind: bool| {
+        let line = planned(run);
+        assert!(line.starts_with(tree) && line.contains(into), "{tree}: {run}");
+        assert_eq!(run.stderr.contains("the tree is 1 commit behind main@sha1:"), behind, "{run}");
+    };
+    let short = |revision: &str| folder.git(&["rev-parse", "--short=7", revision]);
+    let run = |more: &[&str]| plan(folder.path(), &[main_of(&main)], more);
+    says(&run(&[]), &format!(". at {} (feature), ", short("HEAD")), true);
+    let linked = folder.path().join("linked");
+    folder.git(&["worktree", "add", "-q", "-b", "other", linked.to_str().unwrap(), "main"]);
+    says(&plan(&linked, &[main_of(&main)], &[]), &format!(". at {} (other), ", short("main")), false);
+    folder.git(&["worktree", "remove", "--force", linked.to_str().unwrap()]);
+    says(&plan(&folder.path().join("apps"), &[main_of(&main)], &[]), &format!(".. at {}", short("HEAD")), true);
+    says(&run(&["--rev", "main"]), &format!(". at {} (main), ", short("main")), false);
+    folder.write("apps/new.yaml", "");
+    says(&run(&[]), &format!(". at {} (feature, with uncommitted changes), ", short("HEAD")), true);
+    folder.git(&["add", "-A"]);
+    says(&run(&["--staged"]), &format!(". at {} (feature, with staged changes), ", short("HEAD")), true);
+    folder.git(&["commit", "-q", "-m", "new"]);
+    folder.git(&["checkout", "-q", "--detach"]);
+    says(&run(&[]), &format!(". at {} (detached), ", short("HEAD")), true);
+    folder.git(&["merge", "-q", "--no-edit", "main"]);
+    says(&run(&[]), &format!(". at {} (detached), ", short("HEAD")), false);
+}
+
+#[test]
+fn a_document_has_the_subject() {
+    let (folder, main) = checkout();
+    let document = |more: &[&str]| -> Value {
+        let run = plan(folder.path(), &[main_of(&main)], &[&["-o", "json"], more].concat());
+        serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"))
+    };
+    let subject = document(&[])["subject"].clone();
+    assert_eq!(subject["revision"], folder.git(&["rev-parse", "HEAD"]));
+    assert_eq!(subject["mergeBase"], folder.git(&["merge-base", "HEAD", "main"]));
+    assert_eq!((&subject["behind"], &subject["dirty"], &subject["into"]), (&json!(1), &json!(false), &json!("main")));
+    let merged = document(&["--merge"])["subject"].clone();
+    assert_eq!((&merged["content"], &merged["behind"]), (&json!("merge"), &Value::Null));
+}
+
+#[test]
+fn each_checkout_that_no_source_follows_has_one_error_and_one_hint() {
+    let (folder, main) = checkout();
+    let other = |name: &'static str, url: &'static str, reference: Value| (name, url, reference, main.as_str());
+    let mut transcript = Transcript::default();
+    let mut fails = |case: &str, folder: &Folder, sources: &[Source<'_>], more: &[&str]| {
+        let run = plan(folder.path(), sources, more);
+        let counts =
+            ["error: ", "hint: "].map(|start| run.stderr.lines().filter(|line| line.starts_with(start)).count());
+        assert_eq!((counts, run.code), ([1, 1], 1), "{case}: {run}");
+        transcript.add(case, &run);
+    };
+    let (stage, fork) = (json!({"branch": "stage"}), "https://user:secret@example.invalid/fork");
+    fails("two branches", &folder, &[main_of(&main), other("stage", FLEET, stage.clone())], &[]);
+    fails("two remotes", &folder, &[main_of(&main), other("fork", fork, stage)], &[]);
+    fails("another branch", &folder, &[main_of(&main)], &["--branch", "next"]);
+    fails("a tag", &folder, &[other("apps", FLEET, json!({"tag": "v1"}))], &[]);
+    fails("a semver", &folder, &[other("apps", FLEET, json!({"semver": ">=1"}))], &[]);
+    fails("a commit", &folder, &[other("apps", FLEET, json!({"branch": "main", "commit": "abc"}))], &[]);
+    let elsewhere = "https://user:secret@example.invalid/elsewhere";
+    fails("another address", &folder, &[other("apps", elsewhere, json!({}))], &[]);
+    let conflict = behind(&[("a.yaml", "two\n")], &[("a.yaml", "three\n")]);
+    conflict.git(&["remote", "add", "origin", FLEET]);
+    let deployed = conflict.git(&["rev-parse", "main"]);
+    let run = plan(conflict.path(), &[main_of(&deployed)], &["--merge"]);
+    assert!(run.code == 1 && run.stderr.contains(" in a.yaml\nhint: merge the deployed branch"), "{run}");
+    folder.git(&["remote", "remove", "origin"]);
+    folder.git(&["remote", "remove", "upstream"]);
+    fails("no remote", &folder, &[main_of(&main)], &[]);
+    let bare = Folder::outside_checkouts("subject");
+    bare.git(&["init", "-q", "--bare"]);
+    fails("a bare clone", &bare, &[main_of(&main)], &[]);
+    fails("no checkout", &Folder::outside_checkouts("subject"), &[main_of(&main)], &[]);
+    assert_snapshot!(transcript);
+}
+
+#[test]
+fn a_shallow_clone_says_what_it_lacks() {
+    let (folder, _) = checkout();
+    let place = Folder::outside_checkouts("subject");
+    let url = format!("file://{}", folder.path().display());
+    place.git(&["clone", "-q", "--depth=1", "--branch=feature", &url, "shallow"]);
+    let shallow = place.path().join("shallow");
+    let main = folder.git(&["rev-parse", "main"]);
+    let sources = [("apps", url.as_str(), json!({"branch": "main"}), main.as_str())];
+    let run = plan(&shallow, &sources, &[]);
+    assert!(planned(&run).contains("(feature), as if merged into main"), "{run}");
+    assert!(run.stderr.contains("it is not known how far the tree is behind main@sha1:"), "{run}");
+    assert!(run.stderr.contains("`git fetch --unshallow` fetches it"), "{run}");
+    let run = plan(&shallow, &sources, &["--merge"]);
+    assert!(run.code == 1 && run.stderr.contains("this shallow clone does not have main@sha1:"), "{run}");
+}
+
+#[test]
+fn a_word_that_is_no_directory_names_an_owner() {
+    let (folder, main) = checkout();
+    let run = plan(folder.path(), &[main_of(&main)], &["kustomization/none"]);
+    assert!(run.code == 1 && run.stderr.contains("no owner \"kustomization/none\" in this cluster"), "{run}");
+    commit(&folder, &[("apps/c.yaml", "")]);
+    let run = plan(folder.path(), &[main_of(&main)], &["kustomization/apps"]);
+    assert!(planned(&run).starts_with(". at "), "{run}");
+}
