@@ -20,5 +20,5 @@ pub use read::watch::WatchedChange;
 pub use write::dry_run::{Applying, dry_run_deletions};
 pub use write::execute::execute;
 pub use write::observer::{Execution, OWNERS_AGE, Observer};
-pub(crate) use write::signals::Interrupts;
 pub use write::patch::{DryRun, PatchResult};
+pub(crate) use write::signals::Interrupts;

@@ -70,7 +70,11 @@ pub fn outcome(result: &PruneResult, plan: &Plan) -> String {
         result.steps.iter().filter(|row| row.step == DeletionResult::Deleted).map(|row| &row.object.id).collect();
     let roots = roots_of_objects(plan);
     let all = plan.deletions().count().max(result.steps.len());
-    let gone = plan.deletions().map(|change| &change.object.id).filter(|id| roots.get(id).is_some_and(|root| deleted.contains(root))).count();
+    let gone = plan
+        .deletions()
+        .map(|change| &change.object.id)
+        .filter(|id| roots.get(id).is_some_and(|root| deleted.contains(root)))
+        .count();
     let mut text = format!("{gone} of {} deleted", pluralize(all, "object"));
     if gone > deleted.len() {
         text += &format!(": {} directly, {} by the cluster with them", deleted.len(), gone - deleted.len());

@@ -16,6 +16,7 @@ use crate::cluster::{Cluster, Flux, Options};
 use crate::files::copy_folder;
 use crate::{controlplane, demo, picture, target_dir, tool, workspace_root};
 
+const KUSTOMIZATIONS: [&str; 5] = ["prod", "infrastructure", "web", "cart", "checkout"];
 const SOURCE: &str = "GitRepository/flux-system/shop";
 const LIMIT: Duration = Duration::from_secs(90);
 /// Manifest of the Kustomization that applies the shop.
@@ -54,9 +55,7 @@ pub fn deploy(cluster: &Cluster, tree: &Path) -> Result<()> {
     copy_folder(&workspace_root().join("examples/shop"), tree)?;
     cluster.publish(SOURCE, tree)?;
     cluster.kubectl_stdin(&["apply", "-f", "-"], &fs::read_to_string(workspace_root().join(ROOT))?)?;
-    for name in ["prod", "infrastructure", "web", "cart", "checkout"] {
-        wait_until_ready(cluster, name)?;
-    }
+    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_ready(cluster, name))?;
     leak_objects(cluster, tree)
 }
 
@@ -87,11 +86,10 @@ fn leak_objects(cluster: &Cluster, tree: &Path) -> Result<()> {
     publish(cluster, tree)
 }
 
-/// Publishes the tree, and waits until `prod` and `web` have applied it.
+/// Publishes the tree, and waits until every Kustomization has applied it.
 fn publish(cluster: &Cluster, tree: &Path) -> Result<()> {
     let revision = cluster.publish(SOURCE, tree)?;
-    wait_until_applied(cluster, "prod", &revision)?;
-    wait_until_applied(cluster, "web", &revision)
+    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_applied(cluster, name, &revision))
 }
 
 /// Publishes the mistyped path and waits until the namespace stays Terminating.
@@ -105,9 +103,7 @@ fn mistype_path(cluster: &Cluster, tree: &Path) -> Result<()> {
     cluster.wait_for("the Pods of checkout to be deleted", LIMIT, || {
         Ok(cluster.kubectl(&["get", "pods", "-n", "checkout", "-o", "name"])?.is_empty())
     })?;
-    ["prod", "infrastructure", "web", "cart", "checkout"]
-        .iter()
-        .try_for_each(|name| wait_until_applied(cluster, name, &revision))
+    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_applied(cluster, name, &revision))
 }
 
 fn wait_until_applied(cluster: &Cluster, name: &str, revision: &str) -> Result<()> {

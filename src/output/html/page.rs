@@ -168,17 +168,22 @@ impl Page<'_> {
         html! {
             form.filters role="search" aria-label="Filter the objects" hidden {
                 input type="search" name="search" aria-label="Search" placeholder="Search (press /)" autocomplete="off";
-                @for (name, all, values) in [("kind", "All kinds", kinds), ("namespace", "All namespaces", namespaces)] {
-                    select name=(name) aria-label=(name) {
-                        option value="" { (all) }
-                        @for value in values { option { (one_line(value)) } }
+                button type="button" aria-expanded="false" aria-controls="more" { "Filters" }
+                div #more .more {
+                    @for (name, all, values) in [("kind", "All kinds", kinds), ("namespace", "All namespaces", namespaces)] {
+                        select name=(name) aria-label=(name) {
+                            option value="" { (all) }
+                            @for value in values { option { (one_line(value)) } }
+                        }
                     }
+                    @for (tag, number) in tags {
+                        button type="button" aria-pressed="false" data-show=(one_line(tag)) {
+                            (one_line(tag)) " " (number)
+                        }
+                    }
+                    button type="button" data-fold="open" { "Expand all" }
+                    button type="button" data-fold="close" { "Collapse all" }
                 }
-                @for (tag, number) in tags {
-                    button type="button" aria-pressed="true" data-show=(one_line(tag)) { (one_line(tag)) " " (number) }
-                }
-                button type="button" data-fold="open" { "Expand all" }
-                button type="button" data-fold="close" { "Collapse all" }
                 output name="shown" aria-live="polite" {}
             }
         }

@@ -28,6 +28,9 @@ pub(super) fn page(plan: &Plan) -> Page<'_> {
 
 fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Cluster", plan.cluster().server.clone())];
+    if let Some(subject) = plan.subject() {
+        facts = vec![("Plan of", subject.tree_text()), ("Cluster", subject.cluster_text())];
+    }
     if let Some(recorded) = plan.recorded() {
         facts.push(("Recorded", recorded.format("%Y-%m-%d %H:%M UTC").to_string()));
     }

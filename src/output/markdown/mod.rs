@@ -102,6 +102,9 @@ fn head(plan: &Plan) -> String {
     if alarms.len() > 1 {
         head.push('\n');
     }
+    if let Some(subject) = plan.subject() {
+        head += &format!("Plan of {}.\n\n", span(&subject.to_string()));
+    }
     head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
     if !alarms.is_empty() {
         head += &format!("\nHint: {}.\n", remedies(alarms));

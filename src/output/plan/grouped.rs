@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use dialoguer::console::{Style, measure_text_width};
 
 use super::groups::{Group, NestedRow, groups};
-use super::{
-    action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms,
-};
+use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
 use crate::output::prose::Prose;
 use crate::output::sanitize::one_line;
 use crate::output::table::Look;
@@ -31,6 +29,9 @@ const OBJECT: usize = 60;
 /// Returns the table; empty if the plan says nothing.
 pub(super) fn render(plan: &FinishedPlan, look: Look) -> String {
     let mut page = Lines { text: String::new(), look };
+    if let Some(subject) = plan.subject() {
+        page.wrapped(0, 2, &format!("plan of {}", one_line(&subject.to_string())));
+    }
     for alarm in shown_alarms(plan) {
         page.labelled("alarm", Tone::Bad, &alarm.detail);
     }
@@ -63,7 +64,11 @@ struct Lines {
 enum Line {
     /// The row at this position.
     Row(usize),
-    More { like: usize, number: usize, below: usize },
+    More {
+        like: usize,
+        number: usize,
+        below: usize,
+    },
 }
 
 impl Lines {
@@ -110,7 +115,8 @@ impl Lines {
 
     /// Adds the line of an owner: its outcome, the numbers of its objects, and their namespace.
     fn heading(&mut self, group: &Group<'_>, margin: usize, namespace: Option<&str>) {
-        let owner = group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| one_line(&owner.to_string()).into());
+        let owner =
+            group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| one_line(&owner.to_string()).into());
         let (word, tone) = match group.outcome {
             Some(row) => (outcome_words(row.outcome), outcome_tone(group)),
             None => ("", Tone::Plain),
@@ -372,4 +378,76 @@ fn thousands(number: usize) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gitops_core::kubernetes::snapshot::ClusterIdentity;
+    use gitops_core::ownership::OwnerId;
+    use gitops_core::plan::alarm::AlarmCode;
+    use gitops_core::plan::{Actor, Alarm, OwnerOutcome, PinnedObject, Plan, ReasonCode};
+
+    fn owner(name: &str) -> OwnerId {
+        OwnerId::new("flux", "Kustomization", "flux-system", name)
+    }
+
+    fn deletion(id: ObjectId, owner: Option<OwnerId>, cause: Option<&ObjectId>) -> Change {
+        let code = if cause.is_some() { ReasonCode::InNamespace } else { ReasonCode::NotInBuild };
+        let detail = if cause.is_some() { "" } else { "its path ./aps/shop contains no manifests" };
+        let object = PinnedObject::absent(id);
+        let by = Actor::KustomizeController;
+        Change { cause: cause.cloned(), ..Change::new(Action::Delete, object, owner, by, Reason::new(code, detail)) }
+    }
+
+    /// A plan with an alarm, a namespace and its content, many ConfigMaps, and an owner that another one blocks.
+    fn plan() -> FinishedPlan {
+        let namespace = ObjectId::new("", "Namespace", "", "shop");
+        let map = |name: String| deletion(ObjectId::new("", "ConfigMap", "shop", &name), Some(owner("apps")), None);
+        let account = ObjectId::new("", "ServiceAccount", "shop", "default");
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes((0..1300).map(|number| map(format!("m{number:04}"))));
+        plan.add_changes([deletion(account, None, Some(&namespace)), deletion(namespace, Some(owner("apps")), None)]);
+        let waiting = OwnerOutcome::new(owner("child"), Outcome::Blocked, ReasonCode::DependencyNotReady);
+        plan.add_owners([
+            OwnerOutcome::new(owner("apps"), Outcome::Applies, ReasonCode::NewRevision),
+            OwnerOutcome { dependencies: [owner("lost")].into(), ..waiting },
+            OwnerOutcome::new(owner("lost"), Outcome::Blocked, Reason::new(ReasonCode::PathNotFound, "no path")),
+            OwnerOutcome::new(owner("paused"), Outcome::Blocked, ReasonCode::Suspended),
+        ]);
+        let detail = "this deletes 100 % of kustomization/apps -n flux-system".to_owned();
+        plan.set_alarms(vec![Alarm { code: AlarmCode::OwnerEmptied, owner: None, detail, remedy: None }]);
+        plan.into()
+    }
+
+    #[test]
+    fn each_owner_is_told_once_with_its_reason_and_long_lists_are_counted() {
+        let text = render(&plan(), Look::whole(true));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "alarm: this deletes 100 % of kustomization/apps -n flux-system");
+        assert_eq!(lines[2], "kustomization/apps -n flux-system   applies   1,302 to delete   in namespace shop");
+        assert_eq!(lines[3], "  reason: not-in-build: its path ./aps/shop contains no manifests");
+        assert_eq!(lines[4], "  delete    ConfigMap/m0000");
+        assert_eq!(lines[14], "  delete    … and 1,290 more ConfigMaps of this owner (-o wide lists them)");
+        assert_eq!(lines[15..17], ["  delete    Namespace/shop", "    delete    ServiceAccount/default"]);
+        let rest = "\nkustomization/lost -n flux-system   blocked\n  reason: path-not-found: no path\n  \
+                    kustomization/child -n flux-system   blocked\n    \
+                    reason: dependency-not-ready (kustomization/lost -n flux-system)\n\n\
+                    suspended: their controllers apply and prune nothing of them: kustomization/paused -n flux-system\n";
+        assert!(text.ends_with(rest), "{text}");
+    }
+
+    #[test]
+    fn lines_fit_on_the_terminal_and_nothing_is_cut() {
+        let plan = plan();
+        let whole: Vec<String> =
+            render(&plan, Look::whole(true)).split_whitespace().map(str::to_owned).collect();
+        for width in [80, 120, 200] {
+            let text = render(&plan, Look { width: Some(width), ..Look::whole(true) });
+            assert!(text.lines().all(|line| measure_text_width(line) <= width), "{width}: {text}");
+            assert_eq!(text.split_whitespace().collect::<Vec<_>>(), whole, "{width}");
+        }
+        let coloured = render(&plan, Look { colour: true, ..Look::whole(true) });
+        assert!(coloured.contains("\u{1b}[31mdelete\u{1b}[0m    Namespace/shop"), "{coloured}");
+    }
 }

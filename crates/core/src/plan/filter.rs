@@ -128,4 +128,26 @@ mod tests {
         let names: Vec<&str> = plan.changes().iter().map(|change| &*change.object.id.name).collect();
         assert_eq!(names, ["web", "web-1-a", "web-1"]);
     }
+
+    /// A conflict of owners whose inventories do not list the object already is new.
+    #[test]
+    fn only_standing_conflicts_are_dropped() {
+        let entries = serde_json::json!([{"id": "n_old__ConfigMap", "v": "v1"}, {"id": "n_edited__ConfigMap", "v": "v1"}]);
+        let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        for name in ["one", "two"] {
+            let object = crate::testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", name);
+            snapshot.resources.push(crate::kubernetes::object::Resource { object, content: content.clone() });
+        }
+        let owners = vec![owner_named("one"), owner_named("two")];
+        let contested = |name| Contested { object: id_of("ConfigMap", name), owners: owners.clone() };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_contested(["old", "edited", "new"].map(contested));
+        let object = PinnedObject::absent(id_of("ConfigMap", "edited"));
+        let by = Actor::KustomizeController;
+        plan.add_changes([Change::new(Action::Update, object, Some(owner_named("one")), by, ReasonCode::Changed)]);
+        drop_standing_conflicts(&mut plan, &Index::build(&snapshot));
+        let names: Vec<&str> = plan.contested().iter().map(|contested| &*contested.object.name).collect();
+        assert_eq!(names, ["edited", "new"]);
+    }
 }
