@@ -353,7 +353,9 @@ fn finding_table(findings: &[Finding], now: DateTime<Utc>, wide: bool, look: Loo
         .with("kind", |row| row.object.kind.to_string())
         .with("name", |row| row.object.name.to_string())
         .with_if(has_owners, "owner", |row| join(&row.owners, ", ", owner))
-        .with_if(!has_owners, "created-by", |row| or_empty(&row.created_by))
+        .with_if(findings.iter().any(|row| row.created_by.is_some()) && !has_owners, "created-by", |row| {
+            or_empty(&row.created_by)
+        })
         .with_if(!has_owners, "age", |row| duration::age(row.created, now))
         .with("note", note)
         .with_if(wide, "evidence", |row| row.evidence.as_ref().map(ToString::to_string).unwrap_or_default())

@@ -15,9 +15,7 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 /// Without arguments, inventory lists every owner with the number of its objects. With an owner, it lists the objects of
 /// that owner and their state. The flags list objects that are leaked (labelled by a live owner that does not list them),
 /// orphaned (their owner does not exist), contested (several owners claim them), or managed by nothing.
-///
-/// What cannot be read is told in one line for each cause, and the exit code is then 5: an answer may lack objects. --why is
-/// complete if nothing that could not be read can hold an owner of the object. -v 1 lists every type with its cause.
+/// --why is complete if nothing that could not be read can hold an owner of the object.
 ///
 /// qbec and Flux v1 keep no inventory, only labels. --by qbec groups objects by application, environment, tag and
 /// component, and separates copied labels from genuine ones. --by flux-v1 shows the status of each mark: synced (from the
@@ -28,8 +26,8 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 #[command(
     after_help = "Examples:
   kubectl gitops inventory                                # every owner
-  kubectl gitops inventory kustomization/web              # the objects of one owner, and those that it leaked
-  kubectl gitops inventory -n shop --why deployment/web   # what manages one object, and the evidence",
+  kubectl gitops inventory kustomization/web              # the objects of one owner
+  kubectl gitops inventory -n shop --why deployment/web   # the owner of one object",
     after_long_help = "Examples:
   # Every owner in the cluster
   kubectl gitops inventory
@@ -37,8 +35,7 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   # One owner's objects, as a tree down to Pods
   kubectl gitops inventory -o tree kustomization/apps
 
-  # Objects with labels of qbec, and of Flux v1 with one line per object
-  kubectl gitops inventory --by qbec
+  # Objects with labels of Flux v1, with one line per object
   kubectl gitops inventory --by flux-v1 -o wide
 
   # Objects that their owner will never prune
@@ -99,10 +96,10 @@ pub struct InventoryArgs {
     #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
     pub owner_context: Option<String>,
     /// Leave out the findings that the YAML file FILE accepts, each entry with its reason
-    #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why")]
+    #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why", hide_short_help = true)]
     pub ignore: Option<PathBuf>,
     /// Exit with code 3 if there are findings
-    #[arg(long, requires = "question", conflicts_with = "why")]
+    #[arg(long, requires = "question", conflicts_with = "why", hide_short_help = true)]
     pub detailed_exitcode: bool,
     #[command(flatten)]
     pub clusters: ContextsArgs,
@@ -110,7 +107,7 @@ pub struct InventoryArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(InventoryDocument::PARTS))]
     pub output: Format,
     /// Print tables without a header line
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_headers: bool,
     /// Read the recorded cluster in FILE instead of a live one
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,7 @@
 //! Owners with counts, and their objects with their live state.
 
 use super::InventoryReport;
-use super::document::{Finding, MemberView, OwnerObjects, OwnerSummary, RecordKind, Terminating};
+use super::document::{MemberView, OwnerObjects, OwnerSummary, RecordKind, Terminating};
 use super::findings::Question;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::{ABSENT, Owner};
@@ -60,10 +60,8 @@ impl<'a> InventoryReport<'_, 'a> {
 
     /// Returns an owner with its objects, and with those that it does not list.
     pub fn owner_objects(&self, owner: &Owner<'_>) -> OwnerObjects {
-        let is_its_own = |_: &ObjectMetadata, owners: &[OwnerId]| owners.contains(&owner.id);
-        let questions = [Question::Leaked, Question::Unknown];
-        let mut unlisted: Vec<Finding> =
-            questions.into_iter().flat_map(|question| self.findings(question, is_its_own)).collect();
+        let mut unlisted = self.findings(Question::Leaked, |_, owners| owners.contains(&owner.id));
+        unlisted.extend(self.findings(Question::Unknown, |_, owners| owners.contains(&owner.id)));
         unlisted.sort_by(|a, b| a.object.cmp(&b.object));
         OwnerObjects { owner: self.summary(owner), objects: self.objects(owner), unlisted }
     }
