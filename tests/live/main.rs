@@ -5,6 +5,7 @@ mod broken_answers;
 mod clusters;
 mod connection;
 mod inventory;
+mod pages;
 mod plan;
 mod plan_files;
 mod prune;

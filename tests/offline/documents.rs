@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use clap::Parser;
 use gitops_core::plan::ReasonCode;
 use gitops_core::plan::alarm::AlarmCode;
 use kubectl_gitops::cli::Cli;
 use serde_json::Value;
+#[cfg(unix)]
+use test_support::pages::{self, Scene};
 
 const PIPELINES: [&str; 2] = ["docs/ci/github-actions.yaml", "docs/ci/gitlab-ci.yaml"];
 
@@ -90,23 +91,15 @@ fn every_command_line_is_accepted() {
     assert!(seen > 25, "only {seen} command lines were found");
 }
 
-/// Commands with their output are in blocks that begin with a prompt.
+/// tests/live/pages.rs runs those that need a cluster or kustomize.
+#[cfg(unix)]
 #[test]
-fn outputs_in_the_readme_are_those_of_the_program() {
-    let readme = fs::read_to_string("README.md").unwrap();
-    let blocks: Vec<&str> = readme.split("```\n").filter_map(|block| block.strip_prefix("$ ")).collect();
-    assert!(blocks.len() > 1);
-    for block in blocks {
-        let (command, printed) = block.split_once('\n').unwrap();
-        if command.contains("--source") {
-            // Another test compares this file with the program and kustomize.
-            assert_eq!(printed, fs::read_to_string(xtask::demo::PREVIEW).unwrap());
-            continue;
-        }
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-gitops")).args(&words(command)[2..]).output().unwrap();
-        let output = [output.stdout, output.stderr].concat();
-        assert_eq!(String::from_utf8(output).unwrap(), printed, "{command}");
-    }
+fn commands_on_recorded_clusters_print_what_their_page_shows() {
+    let mut examples = pages::examples();
+    examples.retain(|example| example.not_run().is_none() && example.is_offline());
+    assert!(examples.len() > 5, "only {} commands were found", examples.len());
+    let report = pages::check(&examples, || Scene::new(None));
+    println!("{}", report.unwrap_or_else(|wrong| panic!("{wrong}")));
 }
 
 /// The third column of the tables in docs/gc-cases.md names tests; a shortened name ends with an ellipsis.

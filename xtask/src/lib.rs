@@ -9,6 +9,7 @@
 //! * [`python`] installs the programs that are Python packages.
 //! * [`git`] runs git in the repositories of tests.
 //! * [`oracle`] compares plans with the real kustomize-controller.
+//! * [`picture`] draws the plan of the demo.
 
 pub mod actions;
 pub mod bench;
@@ -25,6 +26,7 @@ mod lock;
 pub mod man;
 pub mod mutants;
 pub mod oracle;
+pub mod picture;
 pub mod python;
 pub mod record;
 pub mod schemas;

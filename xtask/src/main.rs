@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use xtask::{
     Usage, actions, bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle,
-    record, say, schemas, shells, test,
+    picture, record, say, schemas, shells, test,
 };
 
 const USAGE: &str = "\
@@ -39,6 +39,7 @@ usage: cargo xtask TASK
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
   actions [template]                         run action/ and ci/ by act and gitlab-ci-local, or copy ci/plan.sh to ci/templates
   shells                                     complete in bash, zsh and fish, and lint the man pages; needs Debian
+  picture                                    draw the plan of the demo as docs/plan.svg again
   record                                     run the story of the demo on a real cluster, and record it again";
 
 fn main() -> ExitCode {
@@ -77,6 +78,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["mutants", files @ ..] => mutants::command(files),
         ["actions", words @ ..] => actions::command(words),
         ["shells"] => shells::run(),
+        ["picture"] => picture::run(),
         ["record"] => record::run(),
         _ => bail!(Usage),
     }

@@ -1,8 +1,8 @@
 //! `cargo xtask record`: runs the story of the demo on a real cluster and records the cluster with `snapshot`.
 //!
 //! Flux deploys a shop. Two manifests of `web` are removed while pruning is off: both objects are leaked, and one of them
-//! is protected. This is the first recording, for the preview of the next commit. It mistypes the path of `checkout`: the
-//! directory exists and has no manifest, so Flux prunes everything. The namespace stays Terminating, because no controller
+//! is protected. This is the first recording, for the plan of a branch that renames a Kustomization. The next commit
+//! mistypes the path of `checkout`: the directory exists and has only a README.md, so Flux prunes everything. The namespace stays Terminating, because no controller
 //! removes the finalizer of one object. `cart` is suspended. This is the second recording.
 
 use std::fs;
@@ -14,33 +14,20 @@ use anyhow::{Context, Result, bail};
 
 use crate::cluster::{Cluster, Flux, Options};
 use crate::files::copy_folder;
-use crate::{controlplane, demo, target_dir, tool, workspace_root};
+use crate::{controlplane, demo, picture, target_dir, tool, workspace_root};
 
+const KUSTOMIZATIONS: [&str; 5] = ["prod", "infrastructure", "web", "cart", "checkout"];
 const SOURCE: &str = "GitRepository/flux-system/shop";
 const LIMIT: Duration = Duration::from_secs(90);
-const ROOT: &str = "\
-apiVersion: kustomize.toolkit.fluxcd.io/v1
-kind: Kustomization
-metadata: {name: prod, namespace: flux-system}
-spec: {interval: 10m, path: ./clusters/prod, prune: true, sourceRef: {kind: GitRepository, name: shop}}
-";
+/// Manifest of the Kustomization that applies the shop.
+const ROOT: &str = "examples/shop-root.yaml";
 
-/// Runs the story and writes the recording.
+/// Runs the story, and writes the recordings, the answer of the preview and its picture.
 pub fn run() -> Result<()> {
     let program = tool::build(false)?;
-    // Kustomizations with unready dependencies retry every second instead of every 30 seconds.
-    let flags = vec!["--requeue-dependency=1s".to_owned()];
-    let cluster =
-        Cluster::up(Options { flux: Flux::Kustomize, kustomize_controller_flags: flags, ..Options::default() })?;
+    let cluster = Cluster::up(options(Flux::Kustomize))?;
     let tree = target_dir().join("record");
-    let _ = fs::remove_dir_all(&tree);
-    copy_folder(&workspace_root().join("examples/shop"), &tree)?;
-    cluster.publish(SOURCE, &tree)?;
-    cluster.kubectl_stdin(&["apply", "-f", "-"], ROOT)?;
-    for name in ["prod", "infrastructure", "web", "cart", "checkout"] {
-        wait_until_ready(&cluster, name)?;
-    }
-    leak_objects(&cluster, &tree)?;
+    deploy(&cluster, &tree)?;
     record(&program, &cluster, demo::BEFORE)?;
     mistype_path(&cluster, &tree)?;
     let message = "card payments are down, INC-2081; resume when the bank is back";
@@ -51,7 +38,25 @@ pub fn run() -> Result<()> {
     )?;
     record(&program, &cluster, demo::RECORDING)?;
     let answer = demo::preview_answer(&program, &controlplane::bin("kustomize"))?;
-    fs::write(workspace_root().join(demo::PREVIEW), answer).context("cannot write the answer of the preview")
+    fs::write(workspace_root().join(demo::PREVIEW), answer).context("cannot write the answer of the preview")?;
+    picture::run()
+}
+
+/// Returns the options of a cluster for the story, with these parts of Flux.
+pub fn options(flux: Flux) -> Options {
+    // Kustomizations with unready dependencies retry every second instead of every 30 seconds.
+    let flags = vec!["--requeue-dependency=1s".to_owned()];
+    Options { flux, kustomize_controller_flags: flags, ..Options::default() }
+}
+
+/// Deploys the shop from `tree`, and leaves two leaked objects. The revision is the first commit of [`demo::checkout`].
+pub fn deploy(cluster: &Cluster, tree: &Path) -> Result<()> {
+    let _ = fs::remove_dir_all(tree);
+    copy_folder(&workspace_root().join("examples/shop"), tree)?;
+    cluster.publish(SOURCE, tree)?;
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &fs::read_to_string(workspace_root().join(ROOT))?)?;
+    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_ready(cluster, name))?;
+    leak_objects(cluster, tree)
 }
 
 fn record(program: &Path, cluster: &Cluster, file: &str) -> Result<()> {
@@ -71,21 +76,26 @@ fn gitops(program: &Path, cluster: &Cluster, args: &[&str]) -> Result<()> {
 fn leak_objects(cluster: &Cluster, tree: &Path) -> Result<()> {
     let manifest = tree.join("clusters/prod/web.yaml");
     let text = fs::read_to_string(&manifest)?;
-    let publish = |text: &str| -> Result<()> {
-        fs::write(&manifest, text)?;
-        let revision = cluster.publish(SOURCE, tree)?;
-        wait_until_applied(cluster, "prod", &revision)?;
-        wait_until_applied(cluster, "web", &revision)
-    };
-    publish(&text.replace("prune: true", "prune: false"))?;
+    let unpruned = text.replace("prune: true", "prune: false");
+    fs::write(&manifest, unpruned)?;
+    publish(cluster, tree)?;
     demo::remove_leaked(tree)?;
-    publish(&text.replace("prune: true", "prune: false"))?;
-    publish(&text)
+    publish(cluster, tree)?;
+    fs::write(&manifest, text)?;
+    demo::commit_deployed(tree)?;
+    publish(cluster, tree)
+}
+
+/// Publishes the tree, and waits until every Kustomization has applied it.
+fn publish(cluster: &Cluster, tree: &Path) -> Result<()> {
+    let revision = cluster.publish(SOURCE, tree)?;
+    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_applied(cluster, name, &revision))
 }
 
 /// Publishes the mistyped path and waits until the namespace stays Terminating.
 fn mistype_path(cluster: &Cluster, tree: &Path) -> Result<()> {
     demo::mistype(tree)?;
+    demo::commit(tree, "Move checkout")?;
     let revision = cluster.publish(SOURCE, tree)?;
     cluster.wait_for("namespace checkout to be Terminating", LIMIT, || {
         Ok(cluster.kubectl(&["get", "namespace", "checkout", "-o", "jsonpath={.status.phase}"])? == "Terminating")
@@ -93,9 +103,7 @@ fn mistype_path(cluster: &Cluster, tree: &Path) -> Result<()> {
     cluster.wait_for("the Pods of checkout to be deleted", LIMIT, || {
         Ok(cluster.kubectl(&["get", "pods", "-n", "checkout", "-o", "name"])?.is_empty())
     })?;
-    ["prod", "infrastructure", "web", "cart", "checkout"]
-        .iter()
-        .try_for_each(|name| wait_until_applied(cluster, name, &revision))
+    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_applied(cluster, name, &revision))
 }
 
 fn wait_until_applied(cluster: &Cluster, name: &str, revision: &str) -> Result<()> {

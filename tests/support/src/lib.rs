@@ -9,6 +9,7 @@
 //! * [`folder`] makes folders for files.
 //! * [`gitops`] runs the built binary.
 //! * [`objects`] builds recorded objects and clusters.
+//! * [`pages`] runs the command lines of the documents.
 //! * [`random`] gives repeatable random numbers.
 //! * [`schemas`] checks documents with the committed JSON Schemas.
 //! * [`servers`] serve files and git repositories.
@@ -25,6 +26,8 @@ pub mod flux;
 pub mod folder;
 pub mod gitops;
 pub mod objects;
+#[cfg(unix)]
+pub mod pages;
 pub mod random;
 pub mod schemas;
 pub mod servers;
