@@ -21,7 +21,7 @@ use crate::commands;
                   Use \"kubectl gitops options\" for the connection options of all commands.",
     after_long_help = "Examples:
   # What is suspended in this cluster, by whom and why
-  kubectl gitops get -A --suspended -o wide
+  kubectl gitops get -A --suspended
 
   # What manages the objects of this cluster
   kubectl gitops inventory

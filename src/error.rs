@@ -45,6 +45,11 @@ impl Error {
         Self::new(ExitCode::Cancelled, message)
     }
 
+    /// Returns the error of a run that Ctrl-C ended (exit 130).
+    pub fn interrupted(message: impl Into<String>) -> Self {
+        Self::new(ExitCode::Interrupted, message)
+    }
+
     /// Returns the silent end of a run whose reader closed the pipe (exit 0).
     pub fn closed_pipe() -> Self {
         Self::new(ExitCode::Done, "")

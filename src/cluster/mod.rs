@@ -21,3 +21,4 @@ pub use write::dry_run::{Applying, dry_run_deletions};
 pub use write::execute::execute;
 pub use write::observer::{Execution, OWNERS_AGE, Observer};
 pub use write::patch::{DryRun, PatchResult};
+pub(crate) use write::signals::Interrupts;

@@ -1,25 +1,31 @@
 //! Common parts of `suspend` and `resume`: selection, confirmation, patches and results.
 
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
 use clap::Args;
 use futures::future::join_all;
 use serde::Serialize;
 
-use super::Session;
-use super::select::{SelectedObjects, Selection, is_suspendable, not_found};
+use super::select::{SelectedObjects, Selection, is_suspendable, not_found, print_no_resources};
+use super::{Session, elsewhere};
+use crate::cluster::read::access::user_name;
 use crate::cluster::write::patch;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use crate::output::document;
 use crate::output::format::{self, Format, Look, Part, Render};
-use gitops_core::flux::suspension::Suspension;
+use crate::output::{document, duration};
+use gitops_core::flux::kinds::KINDS;
+use gitops_core::flux::suspension::origin::is_own;
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
+use gitops_core::flux::suspension::{Mechanism, Suspension, effective};
 use gitops_core::kubernetes::gap::Gap;
-use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
-use gitops_core::text::{and_more, pluralize};
+use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType, plural};
+use gitops_core::text::{join_limited, pluralize};
 
-/// Number of objects that are listed before a question.
-const LISTED_OBJECTS: usize = 10;
+/// Number of objects up to which a list names each of them.
+pub(crate) const LISTED_OBJECTS: usize = 20;
 
 /// Flags of both commands.
 #[derive(Args, Clone, Debug)]
@@ -49,22 +55,41 @@ pub struct ChangeArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    Suspend,
+    Suspend {
+        /// True if the controllers of the cluster honour the annotation.
+        annotation_honoured: bool,
+    },
     Resume,
 }
 
 impl Verb {
     fn infinitive(self) -> &'static str {
         match self {
-            Self::Suspend => "suspend",
+            Self::Suspend { .. } => "suspend",
             Self::Resume => "resume",
         }
     }
 
     fn past(self) -> &'static str {
         match self {
-            Self::Suspend => "suspended",
+            Self::Suspend { .. } => "suspended",
             Self::Resume => "resumed",
+        }
+    }
+
+    /// Returns what has not happened when a question is not answered with yes.
+    pub(crate) fn undone(self) -> String {
+        format!("nothing was {}", self.past())
+    }
+
+    /// Returns the word for a change that left an object like this. An object is `suspended` only if a controller stops,
+    /// and `resumed` only if nothing suspends it any longer; else it is `annotated`, as kubectl calls it.
+    fn outcome(self, after: &Resource) -> &'static str {
+        match (self, effective(after)) {
+            (Self::Suspend { .. }, None) => "unchanged",
+            (Self::Suspend { annotation_honoured: false }, Some(Mechanism::Annotation)) => "annotated",
+            (Self::Suspend { .. }, Some(_)) | (Self::Resume, None) => self.past(),
+            (Self::Resume, Some(_)) => "annotated",
         }
     }
 }
@@ -76,9 +101,8 @@ impl ChangeArgs {
         if named && self.is_selection() {
             return Err(Error::usage("name cannot be provided when --all or a selector is specified"));
         }
-        if !named && !self.is_selection() {
-            return Err(Error::usage("no objects are named or selected")
-                .hint("name them as TYPE NAME or TYPE/NAME, or select them with -l or --all"));
+        if !named && !self.is_selection() && self.words.first().is_none_or(|word| is_type(word)) {
+            return Err(nothing_selected());
         }
         Ok(())
     }
@@ -94,10 +118,13 @@ impl ChangeArgs {
     }
 
     /// Reads the objects. Without a TYPE, kinds that cannot be suspended are left out.
-    pub(crate) async fn read(&self, cluster: &Cluster) -> Result<SelectedObjects> {
-        let selector = self.selector.as_deref();
-        let selection = Selection { words: &self.words, selector, all_namespaces: self.all_namespaces };
+    pub(crate) async fn read(&self, cluster: &Cluster, verb: Verb) -> Result<SelectedObjects> {
+        let (verb, selector) = (verb.infinitive(), self.selector.as_deref());
+        let selection = Selection { verb, words: &self.words, selector, all_namespaces: self.all_namespaces };
         let (mut selected, _) = selection.read(cluster).await?;
+        if !self.is_named() && !self.is_selection() {
+            return Err(nothing_selected());
+        }
         if self.words.is_empty() || self.words == ["all"] {
             selected.objects.retain(|(kind, _)| is_suspendable(kind));
         }
@@ -109,8 +136,18 @@ impl ChangeArgs {
         (!self.all_namespaces).then_some(&*cluster.namespace)
     }
 
+    /// Prints that there is nothing to change, and where else there is something.
+    pub(crate) async fn print_nothing(&self, session: &mut Session, cluster: &Cluster, selected: &SelectedObjects) {
+        let namespace = self.namespace(cluster);
+        print_no_resources(session, namespace);
+        if namespace.is_some() {
+            let selector = self.selector.as_deref();
+            elsewhere::hint_other_namespaces(session, cluster, &selected.types, selector).await;
+        }
+    }
+
     /// Asks for confirmation if the objects are selected and not named. Refuses without a terminal.
-    pub(crate) fn confirm(
+    pub(crate) async fn confirm(
         &self,
         session: &mut Session,
         cluster: &Cluster,
@@ -120,21 +157,18 @@ impl ChangeArgs {
         if objects.is_empty() || self.yes || self.dry_run != DryRun::None || !self.is_selection() {
             return Ok(());
         }
-        for full in objects.iter().take(LISTED_OBJECTS) {
-            session.terminal.status(&format!("  {}", full.object.id));
-        }
-        if let Some(more) = and_more(objects.len(), LISTED_OBJECTS) {
-            session.terminal.status(&format!("  {more}"));
-        }
+        let user = if session.terminal.can_ask() { user_name(cluster).await.ok() } else { None };
+        print_place(session, cluster, user.as_deref());
+        print_objects(session, objects);
         let number = pluralize(objects.len(), "object");
         if !session.terminal.can_ask() {
             let error = Error::refused(format!("refusing to {} {number}: no terminal to ask on", verb.infinitive()));
             return Err(error.hint("review with --dry-run=client, then pass --yes"));
         }
-        if session.terminal.confirm(&format!("{} {number} of {}?", verb.infinitive(), cluster.server))? {
+        if session.terminal.confirm(&format!("{} {number}?", verb.infinitive()), &verb.undone())? {
             return Ok(());
         }
-        Err(Error::cancelled(format!("cancelled: nothing was {}", verb.past())))
+        Err(Error::cancelled(format!("cancelled: {}", verb.undone())))
     }
 
     /// Patches the objects in parallel.
@@ -248,7 +282,8 @@ impl Render for ResultDocument<'_> {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct ResultItem<'a> {
     object: &'a ObjectId,
-    /// `suspended`, `resumed`, `unchanged`, `refused`, `not-found` or `failed`.
+    /// `suspended`, `annotated` (only annotations changed, and controllers go on, or something else still suspends),
+    /// `resumed`, `unchanged`, `refused`, `not-found` or `failed`.
     result: &'static str,
     error: Option<String>,
     /// Suspension after the change.
@@ -278,8 +313,8 @@ impl ChangeResult {
     }
 
     fn outcome(&self, verb: Verb) -> &'static str {
-        match self.result {
-            PatchResult::Done { .. } => verb.past(),
+        match &self.result {
+            PatchResult::Done { after, .. } => verb.outcome(after),
             PatchResult::Unchanged(_) => "unchanged",
             PatchResult::Refused(_) => "refused",
             PatchResult::Missing => "not-found",
@@ -317,6 +352,63 @@ impl ChangeResult {
             suspension: self.after().and_then(Suspension::of),
         }
     }
+}
+
+/// Returns true if a word is the kind, the plural or a short name of a kind of Flux.
+fn is_type(word: &str) -> bool {
+    let name = word.split_once('.').map_or(word, |(name, _)| name).to_lowercase();
+    let is_known = KINDS
+        .iter()
+        .any(|kind| kind.kind.to_lowercase() == name || plural(kind.kind) == name || kind.aliases.contains(&&*name));
+    is_known || name.contains(',') || name == "all"
+}
+
+fn nothing_selected() -> Error {
+    Error::usage("no objects are named or selected")
+        .hint("name them as TYPE NAME or TYPE/NAME, or select them with -l or --all")
+}
+
+/// Prints context, cluster and user of a change.
+fn print_place(session: &mut Session, cluster: &Cluster, user: Option<&str>) {
+    let mut facts = vec![];
+    for (what, name) in [("context", Some(&*cluster.context)), ("cluster", Some(&*cluster.server)), ("user", user)] {
+        facts.extend(name.filter(|name| !name.is_empty()).map(|name| format!("{what} {name}")));
+    }
+    session.terminal.status(&facts.join(", "));
+}
+
+/// Prints the kinds of objects and each object, or those alone that others suspended if there are many.
+fn print_objects(session: &mut Session, objects: &[&Resource]) {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for full in objects {
+        *kinds.entry(&full.object.id.kind).or_default() += 1;
+    }
+    let kinds = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
+    session.terminal.status(&format!("  {}", join_limited(kinds, KINDS.len())));
+    let is_short = objects.len() <= LISTED_OBJECTS;
+    let foreign = objects.iter().filter(|full| effective(full).is_some() && !is_own(full)).count();
+    let mut listed = 0;
+    for full in objects {
+        let is_foreign = effective(full).is_some() && !is_own(full);
+        if listed == LISTED_OBJECTS || !(is_short || is_foreign) {
+            continue;
+        }
+        listed += 1;
+        let note = if is_foreign { format!("   already {}", describe(full, session.now)) } else { String::new() };
+        session.terminal.status(&format!("  {}{note}", full.object.id));
+    }
+    if !is_short && foreign > listed {
+        session.terminal.status(&format!("  and {} more that others suspended", foreign - listed));
+    }
+}
+
+/// Describes the suspension of an object: `suspended by flux 3h ago: bank is down`.
+pub(crate) fn describe(full: &Resource, now: DateTime<Utc>) -> String {
+    let Some(suspension) = Suspension::of(full) else { return "not suspended".to_owned() };
+    let by = suspension.user.or(suspension.manager).map(|by| format!(" by {by}")).unwrap_or_default();
+    let since = suspension.since.map(|since| format!(" {} ago", duration::human(now - since))).unwrap_or_default();
+    let message = suspension.message.map(|message| format!(": {message}")).unwrap_or_default();
+    format!("suspended{by}{since}{message}")
 }
 
 /// Returns 0 if all objects are as requested, 5 if some are, 6 if none is and all were refused, else 1.

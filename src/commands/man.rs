@@ -16,9 +16,10 @@ use gitops_core::plan::ReasonCode;
 const DATE: &str = "2026-11-21";
 
 /// Environment variables that the verbs read.
-const ENVIRONMENT: [(&str, &str); 5] = [
+const ENVIRONMENT: [(&str, &str); 6] = [
     ("KUBECONFIG", "configuration files, separated by colons; missing ones are ignored"),
     ("KUBECTL_GITOPS_ANNOTATION_HONOURED", "true: this cluster's controllers honour the suspended annotation"),
+    ("KUBECTL_GITOPS_SUSPEND", "spec: suspend sets spec.suspend too; annotation: it does not; flags win"),
     ("KUBECTL_GITOPS_COMPLETION_WAIT", "time that the completion of names waits for the cluster; 250ms when unset"),
     ("HTTPS_PROXY, NO_PROXY", "proxy for the API server, unless the configuration names one"),
     ("NO_COLOR", "no colour; no meaning is carried by colour alone"),
@@ -106,6 +107,16 @@ fn page(command: &Command, name: &str, related: &[String]) -> std::io::Result<Ve
     man.render_name_section(&mut text)?;
     synopsis(command).to_writer(&mut text)?;
     man.render_description_section(&mut text)?;
+    if let Some(examples) = command.get_after_long_help().map(ToString::to_string) {
+        let mut roff = Roff::default();
+        roff.control("SH", ["EXAMPLES"]).control("nf", []);
+        let lines = examples.lines().filter(|line| line.trim_end() != "Examples:" && !line.starts_with("Use \""));
+        for line in lines.collect::<Vec<_>>().join("\n").trim_end().lines() {
+            roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
+        }
+        roff.control("fi", []);
+        roff.to_writer(&mut text)?;
+    }
     if command.get_arguments().any(|argument| !argument.is_hide_set()) {
         man.render_options_section(&mut text)?;
     }
@@ -119,14 +130,6 @@ fn page(command: &Command, name: &str, related: &[String]) -> std::io::Result<Ve
     list(&mut roff, "EXIT STATUS", EXIT_STATUS.iter().map(|(code, meaning)| ((*code as u8).to_string(), *meaning)));
     list(&mut roff, "ENVIRONMENT", ENVIRONMENT.iter().map(|(name, meaning)| ((*name).to_owned(), *meaning)));
     list(&mut roff, "FILES", FILES.iter().map(|(name, meaning)| ((*name).to_owned(), *meaning)));
-    if let Some(examples) = command.get_after_long_help().map(ToString::to_string) {
-        roff.control("SH", ["EXAMPLES"]).control("nf", []);
-        let lines = examples.lines().filter(|line| line.trim_end() != "Examples:" && !line.starts_with("Use \""));
-        for line in lines.collect::<Vec<_>>().join("\n").trim_end().lines() {
-            roff.text([roman(line.strip_prefix("  ").unwrap_or(line))]);
-        }
-        roff.control("fi", []);
-    }
     let related: Vec<String> = related.iter().map(|name| format!("{name}(1)")).collect();
     roff.control("SH", ["SEE ALSO"]).text([roman(format!("kubectl(1), {}", related.join(", ")))]);
     roff.to_writer(&mut text)?;

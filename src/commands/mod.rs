@@ -4,6 +4,7 @@ pub(crate) mod change;
 pub mod completion;
 mod connections;
 mod contexts;
+mod elsewhere;
 pub mod get;
 pub mod inventory;
 pub mod man;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use clap::CommandFactory;
+use tracing::Level;
 
 use crate::cli::Cli;
 use crate::cluster::Cluster;
@@ -30,9 +32,10 @@ use crate::exit::ExitCode;
 use crate::output::sanitize::one_line;
 use crate::output::terminal::Terminal;
 use connections::Connections;
-use gitops_core::kubernetes::gap::{AnswerGap, Gap};
+use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::mask::SecretMask;
+use gitops_core::text::pluralize;
 
 /// Environment of a command: connections, output and time.
 pub struct Session {
@@ -113,26 +116,63 @@ impl Session {
         self.connections.take_warnings();
     }
 
-    /// Prints reads that failed as warnings, and returns the exit code for them.
+    /// Prints what could not be read, one line for each cause, and returns the exit code for it. `-v 1` prints each gap
+    /// with its message.
     pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
-        gaps.iter().for_each(|gap| self.warn_of_gap(None, gap));
-        if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
+        let gaps: Vec<AnswerGap> = gaps.iter().cloned().map(AnswerGap::from).collect();
+        self.report_answer_gaps(&gaps)
     }
 
-    /// Prints the gaps of an answer, which may be about several clusters, as [`Self::report_gaps`].
+    /// Prints the gaps of an answer, which may be about several clusters, as [`Self::report_gaps`]. Those that cannot change
+    /// the answer leave it complete.
     fn report_answer_gaps(&mut self, gaps: &[AnswerGap]) -> ExitCode {
-        gaps.iter().for_each(|AnswerGap { context, gap }| self.warn_of_gap(context.as_deref(), gap));
-        if gaps.is_empty() { ExitCode::Done } else { ExitCode::Partial }
+        for group in GapGroup::of(gaps) {
+            let first = group.first;
+            if tracing::enabled!(Level::INFO) || (group.others.is_empty() && first.affects_answer) {
+                let of_group = std::iter::once(first).chain(group.others);
+                of_group.for_each(|gap| self.warn_of_gap(gap));
+            } else if first.affects_answer {
+                self.terminal.warning(&describe(&group));
+            } else {
+                self.terminal.status(&describe(&group));
+            }
+        }
+        if gaps.iter().any(|gap| gap.affects_answer) { ExitCode::Partial } else { ExitCode::Done }
     }
 
-    fn warn_of_gap(&mut self, context: Option<&str>, gap: &Gap) {
-        let mut place = String::new();
-        for (what, name) in [("namespace", gap.namespace.as_deref()), ("context", context)] {
-            place.extend(name.map(|name| format!(" in {what} {name}")));
-        }
-        let text = format!("{}{place} could not be read: {}", gap.subject, gap.message);
+    fn warn_of_gap(&mut self, answer_gap: &AnswerGap) {
+        let AnswerGap { gap, .. } = answer_gap;
+        let text = format!("{}{} could not be read: {}", gap.subject, place(answer_gap), gap.message);
         self.terminal.warning(&text);
     }
+}
+
+/// Number of types that one line names.
+const NAMED: usize = 3;
+
+/// Returns one line about gaps of one cause.
+fn describe(group: &GapGroup<'_>) -> String {
+    let first = group.first;
+    let subjects: Vec<&str> = group.subjects().collect();
+    let (what, names) = match &subjects[..] {
+        [one] => ((*one).to_owned(), String::new()),
+        several => (pluralize(several.len(), "type"), format!(": {}", several[..several.len().min(NAMED)].join(", "))),
+    };
+    let rest = if subjects.len() > NAMED { ", …" } else { "" };
+    let part = first.gap.part_read().map(|part| format!("; read in {part}")).unwrap_or_default();
+    let effect = if first.affects_answer { "" } else { "; this cannot change the answer" };
+    let (place, cause) = (place(first), first.gap.kind.cause());
+    let more = if subjects.len() == 1 { "-v 1 says more" } else { "-v 1 lists them" };
+    format!("{what}{place} could not be read ({cause}{part}){names}{rest}{effect}; {more}")
+}
+
+/// Returns the namespace and the context of a gap, where it has any.
+fn place(AnswerGap { context, gap, .. }: &AnswerGap) -> String {
+    let mut place = String::new();
+    for (what, name) in [("namespace", gap.namespace.as_deref()), ("context", context.as_deref())] {
+        place.extend(name.map(|name| format!(" in {what} {name}")));
+    }
+    place
 }
 
 /// Prints the connection options.

@@ -2,8 +2,10 @@
 
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::GroupKind;
 use gitops_core::ownership::index::Index;
-use gitops_core::ownership::{OwnerId, SYSTEMS};
+use gitops_core::ownership::{OwnerId, SCHEMES, SYSTEMS};
 
 /// Finds the live owner that `KIND/NAME` or `NAMESPACE/KIND/NAME` names; `namespace` decides which one `KIND/NAME` means.
 ///
@@ -25,12 +27,13 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
     match (&found[..], &elsewhere[..]) {
         ([one], _) => Ok((*one).clone()),
         ([], []) => {
-            let names: Vec<String> = index.owners().map(|owner| kind_and_name(&owner.id)).collect();
-            let error = Error::failed(format!("no owner {text:?} in this cluster"));
-            Err(match nearest(text, names.iter().map(String::as_str)) {
-                Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint("`kubectl gitops inventory` lists the owners"),
-            })
+            // `NAMESPACE/KIND/NAME`, unless the first word is a kind.
+            let is_qualified = !index.owners().any(|owner| is_kind(first, &owner.id.kind));
+            let (place, kind, name) = qualified.filter(|_| is_qualified).map_or((namespace, first, rest), |found| {
+                let (place, kind, name) = found;
+                (Some(place), kind, name)
+            });
+            Err(not_found(text, kind, name, place, index))
         }
         ([], elsewhere) => {
             let error = format!("no owner {text:?} in namespace {:?}", namespace.unwrap_or_default());
@@ -39,6 +42,45 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
         (several, _) => Err(Error::usage(format!("{text:?} is not unique"))
             .hint(format!("select a namespace with -n, or name one of {}", candidates(several)))),
     }
+}
+
+/// Returns the error for an owner that was not found: it cannot be read, or the hint has the nearest owners.
+fn not_found(text: &str, kind: &str, name: &str, namespace: Option<&str>, index: &Index<'_>) -> Error {
+    if let Some(gap) = gap_hiding(kind, namespace, index) {
+        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal()))
+            .hint("`kubectl auth can-i --list` shows your rights");
+    }
+    let error = Error::failed(format!("no owner {text:?} in this cluster"));
+    let of_kind: Vec<&OwnerId> = index.owners().map(|owner| &owner.id).filter(|id| is_kind(kind, &id.kind)).collect();
+    let near = nearest(name, of_kind.iter().map(|id| &*id.name));
+    let near: Vec<&OwnerId> = of_kind.iter().copied().filter(|id| Some(&*id.name) == near).collect();
+    if !near.is_empty() {
+        return error.hint(format!("did you mean {}?", candidates(&near).replace(", ", " or ")));
+    }
+    if !of_kind.is_empty() {
+        let more = of_kind.len().saturating_sub(LISTED);
+        let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+        return error.hint(format!("there is {}{rest}", candidates(&of_kind[..of_kind.len() - more])));
+    }
+    let kinds: Vec<String> = index.owners().map(|owner| owner.id.kind.to_lowercase()).collect();
+    match nearest(kind, kinds.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("no owner is a {kind:?}; did you mean {near}/{name}?")),
+        None => error.hint("`kubectl gitops inventory` lists the owners"),
+    }
+}
+
+/// Number of owners that a hint lists.
+const LISTED: usize = 5;
+
+/// Returns the gap that may hide owners of a kind in a namespace.
+fn gap_hiding<'a>(kind: &str, namespace: Option<&str>, index: &Index<'a>) -> Option<&'a Gap> {
+    let kinds = SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds).filter(|(_, known)| is_kind(kind, known));
+    let kinds: Vec<GroupKind> = kinds.map(|(group, kind)| GroupKind::new(group, kind)).collect();
+    let snapshot = index.snapshot();
+    snapshot
+        .gaps
+        .iter()
+        .find(|gap| gap.leaves_unread(namespace) && kinds.iter().any(|kind| gap.hides(kind, &snapshot.types)))
 }
 
 /// Splits the name of an owner at its first slash.

@@ -10,6 +10,7 @@ use gitops_core::flux::kinds;
 use gitops_core::flux::kinds::KINDS;
 use gitops_core::kubernetes::object::{GroupKind, ObjectId, ResourceType};
 use gitops_core::kubernetes::selector::Selector;
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::Members;
 use gitops_core::ownership::index::Index;
 
@@ -146,6 +147,35 @@ fn unknown_type(word: &str, served: &[ResourceType]) -> Error {
     }
 }
 
+/// Returns the TYPE and the NAME of one object: `TYPE/NAME` or `TYPE NAME`.
+pub(crate) fn type_and_name(words: &[String]) -> Result<(&str, &str)> {
+    match words {
+        [word] if word.contains('/') => split_type_name(word),
+        [kind, name] if !kind.contains('/') && !name.contains('/') => Ok((kind, name)),
+        _ => Err(Error::usage(format!("{:?} is not TYPE/NAME", words.join(" ")))),
+    }
+}
+
+/// Returns the served types that a word names, as kubectl does. Fails if there is none; the hint has the nearest one.
+pub(crate) fn served_types<'a>(word: &str, snapshot: &'a Snapshot) -> Result<Vec<&'a ResourceType>> {
+    let named: Vec<&ResourceType> = snapshot.types.iter().filter(|known| is_named(known, word)).collect();
+    if !named.is_empty() {
+        return Ok(named);
+    }
+    let error = Error::usage(format!("the server doesn't have a resource type {word:?}"));
+    Err(with_nearest_type(error, word, &snapshot.types))
+}
+
+/// Adds the type nearest to a word to an error.
+fn with_nearest_type(error: Error, word: &str, known: &[ResourceType]) -> Error {
+    let names = known.iter().flat_map(|kind| [kind.plural.to_string(), kind.kind.to_lowercase()]);
+    let names: Vec<String> = names.chain(known.iter().map(ResourceType::resource)).collect();
+    match nearest(word, names.iter().map(String::as_str)) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint("`kubectl api-resources` lists the types"),
+    }
+}
+
 /// Parses a label selector. kubectl leaves this to the API server.
 pub(crate) fn parse_selector(text: &str) -> Result<Selector> {
     Selector::parse(text).map_err(|why| {
@@ -166,12 +196,7 @@ pub(crate) fn parse_kinds(words: &[String], index: &Index<'_>) -> Result<Vec<Gro
         let mut named = known.iter().filter(|kind| is_named(kind, word)).map(ResourceType::group_kind).peekable();
         if named.peek().is_none() {
             let error = Error::usage(format!("no resource type {word:?} in this cluster or in an owner's inventory"));
-            let names = known.iter().flat_map(|kind| [kind.plural.to_string(), kind.kind.to_lowercase()]);
-            let names: Vec<String> = names.chain(known.iter().map(ResourceType::resource)).collect();
-            return Err(match nearest(word, names.iter().map(String::as_str)) {
-                Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint("`kubectl api-resources` lists the types"),
-            });
+            return Err(with_nearest_type(error, word, &known));
         }
         kinds.extend(named);
     }

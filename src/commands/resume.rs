@@ -6,40 +6,51 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use clap::Args;
 use futures::future::join_all;
 
-use super::change::{ChangeArgs, ChangeResult, Verb};
-use super::{Session, select};
+use super::change::{ChangeArgs, ChangeResult, LISTED_OBJECTS, Verb, describe};
+use super::{Session, elsewhere};
 use crate::cluster::write::wait::wait_until_reconciled;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::document;
 use gitops_core::flux::kinds::FluxKind;
-
+use gitops_core::flux::suspension::origin::ResumeOptions;
 use gitops_core::flux::suspension::patch::{PatchDecision, RemainingCause, remaining_causes, resume};
 use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
-use gitops_core::flux::suspension::{Mechanism, is_expired};
+use gitops_core::flux::suspension::{Mechanism, NO_MESSAGE, is_expired};
 use gitops_core::kubernetes::object::{Resource, ResourceType};
+use gitops_core::text::{and_more, pluralize};
 
 /// End suspensions and reconcile at once
 ///
-/// Removes the annotation reconcile.fluxcd.io/suspended and requests a reconciliation in the same request. --spec clears
-/// spec.suspend too. If an object is still suspended afterwards, the reason is printed and the exit code is 5.
+/// Undoes what `kubectl gitops suspend` set: the annotation reconcile.fluxcd.io/suspended, spec.suspend, the switch of the
+/// kind. It requests a reconciliation in the same request. --spec also clears spec.suspend of named objects if somebody
+/// else set it. If an object is still suspended afterwards, the reason is printed and the exit code is 5.
+///
+/// With -l or --all, what somebody else suspended stays suspended and is listed: what `kubectl gitops suspend` did not set,
+/// as managedFields tell. If the suspensions have several messages, choose one with --message. --any takes all of them.
 ///
 /// Sources are resumed before the objects that use them, and dependencies before the objects that depend on them. With
 /// --wait, the command ends when each object was reconciled after this request and is ready, or when one fails.
 #[derive(Args, Clone, Debug)]
 #[command(
     override_usage = "kubectl gitops resume {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
+    after_help = "Examples:
+  kubectl gitops resume --wait kustomization cart     # wait until it is reconciled
+  kubectl gitops resume -m INC-2081                   # the objects of one incident; asks first",
     after_long_help = "Examples:
   # Resume a Kustomization and wait until it is reconciled
-  kubectl gitops resume kustomization apps --spec --wait
+  kubectl gitops resume --wait kustomization cart -n flux-system
 
-  # Resume all Flux objects of a namespace, sources first, after confirmation
-  kubectl gitops resume --all -n shop --spec
+  # End the suspensions of an incident, sources first, after confirmation
+  kubectl gitops resume -m INC-2081 -n flux-system
+
+  # Resume a Kustomization that somebody suspended with another program
+  kubectl gitops resume --spec kustomization web -n flux-system
 
   # Resume everything whose time is over, as a CronJob does
-  kubectl gitops resume --expired -A --spec --yes
+  kubectl gitops resume --expired -A --yes
 
   # Show what would be resumed
   kubectl gitops resume ks,hr -A -l team=web --dry-run=client"
@@ -47,9 +58,18 @@ use gitops_core::kubernetes::object::{Resource, ResourceType};
 pub struct ResumeArgs {
     #[command(flatten)]
     pub change: ChangeArgs,
-    /// Clear spec.suspend too, which moves the generation by one
+    /// Clear spec.suspend of named objects (or with --any) even if somebody else set it
     #[arg(long)]
     pub spec: bool,
+    /// Resume only objects that are suspended with this message; without names, all of them
+    #[arg(short, long, value_name = "MESSAGE")]
+    pub message: Option<String>,
+    /// Resume only objects whose suspension has this link; without names, all of them
+    #[arg(long, value_name = "URL")]
+    pub link: Option<String>,
+    /// With -l or --all: resume also what somebody else suspended, whatever the message
+    #[arg(long, conflicts_with_all = ["message", "link"])]
+    pub any: bool,
     /// Resume only objects whose suspension has ended (suspend --for); without names, all of them
     #[arg(long)]
     pub expired: bool,
@@ -61,15 +81,33 @@ pub struct ResumeArgs {
     pub timeout: Duration,
 }
 
+impl ResumeArgs {
+    /// Returns true if the flags say which suspensions to end, so that no `--all` is needed.
+    fn is_choice(&self) -> bool {
+        self.expired || self.message.is_some() || self.link.is_some()
+    }
+
+    fn options(&self, now: DateTime<Utc>) -> ResumeOptions {
+        ResumeOptions {
+            named: self.change.is_named(),
+            any: self.any,
+            spec: self.spec,
+            message: self.message.clone(),
+            link: self.link.clone(),
+            expired_at: self.expired.then_some(now),
+        }
+    }
+}
+
 /// Resumes the objects that the arguments name or select.
 pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     let mut change = args.change.clone();
-    // An end of the suspension selects objects as --all does; also TYPE alone.
-    change.all |= args.expired && !change.is_selection() && !change.is_named();
+    // A message, a link or an end selects objects as --all does; also TYPE alone.
+    change.all |= args.is_choice() && !change.is_selection() && !change.is_named();
     change.check()?;
     let args = &ResumeArgs { change, ..args.clone() };
     let cluster = session.cluster().await?;
-    let mut selected = args.change.read(&cluster).await?;
+    let mut selected = args.change.read(&cluster, Verb::Resume).await?;
     let now = session.now;
     if args.expired {
         selected.objects.retain(|(_, full)| is_expired(full, now));
@@ -79,19 +117,29 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
         }
     }
     if selected.is_empty() {
-        select::print_no_resources(session, args.change.namespace(&cluster));
+        args.change.print_nothing(session, &cluster, &selected).await;
         return Ok(ExitCode::Done);
     }
+    let options = &args.options(now);
+    let (objects, left): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut selected.objects).into_iter().partition(|(_, full)| options.includes(full));
+    print_left(session, &left);
+    let mut changing: Vec<&Resource> = objects.iter().map(|(_, full)| full).collect();
+    refuse_open_choice(session, options, &changing)?;
     let token = session.now.to_rfc3339_opts(SecondsFormat::Nanos, true);
-    let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();
-    changing.retain(|full| matches!(decide(args, full, now, &token), PatchDecision::Patch(_)));
-    args.change.confirm(session, &cluster, Verb::Resume, &changing)?;
+    changing.retain(|full| matches!(resume(full, options, &token), PatchDecision::Patch(_)));
+    if changing.is_empty() && (args.message.is_some() || args.link.is_some()) {
+        session.terminal.status("no suspension with this message or link is here");
+    }
+    args.change.confirm(session, &cluster, Verb::Resume, &changing).await?;
     let mut results = vec![];
-    for stage in split_into_stages(std::mem::take(&mut selected.objects)) {
-        results.extend(args.change.apply(&cluster, stage, &|full| decide(args, full, now, &token)).await);
+    for stage in split_into_stages(objects) {
+        // The options decide again about an object that changed in the meantime: it may have another message or end.
+        results.extend(args.change.apply(&cluster, stage, &|full| resume(full, options, &token)).await);
     }
     let mut exit = args.change.report(session, Verb::Resume, &results, &selected)?;
-    if print_remaining_causes(args, session, &results) {
+    elsewhere::hint_missing(session, &cluster, &selected).await;
+    if print_remaining_causes(options, session, &results) {
         exit = ExitCode::Partial;
     }
     if args.wait && args.change.dry_run == DryRun::None && !wait(args, session, &cluster, &results, &token).await? {
@@ -100,12 +148,34 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     Ok(exit)
 }
 
-/// Decides about an object, which is read again after a conflict: its suspension may have been prolonged in the meantime.
-fn decide(args: &ResumeArgs, full: &Resource, now: DateTime<Utc>, token: &str) -> PatchDecision {
-    if args.expired && !is_expired(full, now) {
-        return PatchDecision::Unchanged;
+/// Prints the objects that stay suspended because the command line does not include them.
+fn print_left(session: &mut Session, left: &[(ResourceType, Resource)]) {
+    for (_, full) in left.iter().take(LISTED_OBJECTS) {
+        let (name, how) = (document::name(&full.object.id), describe(full, session.now));
+        session.terminal.status(&format!("left alone: {name} -n {}, {how}", full.object.id.namespace));
     }
-    resume(full, args.spec, token)
+    if let Some(more) = and_more(left.len(), LISTED_OBJECTS) {
+        session.terminal.status(&format!("left alone: {more}"));
+    }
+    if !left.is_empty() {
+        session.terminal.hint("name an object to resume it too, or choose with --message, --link or --any");
+    }
+}
+
+/// Refuses to end the suspensions of several messages at once, and prints the messages.
+fn refuse_open_choice(session: &mut Session, options: &ResumeOptions, objects: &[&Resource]) -> Result<()> {
+    let groups = options.open_choice(objects);
+    if groups.is_empty() {
+        return Ok(());
+    }
+    for group in &groups {
+        let by = if group.by.is_empty() { String::new() } else { format!(" by {}", group.by.join(", ")) };
+        let message = group.message.map_or("without a message".to_owned(), |message| format!("{message:?}"));
+        session.terminal.status(&format!("  {message}: {}{by}", pluralize(group.count, "object")));
+    }
+    let error = Error::refused(format!("these suspensions have {} messages: nothing was resumed", groups.len()));
+    let example = groups.iter().find_map(|group| group.message).unwrap_or(NO_MESSAGE);
+    Err(error.hint(format!("choose one, such as --message {example:?}, or end all of them with --any")))
 }
 
 /// Splits objects into stages. Each stage depends on earlier stages only.
@@ -120,20 +190,20 @@ fn split_into_stages(objects: Vec<(ResourceType, Resource)>) -> Vec<Vec<(Resourc
 }
 
 /// Prints the reasons why objects are still suspended. Returns true if there are any.
-fn print_remaining_causes(args: &ResumeArgs, session: &mut Session, results: &[ChangeResult]) -> bool {
+fn print_remaining_causes(options: &ResumeOptions, session: &mut Session, results: &[ChangeResult]) -> bool {
     let mut any = false;
     for result in results {
         let causes = match &result.result {
-            PatchResult::Done { before, after, .. } if args.change.dry_run != DryRun::Client => {
-                remaining_causes(before, after)
-            }
+            PatchResult::Done { before, after, .. } => remaining_causes(before, after),
             PatchResult::Unchanged(full) => remaining_causes(full, full),
             _ => continue,
         };
         for cause in causes {
             any = true;
             let advice = match cause {
-                RemainingCause::Suspended(Mechanism::Spec) => "; clear it with --spec",
+                RemainingCause::Suspended { by: Mechanism::Spec, .. } if options.named => "; clear it with --spec",
+                RemainingCause::Suspended { by: Mechanism::Spec, .. } if options.any => "; clear it with --any --spec",
+                RemainingCause::Suspended { .. } if !options.named => "; name the object to resume it too",
                 _ => "",
             };
             let name = document::name(&result.id);

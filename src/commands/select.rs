@@ -3,6 +3,7 @@
 use futures::future::join_all;
 
 use super::Session;
+use super::elsewhere::name_without_type;
 use super::resource_args::{ResourceArgs, parse_selector};
 use crate::cluster::{Cluster, Query};
 use crate::error::{Error, Result};
@@ -15,6 +16,8 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 /// Arguments that select objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
+    /// Name of the command, for hints.
+    pub(crate) verb: &'a str,
     /// `TYPE NAME…`, `TYPE/NAME…`, or nothing for every kind of Flux.
     pub(crate) words: &'a [String],
     pub(crate) selector: Option<&'a str>,
@@ -32,6 +35,8 @@ pub(crate) struct SelectedObjects {
     pub(crate) errors: Vec<String>,
     /// Lists that could not be read completely.
     pub(crate) gaps: Vec<Gap>,
+    /// Named objects that do not exist.
+    pub(crate) missing: Vec<(ResourceType, String)>,
     /// Named objects; empty if all objects of the types are selected.
     named: Vec<(ResourceType, String)>,
 }
@@ -62,7 +67,14 @@ impl Selection<'_> {
     /// Reads the objects from a cluster. Returns them with all types that the cluster serves.
     pub(crate) async fn read(self, cluster: &Cluster) -> Result<(SelectedObjects, Vec<ResourceType>)> {
         let served = cluster.discover().await?.types;
-        let selected = match ResourceArgs::parse(self.words, &served)? {
+        let parsed = match ResourceArgs::parse(self.words, &served) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let better = name_without_type(cluster, self.verb, self.words, &served).await;
+                return Err(better.unwrap_or(error));
+            }
+        };
+        let selected = match parsed {
             ResourceArgs::Types(types) => self.list(cluster, types).await,
             ResourceArgs::Names(_) if self.all_namespaces => {
                 let error = Error::usage("a resource cannot be retrieved by name across all namespaces");
@@ -138,7 +150,10 @@ async fn fetch(cluster: &Cluster, names: Vec<(ResourceType, String)>) -> Selecte
                 selected.objects.push((kind.clone(), full));
             }
             Ok(Some(_)) => {}
-            Ok(None) => selected.errors.push(not_found(kind, name)),
+            Ok(None) => {
+                selected.errors.push(not_found(kind, name));
+                selected.missing.push((kind.clone(), name.clone()));
+            }
             Err(failure) => selected.errors.push(failure.to_string()),
         }
         if !selected.types.contains(kind) {

@@ -3,13 +3,14 @@
 use chrono::TimeDelta;
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use futures::future::join;
 
 use super::change::{ChangeArgs, ChangeResult, Verb};
-use super::{Session, select};
+use super::{Session, elsewhere};
 use crate::cluster::config::args::parse_duration;
 use crate::cluster::read::access::user_name;
-use crate::cluster::{DryRun, PatchResult};
-use crate::error::Result;
+use crate::cluster::{Cluster, DryRun, PatchResult};
+use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::document;
 use gitops_core::flux::suspension::advice::Warning;
@@ -22,10 +23,12 @@ use gitops_core::kubernetes::object::Resource;
 /// Sets the annotation reconcile.fluxcd.io/suspended of Flux's RFC-0006. The annotation suspends whatever its value; the
 /// value is the message. The generation of the object does not move.
 ///
-/// No released Flux controller honours this annotation yet. Use --spec to set spec.suspend in the same request: every
-/// controller honours it, and the generation moves by one. ArtifactGenerator, ResourceSet and the other kinds of
-/// flux-operator have a switch annotation that their controllers honour; suspend sets it for them, and the message too.
-/// Set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if the controllers of your clusters honour the annotation.
+/// No released Flux controller honours this annotation yet, so an object with the annotation alone is "annotated", not
+/// "suspended". Use --spec to set spec.suspend in the same request: every controller honours it, and the generation moves
+/// by one. On a terminal, suspend asks whether to do so. KUBECTL_GITOPS_SUSPEND=spec or =annotation is your answer for
+/// every time. ArtifactGenerator, ResourceSet and the other kinds of flux-operator have a switch annotation that their
+/// controllers honour; suspend sets it for them, and the message too. Set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if the
+/// controllers of your clusters honour the annotation.
 ///
 /// An existing message is kept unless --overwrite is given, and so are an end (--for) and a link (--link). They are stored
 /// in the annotations kubectl-gitops/suspended-until and kubectl-gitops/suspended-link. No controller acts on the end: run
@@ -33,18 +36,21 @@ use gitops_core::kubernetes::object::Resource;
 #[derive(Args, Debug)]
 #[command(
     override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
+    after_help = "Examples:
+  kubectl gitops suspend --spec -m \"bank is down\" kustomization cart
+  kubectl gitops suspend --spec -m INC-2081 --all     # asks first; resume -m INC-2081 ends it",
     after_long_help = "Examples:
   # Suspend a Kustomization with a message, so that the controllers of today stop
-  kubectl gitops suspend kustomization apps --spec -m \"drill until noon, see INC-42\"
+  kubectl gitops suspend --spec -m \"bank is down\" kustomization cart -n flux-system
 
   # Suspend for two hours, with a link to the incident
-  kubectl gitops suspend ks apps --spec --for 2h -m \"bank is down\" --link https://inc.example.com/2081
+  kubectl gitops suspend --spec --for 2h --link https://inc.example.com/2081 -m INC-2081 ks cart -n flux-system
 
-  # Set the annotation alone: the generation does not move
-  kubectl gitops suspend ks/apps hr/podinfo -m \"drill\"
+  # Set the annotation alone: the generation does not move, and the controllers of today go on
+  kubectl gitops suspend --spec=false -m drill kustomization web -n flux-system
 
   # Suspend all Flux objects of a namespace, after confirmation
-  kubectl gitops suspend --all -n shop --spec -m \"migration\"
+  kubectl gitops suspend --spec -m INC-2081 --all -n flux-system
 
   # Show what would be suspended
   kubectl gitops suspend ks,hr -A -l team=web --dry-run=client"
@@ -55,9 +61,16 @@ pub struct SuspendArgs {
     /// Store this message in the annotation
     #[arg(short, long, value_name = "MESSAGE")]
     pub message: Option<String>,
-    /// Set spec.suspend too, which moves the generation by one
-    #[arg(long)]
-    pub spec: bool,
+    /// Set spec.suspend too, which moves the generation by one; --spec=false sets the annotation alone
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true
+    )]
+    pub spec: Option<bool>,
     /// End the suspension after this time, such as 2h: get --expired shows it, resume --expired ends it
     #[arg(long = "for", value_name = "DURATION", allow_hyphen_values = true, value_parser = lasting)]
     pub lasting: Option<TimeDelta>,
@@ -67,9 +80,16 @@ pub struct SuspendArgs {
     /// Replace an existing message, end or link
     #[arg(long)]
     pub overwrite: bool,
-    /// Record your user name, as the API server knows it, in fluxcd.controlplane.io/suspendedBy
-    #[arg(long)]
-    pub record_user: bool,
+    /// Record your user name, as the API server knows it: true unless the server cannot tell it
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true
+    )]
+    pub record_user: Option<bool>,
     /// State that the controllers of this cluster honour the annotation
     #[arg(
         long,
@@ -83,6 +103,9 @@ pub struct SuspendArgs {
     )]
     pub annotation_honoured: bool,
 }
+
+/// Environment variable with a user's answer to the question whether to set `spec.suspend` too.
+const DEFAULT_VARIABLE: &str = "KUBECTL_GITOPS_SUSPEND";
 
 /// Longest suspension with an end, in days.
 const LONGEST: i64 = 365;
@@ -109,37 +132,84 @@ fn link(text: &str) -> Result<String, String> {
     Err("it must be an address that begins with https:// or http://, of at most 2000 characters".to_owned())
 }
 
+/// Parses [`DEFAULT_VARIABLE`]: whether to set `spec.suspend` too. An empty value is none.
+fn default_of(value: &str) -> Result<Option<bool>> {
+    match value {
+        "" => Ok(None),
+        "spec" => Ok(Some(true)),
+        "annotation" => Ok(Some(false)),
+        _ => Err(Error::usage(format!("invalid value {value:?} in {DEFAULT_VARIABLE}")).hint("use spec or annotation")),
+    }
+}
+
+impl SuspendArgs {
+    /// Returns whether the user wants `spec.suspend` to be set: by the flag, else by the environment.
+    fn choice(&self) -> Result<Option<bool>> {
+        let default = default_of(&std::env::var(DEFAULT_VARIABLE).unwrap_or_default())?;
+        Ok(self.spec.or(default))
+    }
+
+    /// Returns the user to record. Without the flag, it is no error if the server does not tell it.
+    async fn user(&self, cluster: &Cluster) -> Result<Option<String>> {
+        match self.record_user {
+            Some(false) => Ok(None),
+            Some(true) => Ok(Some(user_name(cluster).await?)),
+            None if self.change.dry_run == DryRun::Client => Ok(None),
+            None => Ok(user_name(cluster).await.ok()),
+        }
+    }
+
+    /// Returns true if there is somebody to ask whether to set `spec.suspend` too.
+    fn can_ask(&self, session: &Session) -> bool {
+        session.terminal.is_watched() && !self.change.yes && self.change.dry_run == DryRun::None
+    }
+}
+
 /// Suspends the objects that the arguments name or select.
 pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> {
     args.change.check()?;
     if let Some(message) = &args.message {
         message::validate(message)?;
     }
+    let mut choice = args.choice()?;
+    let verb = Verb::Suspend { annotation_honoured: args.annotation_honoured };
     let cluster = session.cluster().await?;
-    let mut selected = args.change.read(&cluster).await?;
+    let (selected, user) = join(args.change.read(&cluster, verb), args.user(&cluster)).await;
+    let (mut selected, user) = (selected?, user?);
     if selected.is_empty() {
-        select::print_no_resources(session, args.change.namespace(&cluster));
+        args.change.print_nothing(session, &cluster, &selected).await;
         return Ok(ExitCode::Done);
     }
-    let options = SuspendOptions {
+    let mut options = SuspendOptions {
         message: args.message.clone(),
-        spec: args.spec,
+        spec: choice.unwrap_or_default(),
         overwrite: args.overwrite,
         until: args.lasting.map(|lasting| session.now + lasting),
         link: args.link.clone(),
-        user: if args.record_user { Some(user_name(&cluster).await?) } else { None },
+        user,
         annotation_honoured: args.annotation_honoured,
     };
     let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();
+    if choice.is_none() && args.can_ask(session) && changing.iter().any(|full| options.leaves_running(full)) {
+        choice = Some(ask_for_spec(session, verb)?);
+        options.spec = choice == Some(true);
+    }
     changing.retain(|full| matches!(suspend(full, &options), PatchDecision::Patch(_)));
     print_warnings(session, &options, &changing);
-    args.change.confirm(session, &cluster, Verb::Suspend, &changing)?;
+    args.change.confirm(session, &cluster, verb, &changing).await?;
     let objects = std::mem::take(&mut selected.objects);
     let results = args.change.apply(&cluster, objects, &|full| suspend(full, &options)).await;
-    let exit = args.change.report(session, Verb::Suspend, &results, &selected)?;
+    let exit = args.change.report(session, verb, &results, &selected)?;
+    elsewhere::hint_missing(session, &cluster, &selected).await;
     let as_requested = args.change.dry_run == DryRun::Client || print_discrepancies(session, &options, &results);
-    print_effect(session, &options, &results);
+    print_effect(session, &options, choice, &results);
     Ok(if as_requested || exit != ExitCode::Done { exit } else { ExitCode::Partial })
+}
+
+/// Asks whether to set `spec.suspend` too.
+fn ask_for_spec(session: &mut Session, verb: Verb) -> Result<bool> {
+    session.terminal.status("no released Flux controller honours the annotation alone: reconciliation would go on");
+    session.terminal.confirm("set spec.suspend too, which moves the generation by one?", &verb.undone())
 }
 
 /// Prints the warnings about objects that are to be suspended.
@@ -162,7 +232,7 @@ fn print_warnings(session: &mut Session, options: &SuspendOptions, objects: &[&R
         let effects: Vec<_> =
             effects.iter().map(|one| format!("deleting a {} still {}", one.kind, one.effect)).collect();
         let all = effects.join(", ");
-        session.terminal.warning(&format!("suspended by annotation only: {all}; --spec prevents that"));
+        session.terminal.warning(&format!("with the annotation alone, {all}; --spec prevents that"));
     }
 }
 
@@ -185,16 +255,19 @@ fn print_discrepancies(session: &mut Session, options: &SuspendOptions, results:
     as_requested
 }
 
-/// Prints that the annotation alone does not stop controllers, or that `spec.suspend` was set.
-fn print_effect(session: &mut Session, options: &SuspendOptions, results: &[ChangeResult]) {
+/// Prints that the annotation alone does not stop controllers, or that `spec.suspend` was set. There is no hint for a user
+/// who has chosen.
+fn print_effect(session: &mut Session, options: &SuspendOptions, choice: Option<bool>, results: &[ChangeResult]) {
     if results.iter().filter_map(ChangeResult::after).any(|full| options.is_annotation_only(full)) {
         session.terminal.warning(&format!(
             "no released Flux controller honours the annotation {ANNOTATION}: reconciliation goes on"
         ));
-        session.terminal.hint(
-            "--spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the \
-             annotation",
-        );
+        if choice.is_none() {
+            session.terminal.hint(
+                "--spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour \
+                 the annotation",
+            );
+        }
         return;
     }
     let set_spec = results.iter().any(|result| match &result.result {
@@ -203,5 +276,19 @@ fn print_effect(session: &mut Session, options: &SuspendOptions, results: &[Chan
     });
     if set_spec {
         session.terminal.status("spec.suspend was set: the generation moved by one");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_spec_or_annotation() {
+        for (value, expected) in [("", None), ("spec", Some(true)), ("annotation", Some(false))] {
+            assert_eq!(default_of(value).unwrap(), expected, "{value:?}");
+        }
+        let error = default_of("both").unwrap_err();
+        assert_eq!((error.exit, error.hint.as_deref()), (ExitCode::Usage, Some("use spec or annotation")));
     }
 }

@@ -1,11 +1,12 @@
 //! Text about deletions: the overview before the question, and one line per result.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::document;
 use super::sanitize::one_line;
 use super::table::{Look, Table};
 use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::plan::execution::roots_of_objects;
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult, StepResult};
 use gitops_core::plan::{Plan, ReasonCode};
@@ -62,9 +63,21 @@ pub fn waiting(id: &ObjectId, state: &[String]) -> String {
     format!("waiting for {}{}", name(id), one_line(&held))
 }
 
-/// Returns one line about an execution.
-pub fn outcome(result: &PruneResult) -> String {
-    let (deleted, all) = (result.deleted(), result.steps.len());
-    let text = format!("{deleted} of {} deleted", pluralize(all, "object"));
+/// Returns one line about an execution: how many of the objects that the question named were deleted, and how many of
+/// those the cluster deletes as a consequence.
+pub fn outcome(result: &PruneResult, plan: &Plan) -> String {
+    let deleted: HashSet<&ObjectId> =
+        result.steps.iter().filter(|row| row.step == DeletionResult::Deleted).map(|row| &row.object.id).collect();
+    let roots = roots_of_objects(plan);
+    let all = plan.deletions().count().max(result.steps.len());
+    let gone = plan
+        .deletions()
+        .map(|change| &change.object.id)
+        .filter(|id| roots.get(id).is_some_and(|root| deleted.contains(root)))
+        .count();
+    let mut text = format!("{gone} of {} deleted", pluralize(all, "object"));
+    if gone > deleted.len() {
+        text += &format!(": {} directly, {} by the cluster with them", deleted.len(), gone - deleted.len());
+    }
     if result.interrupted { format!("interrupted: {text}; plan again to see what is left") } else { text }
 }

@@ -5,16 +5,18 @@ use std::fmt::Write;
 use super::format::{Look, Part, Render};
 use super::sanitize::one_line;
 use super::table::{Columns, Table};
-use super::{document, html, owner};
+use super::{document, duration, html, owner};
+use chrono::{DateTime, Utc};
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
-use gitops_core::ownership::report::explain::Explanation;
+use gitops_core::ownership::report::explain::{ClaimView, Explanation};
 use gitops_core::ownership::report::tree::TreeNode;
 use gitops_core::ownership::report::{
-    Body, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
+    Body, ContextSummary, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
 };
+use gitops_core::ownership::scheme::SourceReference;
 use gitops_core::ownership::scheme::label_report::{LabelReport, ReportTable};
+use gitops_core::ownership::{OwnerId, OwnerStatus, Protection, Strength};
 use gitops_core::text::pluralize;
 
 impl Render for InventoryDocument {
@@ -24,9 +26,9 @@ impl Render for InventoryDocument {
         match &self.body {
             Body::Owners(owners) => with_label_reports(owner_table(owners, wide, look), self, wide, look),
             Body::Objects(owners) => object_table(owners, wide, look),
-            Body::Findings(findings) => finding_table(findings, wide, look),
+            Body::Findings(findings) => finding_table(findings, self.taken, wide, look),
             Body::Tree(nodes) => tree(nodes),
-            Body::Explanation(explanation) => explain(explanation),
+            Body::Explanation(explanation) => explain(explanation, self.taken),
         }
     }
 
@@ -78,6 +80,44 @@ fn report_table(report: &LabelReport, wide: bool, look: Look) -> String {
     table.render(look)
 }
 
+/// Returns the lines about the whole answer: the state of named owners, that nothing was found, contexts of one cluster,
+/// and the number of all objects by status.
+pub fn remarks(answer: &InventoryDocument) -> Vec<String> {
+    let mut lines = vec![];
+    match &answer.body {
+        Body::Objects(owners) => lines.extend(owners.iter().map(|row| owner_line(&row.owner, answer.taken))),
+        Body::Findings(findings) if findings.is_empty() && answer.complete => lines.push("none found".to_owned()),
+        Body::Findings(findings) if findings.is_empty() => lines.push("none found in what could be read".to_owned()),
+        _ => {}
+    }
+    for ContextSummary { context, same_cluster_as, .. } in &answer.contexts {
+        let other = same_cluster_as.iter();
+        lines.extend(other.map(|other| format!("context {context} is the same cluster as {other}, and counts once")));
+    }
+    lines.push(summary(answer));
+    lines
+}
+
+/// Returns one line about the state, the revision and the source of an owner.
+fn owner_line(row: &OwnerSummary, now: DateTime<Utc>) -> String {
+    let facts = owner_facts(row.last_reconciled, row.revision.as_deref(), row.source.as_ref(), now);
+    format!("{}: {}{facts}", row.owner, owner_state(row))
+}
+
+fn owner_facts(
+    reconciled: Option<DateTime<Utc>>,
+    revision: Option<&str>,
+    source: Option<&SourceReference>,
+    now: DateTime<Utc>,
+) -> String {
+    let mut facts = String::new();
+    facts.extend(reconciled.map(|time| format!(", last reconciled {} ago", duration::human(now - time))));
+    facts.extend(revision.map(|revision| format!(", applied {revision}")));
+    let offered = source.and_then(|source| source.revision.as_deref()).filter(|offered| Some(*offered) != revision);
+    facts.extend(offered.map(|offered| format!(", its source has {offered}")));
+    facts
+}
+
 /// Returns one line with the number of all objects that were read, by status.
 pub fn summary(answer: &InventoryDocument) -> String {
     let totals = &answer.totals;
@@ -85,7 +125,7 @@ pub fn summary(answer: &InventoryDocument) -> String {
         (totals.managed, "managed"),
         (totals.leaked, "leaked"),
         (totals.orphaned, "orphaned"),
-        (totals.conflicts, "claimed by several owners"),
+        (totals.conflicts, "contested"),
         (totals.copied, "with copied labels"),
         (totals.unknown, "with an owner that could not be checked"),
         (totals.controlled, "controlled by other objects"),
@@ -96,7 +136,8 @@ pub fn summary(answer: &InventoryDocument) -> String {
     let counts: Vec<String> = positive.map(|(number, status)| format!("{number} {status}")).collect();
     let scope = answer.scope.as_ref().map(|scope| format!(" (read: {})", one_line(scope))).unwrap_or_default();
     let read = answer.contexts.iter().filter(|context| context.totals.is_some()).count();
-    let clusters = match answer.contexts.len() {
+    let distinct = answer.contexts.iter().filter(|context| context.same_cluster_as.is_none()).count();
+    let clusters = match distinct {
         0 => String::new(),
         all if all == read => format!(" in {}", pluralize(all, "cluster")),
         all => format!(" in {read} of {}", pluralize(all, "cluster")),
@@ -182,7 +223,11 @@ fn state_of_record(row: &OwnerSummary) -> String {
     if row.record == RecordKind::Remote {
         return "remote, not checked".to_owned();
     }
-    match &row.status {
+    status_text(&row.status)
+}
+
+fn status_text(status: &OwnerStatus) -> String {
+    match status {
         OwnerStatus::Ready => "Ready".to_owned(),
         OwnerStatus::Suspended => "Suspended".to_owned(),
         OwnerStatus::NotReady(message) if message.is_empty() => "NotReady".to_owned(),
@@ -196,23 +241,82 @@ fn state_of_record(row: &OwnerSummary) -> String {
 fn object_table(owners: &[OwnerObjects], wide: bool, look: Look) -> String {
     let rows: Vec<(&OwnerSummary, &MemberView)> =
         owners.iter().flat_map(|owner| owner.objects.iter().map(move |row| (&owner.owner, row))).collect();
+    let unlisted = owners.iter().flat_map(|owner| owner.unlisted.iter().map(move |row| (&owner.owner, row)));
+    let rows = rows.into_iter().map(|(summary, row)| ObjectRow { summary, row: Membership::Listed(row) });
+    let unlisted = unlisted.map(|(summary, row)| ObjectRow { summary, row: Membership::Unlisted(row) });
+    let rows: Vec<ObjectRow<'_>> = rows.chain(unlisted).collect();
     if rows.is_empty() {
         return String::new();
     }
     let has_contexts = owners.iter().any(|row| row.owner.context.is_some());
     let table = Columns::new()
-        .with_if(has_contexts, "context", |(summary, _): &(&OwnerSummary, &MemberView)| or_empty(&summary.context))
-        .with("owner", |(summary, _)| owner(&summary.owner))
-        .with("namespace", |(_, row)| row.object.namespace.to_string())
-        .with("kind", |(_, row)| row.object.kind.to_string())
-        .with("name", |(_, row)| row.object.name.to_string())
-        .with("state", |(_, row)| object_state(row))
-        .with_if(wide, "protected-by", |(_, row)| {
-            join(&row.protections, ",", |found| format!("{}={}", found.key, found.value))
+        .with_if(has_contexts, "context", |row: &ObjectRow<'_>| or_empty(&row.summary.context))
+        .with("owner", |row| owner(&row.summary.owner))
+        .with("namespace", |row| row.object().namespace.to_string())
+        .with("kind", |row| row.object().kind.to_string())
+        .with("name", |row| row.object().name.to_string())
+        .with("state", ObjectRow::state)
+        .with_if(wide, "protected-by", |row| {
+            join(row.protections(), ",", |found| format!("{}={}", found.key, found.value))
         })
-        .with_if(wide, "also-claimed-by", |(_, row)| join(&row.also_claimed_by, ",", owner))
-        .with_if(wide, "uid", |(_, row)| or_empty(&row.uid));
+        .with_if(wide, "also-claimed-by", |row| join(row.also_claimed_by(), ",", owner))
+        .with_if(wide, "uid", ObjectRow::uid);
     table.table(&rows).render(look)
+}
+
+/// An object in the list of an owner: one that the owner lists, or one with its claim that it does not list.
+struct ObjectRow<'a> {
+    summary: &'a OwnerSummary,
+    row: Membership<'a>,
+}
+
+enum Membership<'a> {
+    Listed(&'a MemberView),
+    Unlisted(&'a Finding),
+}
+
+impl ObjectRow<'_> {
+    fn object(&self) -> &ObjectId {
+        match self.row {
+            Membership::Listed(row) => &row.object,
+            Membership::Unlisted(row) => &row.object,
+        }
+    }
+
+    fn state(&self) -> String {
+        match self.row {
+            Membership::Listed(row) => object_state(row),
+            Membership::Unlisted(row) => unlisted_state(row),
+        }
+    }
+
+    fn protections(&self) -> &[Protection] {
+        match self.row {
+            Membership::Listed(row) => &row.protections,
+            Membership::Unlisted(row) => &row.protections,
+        }
+    }
+
+    fn also_claimed_by(&self) -> &[OwnerId] {
+        match self.row {
+            Membership::Listed(row) => &row.also_claimed_by,
+            Membership::Unlisted(_) => &[],
+        }
+    }
+
+    fn uid(&self) -> String {
+        match self.row {
+            Membership::Listed(row) => or_empty(&row.uid),
+            Membership::Unlisted(row) => row.uid.clone(),
+        }
+    }
+}
+
+/// Returns the state of an object that its owner does not list.
+pub(super) fn unlisted_state(row: &Finding) -> String {
+    let state = if row.reason.is_none() { "leaked" } else { "perhaps leaked" };
+    let note = note(row);
+    if note.is_empty() { state.to_owned() } else { format!("{state}: {note}") }
 }
 
 fn join<T>(items: &[T], separator: &str, text: impl Fn(&T) -> String) -> String {
@@ -237,16 +341,22 @@ pub(super) fn object_state(row: &MemberView) -> String {
     }
 }
 
-fn finding_table(findings: &[Finding], wide: bool, look: Look) -> String {
+fn finding_table(findings: &[Finding], now: DateTime<Utc>, wide: bool, look: Look) -> String {
     if findings.is_empty() {
         return String::new();
     }
+    // Objects that nothing manages have no owner: who created them leads on.
+    let has_owners = findings.iter().any(|row| !row.owners.is_empty());
     let table = Columns::new()
         .with_if(findings.iter().any(|row| row.context.is_some()), "context", |row: &Finding| or_empty(&row.context))
         .with("namespace", |row| row.object.namespace.to_string())
         .with("kind", |row| row.object.kind.to_string())
         .with("name", |row| row.object.name.to_string())
-        .with("owner", |row| join(&row.owners, ", ", owner))
+        .with_if(has_owners, "owner", |row| join(&row.owners, ", ", owner))
+        .with_if(findings.iter().any(|row| row.created_by.is_some()) && !has_owners, "created-by", |row| {
+            or_empty(&row.created_by)
+        })
+        .with_if(!has_owners, "age", |row| duration::age(row.created, now))
         .with("note", note)
         .with_if(wide, "evidence", |row| row.evidence.as_ref().map(ToString::to_string).unwrap_or_default())
         .with_if(wide, "uid", |row| row.uid.clone());
@@ -310,20 +420,17 @@ fn label(node: &TreeNode) -> String {
     label
 }
 
-pub(super) fn explain(explanation: &Explanation) -> String {
-    let mut lines = vec![(0, format!("{} is {}", explanation.object, explanation.status))];
-    lines.extend(explanation.reason.iter().map(|reason| (2, reason.clone())));
-    for row in &explanation.claims {
-        let live = if row.live { "" } else { ", which does not exist" };
-        let counts = if row.counts { "" } else { " (does not count)" };
-        let strength = format!("{:?}", row.claim.strength).to_lowercase();
-        lines.push((2, format!("claims {}{live}, {strength}{counts}: {}", row.claim.owner, row.claim.evidence)));
-    }
-    lines.extend(explanation.recorded_by.iter().map(|owner| (2, format!("recorded by {owner}"))));
+pub(super) fn explain(explanation: &Explanation, now: DateTime<Utc>) -> String {
+    let mut lines = vec![(0, format!("{} is {}", explanation.object, status_words(explanation.status)))];
+    let unread = explanation.claims.iter().any(|row| row.unread.is_some());
+    // What could not be read stands beside the claim.
+    lines.extend(explanation.reason.iter().filter(|_| !unread).map(|reason| (2, reason.clone())));
+    lines.extend(explanation.claims.iter().map(|row| (2, claim_line(row))));
+    lines.extend(explanation.recorded_by.iter().map(|owner| (2, format!("listed in the inventory of {owner}"))));
     lines.extend(explanation.controllers.iter().map(|id| (2, format!("controlled by {id}"))));
     for (depth, link) in explanation.chain.iter().enumerate() {
-        let revision = link.revision.as_ref().map(|revision| format!(" at {revision}")).unwrap_or_default();
-        lines.push((2 + 2 * depth, format!("owner {}{revision}", link.owner)));
+        let facts = owner_facts(link.last_reconciled, link.revision.as_deref(), link.source.as_ref(), now);
+        lines.push((2 + 2 * depth, format!("owner {}: {}{facts}", link.owner, status_text(&link.status))));
         if let Some(source) = &link.source {
             let path = source.path.as_ref().map(|path| format!(", path {path}")).unwrap_or_default();
             let url = source.url.as_ref().map(|url| format!(" ({url})")).unwrap_or_default();
@@ -333,6 +440,40 @@ pub(super) fn explain(explanation: &Explanation) -> String {
     }
     lines
         .extend(explanation.protections.iter().map(|found| (2, format!("protected by {}={}", found.key, found.value))));
+    lines.extend(explanation.created.map(|created| {
+        let creator = explanation.created_by.as_ref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+        (2, format!("created {} ago{creator}", duration::human(now - created)))
+    }));
     lines.extend(explanation.notes.iter().map(|note| (2, note.clone())));
     lines.iter().map(|(indent, line)| format!("{:indent$}{}\n", "", one_line(line))).collect()
+}
+
+/// Returns one claim with what confirms it.
+fn claim_line(row: &ClaimView) -> String {
+    let ClaimView { claim, live, counts, unread } = row;
+    let owner = match unread {
+        Some(unread) => format!("{}, which {unread}", claim.owner),
+        None if *live => claim.owner.to_string(),
+        None => format!("{}, which does not exist", claim.owner),
+    };
+    let strength = match claim.strength {
+        Strength::Bound => "confirmed by naming this object",
+        Strength::Corroborated => "confirmed by its field manager",
+        Strength::Bare => "confirmed by nothing else",
+        Strength::Contradicted => "copied from another object",
+    };
+    let effect = if *counts { "" } else { " (another claim replaces it)" };
+    format!("claimed by {owner}; {strength}{effect}: {}", claim.evidence)
+}
+
+/// Returns the status of an object in plain words.
+pub(super) fn status_words(status: &str) -> &str {
+    match status {
+        "conflict" => "contested",
+        "system" => "created by Kubernetes or a tool",
+        "controlled" => "controlled by another object",
+        "copied" => "not managed: its labels are copies",
+        "unknown" => "perhaps managed: its owner could not be checked",
+        status => status,
+    }
 }

@@ -23,6 +23,13 @@ impl Prose {
         self
     }
 
+    /// Adds a part of another sentence.
+    #[must_use]
+    pub(crate) fn part(mut self, part: ProsePart) -> Self {
+        self.0.push(part);
+        self
+    }
+
     /// Adds text that others wrote; a sentence around it, whose words are not marked, counts as such text too.
     #[must_use]
     pub(crate) fn foreign(mut self, text: impl ToString) -> Self {

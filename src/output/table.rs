@@ -21,12 +21,14 @@ pub struct Look {
     pub header: bool,
     /// Columns of the terminal to which long cells are cut; `None` to print all of them.
     pub width: Option<usize>,
+    /// With colours.
+    pub colour: bool,
 }
 
 impl Look {
     /// Returns the look of a pipe or a file: every cell as long as it is.
     pub fn whole(header: bool) -> Self {
-        Self { header, width: None }
+        Self { header, width: None, colour: false }
     }
 }
 
@@ -197,6 +199,10 @@ mod tests {
         table
     }
 
+    fn on_terminal(header: bool, columns: usize) -> Look {
+        Look { width: Some(columns), ..Look::whole(header) }
+    }
+
     #[test]
     fn looks_like_kubectl() {
         let expected = "NAME             READY   MESSAGE\n\
@@ -231,13 +237,13 @@ mod tests {
             "its path ./aps/checkout contains no manifests, and nothing else lists it",
         ]);
         table.row(["keep", "web", "protected"]);
-        let text = table.render(Look { header: true, width: Some(60) });
+        let text = table.render(on_terminal(true, 60));
         let expected = "ACTION   NAME            REASON\n\
                         delete   banner-easter   its path ./aps/checkout…se lists it\n\
                         keep     web             protected\n";
         assert_eq!(text, expected);
         assert!(text.lines().all(|line| measure_text_width(line) <= 60));
-        assert_eq!(table.render(Look { header: true, width: Some(200) }), table.render(Look::whole(true)));
+        assert_eq!(table.render(on_terminal(true, 200)), table.render(Look::whole(true)));
     }
 
     /// A row that is wider than the terminal in any case takes two lines, and uses both.
@@ -245,9 +251,9 @@ mod tests {
     fn names_are_cut_last_and_lines_are_used() {
         let mut table = Table::new(["name", "message"]);
         table.row(["n".repeat(39), "m".repeat(200)]);
-        let width = |columns| measure_text_width(table.render(Look { header: false, width: Some(columns) }).trim_end());
+        let width = |columns| measure_text_width(table.render(on_terminal(false, columns)).trim_end());
         assert_eq!((width(80), width(50), width(300)), (80, 100, 242));
-        assert!(table.render(Look { header: false, width: Some(80) }).starts_with(&"n".repeat(39)));
+        assert!(table.render(on_terminal(false, 80)).starts_with(&"n".repeat(39)));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use dialoguer::console::{Term, measure_text_width};
-use dialoguer::{Confirm, Input};
+use dialoguer::Input;
+use dialoguer::console::{Key, Term, measure_text_width};
 
 use super::sanitize::{escape, one_line};
 use super::table::Look;
@@ -25,6 +25,8 @@ pub struct Terminal {
     called: String,
     /// Columns of the terminal that standard output is.
     columns: Option<usize>,
+    /// True if standard output and standard error are a terminal.
+    is_shared: bool,
 }
 
 impl Terminal {
@@ -39,6 +41,7 @@ impl Terminal {
             interactive,
             called,
             columns,
+            is_shared: columns.is_some() && io::stderr().is_terminal(),
         }
     }
 
@@ -53,7 +56,15 @@ impl Terminal {
 
     /// Returns how tables are printed here: fitted to a terminal, and whole in a pipe or a file.
     pub fn look(&self, header: bool) -> Look {
-        Look { header, width: self.columns }
+        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let colour = self.columns.is_some() && has_colour;
+        Look { header, width: self.columns, colour }
+    }
+
+    /// Returns true if who reads the messages sees what is printed, too.
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// Writes help to stdout.
@@ -116,6 +127,11 @@ impl Terminal {
         self.interactive
     }
 
+    /// Returns true if a person reads standard output too, so that a question about what it says is worth asking.
+    pub fn is_watched(&self) -> bool {
+        self.interactive && self.columns.is_some()
+    }
+
     /// Returns the prompt of a question whose answer takes this width. The question becomes a line of its own if both do
     /// not fit on one, because a prompt that wraps would be drawn twice.
     fn prompt(&mut self, question: &str, short: &str, answer: usize) -> String {
@@ -129,10 +145,12 @@ impl Terminal {
 
     /// Asks a yes-or-no question on stderr; the default is no.
     ///
-    /// Fails when the terminal is closed.
-    pub fn confirm(&mut self, question: &str) -> Result<bool> {
+    /// Fails when the terminal is closed, and after Ctrl-C with what has not happened, such as `nothing was suspended`.
+    pub fn confirm(&mut self, question: &str, undone: &str) -> Result<bool> {
         let prompt = self.prompt(question, "Confirm", " [y/N] ".len());
-        Confirm::new().with_prompt(prompt).default(false).show_default(true).interact().map_err(no_answer)
+        let answer = read_answer(&Term::stderr(), &format!("{} [y/N] ", name::renamed(&prompt, &self.called)));
+        let answer = answer.map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
+        answer.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
     }
 
     /// Asks the user to type a text. Returns true if the answer is `expected`.
@@ -150,7 +168,29 @@ pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
 }
 
-fn no_answer(error: dialoguer::Error) -> Error {
+/// Prints a prompt and reads a key as its answer; `None` after Ctrl-C.
+fn read_answer(terminal: &Term, prompt: &str) -> io::Result<Option<bool>> {
+    terminal.write_str(prompt)?;
+    loop {
+        let answer = match terminal.read_key_raw()? {
+            Key::Char('y' | 'Y') => Some(true),
+            Key::Char('n' | 'N') | Key::Enter | Key::Escape => Some(false),
+            Key::CtrlC => None,
+            _ => continue,
+        };
+        terminal.write_line(match answer {
+            Some(true) => "yes",
+            Some(false) => "no",
+            None => "",
+        })?;
+        return Ok(answer);
+    }
+}
+
+fn no_answer(dialoguer::Error::IO(error): dialoguer::Error) -> Error {
+    if error.kind() == io::ErrorKind::Interrupted {
+        return Error::interrupted("interrupted: nothing was changed");
+    }
     Error::cancelled(format!("no answer: {error}"))
 }
 
@@ -182,6 +222,7 @@ mod tests {
             interactive: false,
             called: name::called(None),
             columns: None,
+            is_shared: false,
         };
         let hostile = "a\u{1b}[31m\tb\nerror: forged";
         terminal.status(hostile);

@@ -11,3 +11,4 @@ mod prune;
 mod rbac;
 mod source_artifact;
 mod suspension;
+mod tenants;

@@ -75,6 +75,17 @@ metadata:
   labels: {kustomize.toolkit.fluxcd.io/name: apps, kustomize.toolkit.fluxcd.io/namespace: shop}
 ---
 apiVersion: v1
+kind: Namespace
+metadata: {name: payments}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: pay
+  namespace: payments
+  labels: {kustomize.toolkit.fluxcd.io/name: payments, kustomize.toolkit.fluxcd.io/namespace: flux-system}
+---
+apiVersion: v1
 kind: ConfigMap
 metadata:
   name: web
@@ -104,6 +115,7 @@ fn start() -> Cluster {
             items.extend(bound(&user(name, Some(missing)), &rest));
         }
     }
+    items.extend(viewers());
     let mut without_watch = rules("get");
     for rule in &mut without_watch {
         rule["verbs"].as_array_mut().unwrap().retain(|verb| verb != "watch");
@@ -143,6 +155,33 @@ fn bound(user: &str, rules: &[Value]) -> [Value; 2] {
     ]
 }
 
+/// User with the rules of the ClusterRole `view` and those of Flux in the whole cluster, as an ordinary member of a team.
+const VIEWER: &str = "rbac-viewer";
+/// User with the same roles in the namespace `payments` only.
+const PAYMENTS_VIEWER: &str = "rbac-payments-viewer";
+
+fn viewers() -> Vec<Value> {
+    const API: &str = "rbac.authorization.k8s.io";
+    let groups =
+        ["kustomize", "source", "helm", "notification", "image"].map(|name| format!("{name}.toolkit.fluxcd.io"));
+    let rules = json!([{"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "watch"]}]);
+    let version = format!("{API}/v1");
+    let mut items = vec![json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "flux-viewer"},
+        "rules": rules})];
+    // The controller that copies these rules to the ClusterRole `view` does not run here.
+    for role in ["system:aggregate-to-view", "flux-viewer"] {
+        let reference = json!({"apiGroup": API, "kind": "ClusterRole", "name": role});
+        for (kind, user, namespace) in
+            [("ClusterRoleBinding", VIEWER, None), ("RoleBinding", PAYMENTS_VIEWER, Some("payments"))]
+        {
+            items.push(json!({"apiVersion": version, "kind": kind,
+                "metadata": {"name": format!("{user}:{role}"), "namespace": namespace},
+                "roleRef": reference, "subjects": [{"apiGroup": API, "kind": "User", "name": user}]}));
+        }
+    }
+    items
+}
+
 fn run(cluster: &Cluster, user: &str, words: &[&str]) -> Run {
     gitops(cluster, &[&["--as", user], words].concat())
 }
@@ -174,13 +213,16 @@ fn check_flux(name: &str, words: &[&str]) {
         let (group, user) = (rule["apiGroups"][0].as_str().unwrap(), user(name, Some(number)));
         let refused = run(cluster, &user, words);
         assert_eq!(refused.code, 5, "{user}\n{refused}");
+        // One line for the lists, and one for a source that `get` reads by its name.
+        assert!(refused.stderr.matches("could not be read").count() <= 2, "{refused}");
+        let each = run(cluster, &user, &[words, &["-v", "1"]].concat());
         for resource in rule["resources"].as_array().unwrap() {
             let expected = format!(
                 "warning: {}.{group} could not be read: {0}.{group} is forbidden: User \"{user}\" cannot list resource \
                  {resource} in API group \"{group}\" at the cluster scope",
                 resource.as_str().unwrap()
             );
-            assert!(refused.stderr.contains(&expected), "{expected}\n{refused}");
+            assert!(each.stderr.contains(&expected), "{expected}\n{each}");
         }
     }
 }
@@ -257,6 +299,70 @@ fn suspend_and_resume() {
 #[test]
 fn inventory() {
     check("inventory", &["inventory"], &[(1, NOTHING)]);
+}
+
+#[test]
+fn a_user_who_may_view_gets_the_answer_and_one_line() {
+    let cluster = &cluster();
+    let list = run(cluster, VIEWER, &["inventory"]);
+    assert!(list.code == 5 && list.stdout.contains("apps"), "{list}");
+    let line = list.stderr.lines().find(|line| line.contains("could not be read")).unwrap_or_default();
+    assert!(line.starts_with("warning: ") && line.contains(" types could not be read (forbidden): "), "{list}");
+    assert!(line.ends_with(", …; -v 1 lists them") && list.stderr.matches("could not be read").count() == 1, "{list}");
+    let each = run(cluster, VIEWER, &["inventory", "-v", "1"]);
+    assert!(each.stderr.contains("warning: secrets could not be read: secrets is forbidden"), "{each}");
+
+    // No type that this user may not read can hold an owner of the object.
+    for words in [&["configmap/web"][..], &["configmap", "web"]] {
+        let why = run(cluster, VIEWER, &[&["inventory", "-n", "shop", "--why"], words].concat());
+        assert!(why.code == 0 && why.stdout.contains("is managed"), "{why}");
+        assert!(why.stderr.contains("; this cannot change the answer"), "{why}");
+        assert!(
+            why.stderr.contains("hint: all that its owner manages: `kubectl gitops inventory shop/kustomization/apps"),
+            "{why}"
+        );
+    }
+    let json = run(cluster, VIEWER, &["inventory", "-n", "shop", "--why", "configmap/web", "-o", "json"]);
+    let answer: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(answer["complete"], true, "{json}");
+    let gaps = answer["gaps"].as_array().unwrap();
+    assert!(gaps.len() > 10 && gaps.iter().all(|gap| gap["affectsAnswer"] == false), "every gap is told: {json}");
+
+    let secret = run(cluster, VIEWER, &["inventory", "-n", "shop", "--why", "secret/x"]);
+    let right = "cannot be read (forbidden): you may not list secrets in the whole cluster";
+    assert!(secret.code == 1 && secret.stderr.contains(right), "{secret}");
+    let unknown = run(cluster, VIEWER, &["inventory", "--why", "deploymnt/x"]);
+    let message = "the server doesn't have a resource type \"deploymnt\"\nhint: did you mean deployment?";
+    assert!(unknown.code == 2 && unknown.stderr.contains(message), "{unknown}");
+    let get = run(cluster, VIEWER, &["get", "-A"]);
+    assert!(get.code == 0 && get.stdout.contains("apps"), "{get}");
+
+    let folder = Folder::outside_checkouts("rbac-view");
+    let words = tree(&folder);
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words.push("--offline");
+    let plan = run(cluster, VIEWER, &words);
+    assert!(plan.code == 5 && plan.stdout.contains("web"), "{plan}");
+    assert!(plan.stderr.contains(" types could not be read (forbidden): "), "{plan}");
+}
+
+#[test]
+fn an_owner_in_another_namespace_is_not_called_missing() {
+    let cluster = &cluster();
+    let words = ["inventory", "-n", "payments", "--why", "configmap/pay"];
+    let why = run(cluster, PAYMENTS_VIEWER, &words);
+    assert!(why.code == 5 && !why.stdout.contains("does not exist"), "{why}");
+    let expected = "claimed by kustomization/payments -n flux-system, which cannot be read (forbidden): you may not list \
+                    kustomizations.kustomize.toolkit.fluxcd.io in the whole cluster";
+    assert!(why.stdout.contains("is perhaps managed") && why.stdout.contains(expected), "{why}");
+    let orphaned = run(cluster, PAYMENTS_VIEWER, &["inventory", "-n", "payments", "--orphaned"]);
+    assert!(orphaned.code == 5 && orphaned.stdout.is_empty(), "{orphaned}");
+    assert!(orphaned.stderr.contains("none found in what could be read"), "{orphaned}");
+    assert!(orphaned.stderr.contains("could not be read (forbidden; read in payments only): "), "{orphaned}");
+    let owner = run(cluster, PAYMENTS_VIEWER, &["inventory", "-n", "shop", "kustomization/apps"]);
+    assert!(owner.code == 1 && !owner.stderr.contains("no owner"), "{owner}");
+    let get = run(cluster, PAYMENTS_VIEWER, &["get", "-n", "payments"]);
+    assert_eq!(get.code, 0, "{get}");
 }
 
 #[test]

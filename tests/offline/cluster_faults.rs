@@ -82,8 +82,7 @@ fn forbidden_types_are_gaps_and_the_rest_is_read() {
     assert_snapshot!(run, @r#"
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND   NAME      OWNER   REASON
-    gap                         secrets           secrets is forbidden: User "t" cannot list resource
+    gap: secrets: secrets is forbidden: User "t" cannot list resource
     --- stderr
     no deletions; the plan is incomplete
     warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource
@@ -102,8 +101,7 @@ fn types_that_may_be_listed_in_one_namespace_are_read_there() {
     assert_snapshot!(run, @r#"
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND   NAME      OWNER   REASON
-    gap                         secrets           secrets is forbidden: User "t" cannot list resource; read in shop only
+    gap: secrets: secrets is forbidden: User "t" cannot list resource; read in shop only
     --- stderr
     no deletions; the plan is incomplete
     warning: secrets could not be read: secrets is forbidden: User "t" cannot list resource; read in shop only
@@ -180,8 +178,7 @@ fn a_stale_group_is_a_gap() {
     assert_snapshot!(run, @"
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND   NAME                     OWNER   REASON
-    gap                         metrics.k8s.io/v1beta1           the server of this API group does not answer
+    gap: metrics.k8s.io/v1beta1: the server of this API group does not answer
     --- stderr
     no deletions; the plan is incomplete
     warning: metrics.k8s.io/v1beta1 could not be read: the server of this API group does not answer
@@ -208,8 +205,7 @@ fn an_old_server_without_aggregated_discovery_is_read_group_by_group() {
     assert_snapshot!(run, @"
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND   NAME                  OWNER   REASON
-    gap                         dead.example.com/v1           no endpoints
+    gap: dead.example.com/v1: no endpoints
     --- stderr
     no deletions; the plan is incomplete
     warning: dead.example.com/v1 could not be read: no endpoints

@@ -122,7 +122,7 @@ fn csv_is_a_format_of_get_alone() {
         Run::of(&mut command(&[&["get", "--snapshot", "examples/shop.json.gz", "-o", "csv"], more].concat()))
     };
     let run = get(&[]);
-    let columns = "NAMESPACE,KIND,NAME,REVISION,SUSPENDED,READY,AGE,BY,SINCE,REASON,LAST-RECONCILED,SOURCE,MESSAGE\n";
+    let columns = "NAMESPACE,KIND,NAME,REVISION,SUSPENDED,READY,CREATED,BY,SINCE,REASON,LAST-RECONCILED,SOURCE,UNTIL,LINK,MESSAGE\n";
     assert!(run.code == 0 && run.stdout.starts_with(columns), "{run}");
     assert_eq!(get(&["--no-headers"]).stdout, run.stdout.strip_prefix(columns).unwrap());
     for verb in ["inventory", "prune", "suspend"] {

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use clap::Parser;
 use gitops_core::plan::ReasonCode;
+use gitops_core::plan::alarm::AlarmCode;
 use kubectl_gitops::cli::Cli;
 use serde_json::Value;
 
@@ -132,4 +133,12 @@ fn every_reason_code_is_documented_with_its_meaning() {
     for (code, meaning) in ReasonCode::ALL {
         assert!(page.contains(&format!("| `{code}` | {meaning} |\n")), "docs/plan.md lacks {code}: {meaning}");
     }
+}
+
+#[test]
+fn every_alarm_code_is_documented() {
+    let page = fs::read_to_string("docs/alarm.md").unwrap();
+    let codes = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ")).map(|(code, _)| code);
+    let expected: Vec<String> = AlarmCode::ALL.iter().map(ToString::to_string).collect();
+    assert_eq!(codes.collect::<Vec<_>>(), expected);
 }

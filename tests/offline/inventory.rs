@@ -89,8 +89,34 @@ fn mistyped_arguments_get_suggestions() {
         &["--why", "cm/x", "-l", "a=b"],
         &["--why", "cm"],
         &["--why", "cm/nothing"],
+        &["kustomization/nope"],
+        &["kustomizaton/web"],
+        &["--why", "deploymnt/web"],
+        &["--why", "nonsense/web"],
+        &["--why", "deployment/web", "-n", "shop"],
+        &["--why", "deployment", "wep"],
+        &["--why", "deployment/web", "web"],
     ];
     assert_snapshot!(transcript(&rows));
+}
+
+#[test]
+fn why_says_the_state_of_the_owner_and_what_to_do_next() {
+    let rows = [
+        &["--why", "deployment", "web"][..],
+        &["--why", "configmap/banner-easter", "-n", "web"],
+        &["--why", "gitrepository/shop"],
+        &["--why", "clusterrole/view"],
+        &["kustomization/web"],
+        &["--conflicts"],
+    ];
+    assert_snapshot!(transcript(&rows));
+    assert_eq!(ask(&["--why", "deployment", "web"]).stdout, ask(&["--why", "deployment/web"]).stdout);
+    let owner = &shop(&["kustomization/web"])["objects"][0];
+    let leaked = owner["unlisted"].as_array().unwrap();
+    assert_eq!((owner["objects"].as_array().unwrap().len(), leaked.len()), (7, 2), "{leaked:?}");
+    let page = ask(&["-o", "html"]).stdout;
+    assert!(page.contains("Leaked objects: their owner does not list them"));
 }
 
 #[test]
@@ -186,7 +212,8 @@ fn long_names_colons_and_double_underscores_are_names_like_any_other() {
     );
     let mut why_transcript = Transcript::default();
     for (name, standing) in [("system:shop:read", "managed"), (":edge:", "managed"), ("odd__name", "leaked")] {
-        let why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
+        let mut why = ask_of(&file, &["--why", &format!("clusterrole/{name}")]);
+        why.stderr = why.stderr.replace(&file, "FILE");
         assert!(why.stdout.contains(&format!("/{name} is {standing}")), "{why}");
         why_transcript.add(name, &why);
     }

@@ -12,7 +12,7 @@ use test_support::fake_api::FakeApi;
 use test_support::folder::Folder;
 
 /// Rows of the tables, and the constants in `file` that have their values.
-const ROWS: [(&str, &str, &[&str]); 31] = [
+const ROWS: [(&str, &str, &[&str]); 32] = [
     ("one file", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all files", "src/tools/limits.rs", &["MAX_TREE"]),
     ("number of files", "src/tools/limits.rs", &["MAX_TREE_FILES"]),
@@ -34,6 +34,7 @@ const ROWS: [(&str, &str, &[&str]); 31] = [
     ("repetitions of a preview with new answers", "crates/core/src/flux/simulation/rehearsal.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
     ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
+    ("`expression-steps`", "crates/core/src/expression.rs", &["MAX_STEPS", "MAX_RULE_STEPS"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all manifests of `-f`, and standard input", "src/tools/limits.rs", &["MAX_MANIFESTS"]),
     ("number of files of `-f`", "src/tools/limits.rs", &["MAX_MANIFEST_FILES"]),

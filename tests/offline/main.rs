@@ -24,4 +24,5 @@ mod sandbox;
 mod schemas;
 mod snapshot_values;
 mod suspension;
+mod suspension_choice;
 mod working_tree;

@@ -50,6 +50,12 @@ fn check(command: &Command, name: &str, text: &impl Fn(&str) -> String) {
                 "{name}: {section}"
             );
         }
+        let place = |section: &str| page.find(&format!(".SH {section}"));
+        assert!(place("EXAMPLES") > place("DESCRIPTION"), "{name}: examples follow the description");
+        assert!(
+            place("OPTIONS").is_none_or(|options| place("EXAMPLES") < Some(options)),
+            "{name}: examples come first"
+        );
         for flag in verb.get_arguments().filter(|flag| !flag.is_hide_set()).filter_map(|flag| flag.get_long()) {
             assert!(page.contains(&format!("--{flag}")), "{name}: --{flag}");
         }

@@ -8,23 +8,34 @@ use test_support::gitops::{Run, Transcript, gitops_as};
 
 use crate::prune::deletion::KUSTOMIZATIONS;
 
-const PATH: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations";
+pub(crate) const PATH: &str = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/shop/kustomizations";
 
 /// A server with the type Kustomization.
-fn api() -> FakeApi {
+pub(crate) fn api() -> FakeApi {
     let api = FakeApi::start();
     api.serve_types(&[KUSTOMIZATIONS]);
     api.on(&format!("GET {PATH}/nope"), [Answer::missing("nope")]);
     api
 }
 
-fn object(version: u32, annotations: Value) -> Value {
+pub(crate) fn object(version: u32, annotations: Value) -> Value {
     json!({
         "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
         "metadata": {"name": "apps", "namespace": "shop", "uid": "u", "resourceVersion": version.to_string(),
                      "generation": 1, "annotations": annotations},
         "spec": {"prune": false},
     })
+}
+
+/// An entry of managedFields that owns annotations, and `spec.suspend` if `spec` is true.
+pub(crate) fn owner(manager: &str, annotations: &[&str], spec: bool) -> Value {
+    let keys = annotations.iter().map(|key| (format!("f:{key}"), json!({})));
+    let mut fields = json!({"f:metadata": {"f:annotations": Value::Object(keys.collect())}});
+    if spec {
+        fields["f:spec"] = json!({"f:suspend": {}});
+    }
+    json!({"manager": manager, "operation": "Update", "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+           "time": "2026-01-02T12:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields})
 }
 
 fn suspended(version: u32) -> Answer {
@@ -49,7 +60,7 @@ fn a_conflict_is_retried_with_the_new_resource_version() {
     assert_snapshot!(run, @"
     exit code 0
     --- stdout
-    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    kustomization.kustomize.toolkit.fluxcd.io/apps annotated
     --- stderr
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
     hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
@@ -105,7 +116,7 @@ fn the_patched_object_is_verified() {
     assert_snapshot!(suspend(&api, &[]), @"
     exit code 0
     --- stdout
-    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    kustomization.kustomize.toolkit.fluxcd.io/apps annotated
     --- stderr
     warning: kustomization.kustomize.toolkit.fluxcd.io/apps: generation moved from 1 to 2: something changed its spec with this request
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
@@ -114,7 +125,7 @@ fn the_patched_object_is_verified() {
     assert_snapshot!(suspend(&api, &["--spec"]), @"
     exit code 5
     --- stdout
-    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
+    kustomization.kustomize.toolkit.fluxcd.io/apps unchanged
     --- stderr
     error: kustomization.kustomize.toolkit.fluxcd.io/apps: the server dropped spec.suspend, which this version of the kind does not have
     error: kustomization.kustomize.toolkit.fluxcd.io/apps: the server dropped the annotation reconcile.fluxcd.io/suspended
@@ -129,7 +140,7 @@ fn a_client_dry_run_writes_nothing() {
     assert_snapshot!(run, @"
     exit code 0
     --- stdout
-    kustomization.kustomize.toolkit.fluxcd.io/apps suspended (dry run)
+    kustomization.kustomize.toolkit.fluxcd.io/apps annotated (dry run)
     --- stderr
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
     hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
@@ -184,6 +195,7 @@ fn api_with_two_kustomizations() -> FakeApi {
         item["metadata"]["name"] = json!(name);
         item["metadata"]["uid"] = json!(name);
         item["metadata"]["labels"] = json!({"team": "web"});
+        item["metadata"]["managedFields"] = json!([owner("gitops-suspend", &["reconcile.fluxcd.io/suspended"], false)]);
         item["spec"]["prune"] = json!(true);
         api.on(&format!("GET {PATH}/{name}"), [Answer::json(item.clone())]);
         api.on(&format!("PATCH {PATH}/{name}"), [Answer::json(item.clone())]);
@@ -192,10 +204,11 @@ fn api_with_two_kustomizations() -> FakeApi {
     let list = json!({"kind": "KustomizationList", "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
                       "metadata": {"resourceVersion": "7"}, "items": items});
     api.on(&format!("GET {PATH}"), [Answer::json(list)]);
+    api.on("GET /api/v1/namespaces/shop/events", [Answer::list("v1", "Event", vec![])]);
     api
 }
 
-fn gitops(api: &FakeApi, args: &[&str]) -> Run {
+pub(crate) fn gitops(api: &FakeApi, args: &[&str]) -> Run {
     gitops_as(&api.kubeconfig(&Folder::new("verbs")), args)
 }
 
@@ -229,17 +242,17 @@ fn named_objects_are_suspended_without_a_question() {
     assert_snapshot!(gitops(&api, &["suspend", "ks", "apps", "web", "-m", "drill"]), @"
     exit code 0
     --- stdout
-    kustomization.kustomize.toolkit.fluxcd.io/apps suspended
-    kustomization.kustomize.toolkit.fluxcd.io/web suspended
+    kustomization.kustomize.toolkit.fluxcd.io/apps annotated
+    kustomization.kustomize.toolkit.fluxcd.io/web annotated
     --- stderr
-    warning: suspended by annotation only: deleting a Kustomization still prunes what it applied; --spec prevents that
+    warning: with the annotation alone, deleting a Kustomization still prunes what it applied; --spec prevents that
     warning: no released Flux controller honours the annotation reconcile.fluxcd.io/suspended: reconciliation goes on
     hint: --spec sets spec.suspend too; set KUBECTL_GITOPS_ANNOTATION_HONOURED=true if your controllers honour the annotation
     ");
     assert_eq!(api.requests_to("PATCH *").len(), 2);
 }
 
-fn json_of(run: &Run) -> Value {
+pub(crate) fn json_of(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"))
 }
 
@@ -291,7 +304,7 @@ fn every_key_of_the_result_document_comes_from_the_patches() {
     assert_eq!(keys(item), ["error", "object", "result", "suspension"]);
     assert_eq!(
         (&item["object"]["name"], &item["result"], &item["error"]),
-        (&json!("apps"), &json!("suspended"), &Value::Null)
+        (&json!("apps"), &json!("annotated"), &Value::Null)
     );
     assert_eq!(item["suspension"]["by"], "annotation");
 

@@ -35,6 +35,7 @@ pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMet
         resource_version: "1".into(),
         generation: 1,
         creation_timestamp: None,
+        created_by: None,
         deletion_timestamp: None,
         finalizers: vec![],
         labels: KeyValues::default(),

@@ -7,7 +7,7 @@ pub(crate) mod observer;
 pub(crate) mod patch;
 mod reading;
 mod schedule;
-mod signals;
+pub(crate) mod signals;
 mod step;
 pub(crate) mod wait;
 mod wave;

@@ -28,7 +28,7 @@ pub enum PatchResult {
     Done {
         /// Object as it was read.
         before: Box<Resource>,
-        /// Object in the answer of the server; the same as `before` if nothing was sent.
+        /// Object in the answer of the server, or with the patch if nothing was sent.
         after: Box<Resource>,
         patch: SuspensionPatch,
     },
@@ -68,7 +68,7 @@ pub(crate) async fn change(
             PatchDecision::Patch(patch) => patch,
         };
         if dry_run == DryRun::Client {
-            return PatchResult::Done { after: before.clone(), before, patch };
+            return PatchResult::Done { after: Box::new(patch.applied_to(&before)), before, patch };
         }
         let failure = match send_patch(cluster, kind, &before, &patch, dry_run).await {
             Ok(after) => return PatchResult::Done { before, after: Box::new(after), patch },

@@ -1,14 +1,14 @@
 //! Signals that ask the program to end: Ctrl-C, and on Unix SIGTERM and SIGHUP too.
 
 /// Waits for signals from its creation on. They do not end the process any more.
-pub(super) struct Interrupts {
+pub(crate) struct Interrupts {
     #[cfg(unix)]
     streams: Vec<tokio::signal::unix::Signal>,
 }
 
 #[cfg(unix)]
 impl Interrupts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
         Self { streams: kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect() }
@@ -23,7 +23,7 @@ impl Interrupts {
 
 #[cfg(not(unix))]
 impl Interrupts {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {}
     }
 

@@ -11,6 +11,7 @@ use super::read::GetData;
 use crate::commands::contexts::ContextsArgs;
 use crate::commands::select::Selection;
 use crate::output::format::{self, Format, Render};
+use crate::output::suspensions::View;
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::object::Resource;
 
@@ -23,21 +24,28 @@ use gitops_core::kubernetes::object::Resource;
 ///
 /// No released Flux controller honours the annotation. If an object was reconciled after only the annotation suspended
 /// it, SUSPENDED shows NOT HONOURED and the evidence is printed on standard error. If its status never shows a
-/// reconciliation, SUSPENDED shows unverifiable. -o wide adds the user (BY), the time (SINCE) and the message (REASON) of
-/// a suspension, its end (UNTIL) and LINK where an object has them, and more. -o csv has the columns of -o wide, quoted as in RFC 4180; a cell that a spreadsheet would read
-/// as a formula, because it begins with =, +, - or @, is preceded by an apostrophe.
+/// reconciliation, SUSPENDED shows unverifiable.
+///
+/// With --suspended or --expired, the table shows the person or program that suspended an object (BY), the time since
+/// then (SINCE), the end (UNTIL) and the message (REASON). -o wide has all columns. -o csv has them too, with times as in
+/// RFC 3339, quoted as in RFC 4180; a cell that a spreadsheet would read as a formula, because it begins with =, +, - or
+/// @, is preceded by an apostrophe.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "kubectl gitops get [TYPE[,TYPE…]] [NAME…] [OPTIONS]",
+    after_help = "Examples:
+  kubectl gitops get -A                  # every object of Flux
+  kubectl gitops get -A --suspended      # what is suspended: by whom, since when, until when, why
+  kubectl gitops get kustomization cart  # one object",
     after_long_help = "Examples:
   # All objects in the namespace of the context
   kubectl gitops get
 
-  # All suspended objects of the cluster, with user, time and message
-  kubectl gitops get -A --suspended -o wide
+  # All suspended objects of the cluster: by whom, since when, until when, why
+  kubectl gitops get -A --suspended
 
   # Suspensions whose time is over (suspend --for)
-  kubectl gitops get -A --expired -o wide
+  kubectl gitops get -A --expired
 
   # All clusters of the kubeconfig, or some of them
   kubectl gitops get -A --suspended --all-contexts
@@ -45,7 +53,7 @@ use gitops_core::kubernetes::object::Resource;
 
   # Some kinds, some objects
   kubectl gitops get ks,hr -l team=web
-  kubectl gitops get kustomization apps
+  kubectl gitops get kustomization cart -n flux-system
 
   # Objects that are not ready, the longest suspended last, with changes as they happen
   kubectl gitops get -A --not-ready --sort-by since -w"
@@ -132,12 +140,23 @@ impl StatusSelector {
 
 impl GetArgs {
     pub(super) fn selection(&self) -> Selection<'_> {
-        Selection { words: &self.words, selector: self.selector.as_deref(), all_namespaces: self.all_namespaces }
+        let selector = self.selector.as_deref();
+        Selection { verb: "get", words: &self.words, selector, all_namespaces: self.all_namespaces }
     }
 
     /// Returns true if the output is a table, so that messages about it are printed too.
     pub(super) fn is_table(&self) -> bool {
         self.output.is_table()
+    }
+
+    /// Returns the columns of the table: without `-o wide`, only what is of interest about suspensions.
+    pub(super) fn view(&self) -> View {
+        if self.suspended || self.expired { View::Suspensions } else { View::State }
+    }
+
+    /// Returns true if flags leave out objects because of their content.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.suspended || self.expired || self.not_ready || self.status_selector.is_some()
     }
 
     /// Returns the objects that the flags select, sorted by identity.

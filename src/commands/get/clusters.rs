@@ -31,5 +31,5 @@ pub(super) async fn run(args: &GetArgs, session: &mut Session, names: Vec<String
 }
 
 fn in_context(context: &str, gap: Gap) -> AnswerGap {
-    AnswerGap { context: Some(context.to_owned()), gap }
+    AnswerGap { context: Some(context.to_owned()), ..gap.into() }
 }

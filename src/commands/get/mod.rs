@@ -6,22 +6,17 @@ mod print;
 mod read;
 mod watch;
 
-use std::collections::BTreeMap;
-
-use super::Session;
-use crate::cluster::{Cluster, Query};
+use super::{Session, elsewhere};
+use crate::cluster::Cluster;
+use crate::commands::select::Selection;
 use crate::error::Result;
 use crate::exit::ExitCode;
-use gitops_core::text::join_limited;
 use print::Answer;
 use read::GetData;
 
 pub use args::GetArgs;
 #[cfg(feature = "schema")]
 pub(crate) use print::{SCHEMA, schema};
-
-/// Number of other namespaces that a hint names.
-const NAMED_NAMESPACES: usize = 5;
 
 /// Prints the selected objects, and their changes with `-w`.
 pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
@@ -36,10 +31,14 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     let cluster = session.cluster().await?;
     let data = GetData::read(&cluster, args.selection()).await?;
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
-    let exit = print::print(args, session, Answer::new(args, &data, session.now), namespace)?;
-    let is_empty = data.objects().next().is_none();
-    if namespace.is_some() && is_empty && exit == ExitCode::Done && args.is_table() {
-        hint_other_namespaces(args, session, &cluster, &data).await;
+    let answer = Answer::new(args, &data, session.now);
+    let is_empty = answer.items.is_empty();
+    let exit = print::print(args, session, answer, namespace)?;
+    if args.is_table() {
+        elsewhere::hint_missing(session, &cluster, &data.selected).await;
+        if namespace.is_some() && is_empty && exit == ExitCode::Done {
+            hint_other_namespaces(args, session, &cluster, &data).await?;
+        }
     }
     if args.watch {
         session.print_warnings();
@@ -48,19 +47,17 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     Ok(exit)
 }
 
-/// Names other namespaces with objects, so that an empty answer is not taken for an empty cluster.
-async fn hint_other_namespaces(args: &GetArgs, session: &mut Session, cluster: &Cluster, data: &GetData) {
-    let mut found: BTreeMap<String, usize> = BTreeMap::new();
-    for kind in &data.selected.types {
-        let query = Query { namespace: None, selector: args.selector.as_deref() };
-        for object in cluster.list_metadata(kind, query).await.items {
-            *found.entry(object.id.namespace.to_string()).or_default() += 1;
-        }
+/// Names other namespaces with objects that the flags select.
+async fn hint_other_namespaces(args: &GetArgs, session: &mut Session, cluster: &Cluster, data: &GetData) -> Result<()> {
+    if !args.is_filtered() {
+        let selector = args.selector.as_deref();
+        elsewhere::hint_other_namespaces(session, cluster, &data.selected.types, selector).await;
+        return Ok(());
     }
-    if found.is_empty() {
-        return;
-    }
-    let namespaces = found.iter().map(|(namespace, count)| format!("{namespace} ({count})"));
-    let namespaces = join_limited(namespaces, NAMED_NAMESPACES);
-    session.terminal.hint(&format!("there are some in {namespaces}: use -n or -A"));
+    let selection = Selection { all_namespaces: true, ..args.selection() };
+    let (selected, _) = selection.read(cluster).await?;
+    let everywhere = GetData::unrelated(selected);
+    let rows = args.rows(&everywhere, session.now);
+    elsewhere::print_namespaces(session, rows.iter().map(|item| &*item.object.namespace));
+    Ok(())
 }

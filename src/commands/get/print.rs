@@ -9,6 +9,7 @@ use crate::commands::{Session, select};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Part, Render};
+use crate::output::suspensions::View;
 use crate::output::table::Table;
 use crate::output::{document, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
@@ -34,6 +35,9 @@ pub(super) struct GetDocument<'a> {
     /// Time for the ages in the table.
     #[serde(skip)]
     now: DateTime<Utc>,
+    /// Columns of the table without `-o wide`.
+    #[serde(skip)]
+    view: View,
 }
 
 /// Returns the schema of the document.
@@ -48,7 +52,10 @@ impl Render for GetDocument<'_> {
     fn text(&self, wide: bool, look: Look) -> String {
         match self.items {
             [] => String::new(),
-            items => suspensions::table(items, self.now, wide).render(look),
+            items => {
+                let view = if wide { View::Wide } else { self.view };
+                suspensions::table(items, self.now, view).render(look)
+            }
         }
     }
 
@@ -57,7 +64,7 @@ impl Render for GetDocument<'_> {
     }
 
     fn rows(&self) -> Option<Table> {
-        Some(suspensions::table(self.items, self.now, true))
+        Some(suspensions::table(self.items, self.now, View::Records))
     }
 }
 
@@ -84,7 +91,7 @@ impl Render for ObjectChange<'_> {
     }
 
     fn rows(&self) -> Option<Table> {
-        Some(suspensions::table(std::slice::from_ref(self.item), self.table.now, true))
+        Some(suspensions::table(std::slice::from_ref(self.item), self.table.now, View::Records))
     }
 }
 
@@ -115,7 +122,8 @@ pub(super) fn print(
     args.sort(&mut items);
     let (gaps, errors) = (&gaps[..], &errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
-    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: &items, now: session.now };
+    let (items_shown, now, view) = (&items[..], session.now, args.view());
+    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: items_shown, now, view };
     session.terminal.raw(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
     if args.is_table() && items.is_empty() && complete {
         select::print_no_resources(session, namespace);
@@ -142,7 +150,8 @@ pub(super) fn print_change<'a>(
     others.push(item);
     let Some(item) = others.last() else { return Ok(()) };
     let (gaps, errors) = (&[], &[]);
-    let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now: session.now };
+    let (now, view) = (session.now, args.view());
+    let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now, view };
     let look = session.terminal.look(args.is_table() && !args.no_headers);
     let text = args.output.render(&ObjectChange { item, table }, look)?;
     let separator = if args.output == Format::Yaml { "---\n" } else { "" };

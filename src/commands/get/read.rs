@@ -39,6 +39,11 @@ impl GetData {
         Ok(Self { selected, related: snapshot.resources, events: vec![] })
     }
 
+    /// Returns data without owners, sources and Events.
+    pub(super) fn unrelated(selected: SelectedObjects) -> Self {
+        Self { selected, ..Self::default() }
+    }
+
     /// Returns the selected objects.
     pub(super) fn objects(&self) -> impl Iterator<Item = &Resource> {
         self.selected.objects.iter().map(|(_, full)| full)

@@ -1,17 +1,18 @@
 //! The answer of one cluster: reads what the question needs, selects owners, and reports on them or on their objects.
 
 use super::args::InventoryArgs;
+use super::object;
 use super::reading::{self, Reading};
 use crate::commands::{Session, owners, resource_args};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::output::format::Format;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use gitops_core::kubernetes::selector::Selector;
-use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::read_scope::ReadScope;
 use gitops_core::ownership::report::explain::Explanation;
 use gitops_core::ownership::report::label_reports::label_report;
-use gitops_core::ownership::report::{Body, InventoryDocument, InventoryFilter, InventoryReport, OwnerObjects};
+use gitops_core::ownership::report::{Body, Finding, InventoryDocument, InventoryFilter, InventoryReport};
 use gitops_core::ownership::scheme::label_report::LabelReport;
 use gitops_core::ownership::{Members, OwnerId};
 
@@ -42,6 +43,7 @@ async fn report(
     Ok(InventoryDocument {
         scope: reading.scope.as_ref().map(ReadScope::describe),
         label_report: label_report_of(args, session, index),
+        beside: beside(args, session, &report, &filter, &owners),
         ..report.document(rows, &filter)
     })
 }
@@ -53,7 +55,7 @@ fn selected_owners(args: &InventoryArgs, session: &Session, index: &Index<'_>) -
         return args.owners.iter().map(|text| owners::find(text, namespace, index)).collect();
     }
     args.by.as_deref().map(owners::system).transpose()?;
-    let (system, place) = (args.by.as_deref(), namespace.filter(|_| args.why.is_none()));
+    let (system, place) = (args.by.as_deref(), namespace.filter(|_| args.why.is_empty()));
     let owners = index.owners().map(|owner| &owner.id);
     Ok(owners.filter(|id| matches_scope(id, system, place)).cloned().collect())
 }
@@ -95,8 +97,8 @@ fn body(
     selected: &[OwnerId],
 ) -> Result<Body> {
     let namespace = session.connection.namespace.as_deref();
-    if let Some(text) = &args.why {
-        let object = find_object(text, namespace, index.snapshot())?;
+    if !args.why.is_empty() {
+        let object = object::find(&args.why, namespace, index.snapshot())?;
         return Ok(Body::Explanation(Box::new(Explanation::of(index, object))));
     }
     let is_limited = args.selects_owners(session);
@@ -115,8 +117,24 @@ fn body(
     if args.owners.is_empty() {
         return Ok(Body::Owners(owners.map(|owner| report.summary(owner)).collect()));
     }
-    let objects = owners.map(|owner| OwnerObjects { owner: report.summary(owner), objects: report.objects(owner) });
-    Ok(Body::Objects(objects.collect()))
+    Ok(Body::Objects(owners.map(|owner| report.owner_objects(owner)).collect()))
+}
+
+/// Returns the objects that a page shows beside the owners: leaked, orphaned and contested ones.
+fn beside(
+    args: &InventoryArgs,
+    session: &Session,
+    report: &InventoryReport<'_, '_>,
+    filter: &InventoryFilter,
+    selected: &[OwnerId],
+) -> Vec<Finding> {
+    if args.output != Format::Html || args.question().is_some() || !args.why.is_empty() {
+        return vec![];
+    }
+    let namespace = session.connection.namespace.as_deref();
+    report.beside(filter, |owners| {
+        owners.iter().any(|owner| selected.contains(owner) || is_wanted(args, owner, namespace))
+    })
 }
 
 /// Returns true if an owner that does not exist is selected. It is in no list of owners: its system and namespace decide.
@@ -128,28 +146,9 @@ fn is_in_namespace(object: &ObjectMetadata, namespace: Option<&str>) -> bool {
     namespace.is_none_or(|namespace| *namespace == *object.id.namespace)
 }
 
-/// Finds the object `TYPE/NAME` in the namespace of `-n`, or among cluster-scoped objects.
-fn find_object<'a>(text: &str, namespace: Option<&str>, snapshot: &'a Snapshot) -> Result<&'a ObjectMetadata> {
-    let (word, name) = text.split_once('/').ok_or_else(|| Error::usage(format!("{text:?} is not TYPE/NAME")))?;
-    let objects = snapshot.objects.iter().filter(|object| {
-        let kind = snapshot.resource_type(&object.id.group_kind());
-        let has_type = kind.is_some_and(|kind| resource_args::is_named(kind, word));
-        has_type && *object.id.name == *name && is_in_namespace(object, namespace)
-    });
-    let found: Vec<&ObjectMetadata> = objects.collect();
-    match found[..] {
-        [object] => Ok(object),
-        [] => Err(Error::failed(format!("no object {text:?} was found")).hint("give its namespace with -n")),
-        _ => {
-            let ids: Vec<String> = found.iter().map(|object| object.id.to_string()).collect();
-            Err(Error::usage(format!("{text:?} is not unique")).hint(format!("name one of {}", ids.join(", "))))
-        }
-    }
-}
-
 /// Returns the report on the labels of a system that keeps no inventory, if the answer is about the whole system.
 fn label_report_of(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Option<LabelReport> {
-    let is_about_system = args.owners.is_empty() && args.why.is_none() && args.question().is_none();
+    let is_about_system = args.owners.is_empty() && args.why.is_empty() && args.question().is_none();
     let system = args.by.as_deref().filter(|_| is_about_system)?;
     let namespace = session.connection.namespace.as_deref();
     label_report(system, index, &|object| is_in_namespace(object, namespace))

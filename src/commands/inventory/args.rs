@@ -14,7 +14,8 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 ///
 /// Without arguments, inventory lists every owner with the number of its objects. With an owner, it lists the objects of
 /// that owner and their state. The flags list objects that are leaked (labelled by a live owner that does not list them),
-/// orphaned (their owner does not exist), claimed by several owners, or managed by nothing.
+/// orphaned (their owner does not exist), contested (several owners claim them), or managed by nothing.
+/// --why is complete if nothing that could not be read can hold an owner of the object.
 ///
 /// qbec and Flux v1 keep no inventory, only labels. --by qbec groups objects by application, environment, tag and
 /// component, and separates copied labels from genuine ones. --by flux-v1 shows the status of each mark: synced (from the
@@ -22,15 +23,19 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 /// or main, or other paths), copied, malformed, from an unknown source, or under the key of old versions. To find synced
 /// objects that are in no manifest any more, give the manifests to `kubectl gitops prune`.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Examples:
+#[command(
+    after_help = "Examples:
+  kubectl gitops inventory                                # every owner
+  kubectl gitops inventory kustomization/web              # the objects of one owner
+  kubectl gitops inventory -n shop --why deployment/web   # the owner of one object",
+    after_long_help = "Examples:
   # Every owner in the cluster
   kubectl gitops inventory
 
   # One owner's objects, as a tree down to Pods
   kubectl gitops inventory -o tree kustomization/apps
 
-  # Objects with labels of qbec, and of Flux v1 with one line per object
-  kubectl gitops inventory --by qbec
+  # Objects with labels of Flux v1, with one line per object
   kubectl gitops inventory --by flux-v1 -o wide
 
   # Objects that their owner will never prune
@@ -50,7 +55,8 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   kubectl gitops inventory --leaked --all-contexts
 
   # The owner of one object, and the evidence
-  kubectl gitops inventory -n shop --why deployment/web")]
+  kubectl gitops inventory -n shop --why deployment/web"
+)]
 pub struct InventoryArgs {
     /// Owners to show, as KIND/NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER")]
@@ -63,15 +69,15 @@ pub struct InventoryArgs {
     /// List objects whose owner does not exist
     #[arg(long, group = "question")]
     pub orphaned: bool,
-    /// List objects that several owners claim
+    /// List contested objects: several owners claim them
     #[arg(long, group = "question")]
     pub conflicts: bool,
     /// List objects that nothing manages, except those that Kubernetes itself creates
     #[arg(long, group = "question")]
     pub unmanaged: bool,
-    /// Explain one object: TYPE/NAME in the namespace of -n
-    #[arg(long, group = "question", value_name = "TYPE/NAME", conflicts_with = "owners")]
-    pub why: Option<String>,
+    /// Explain one object: TYPE/NAME, or TYPE NAME, in the namespace of -n
+    #[arg(long, group = "question", value_name = "TYPE/NAME", num_args = 1..=2, conflicts_with = "owners")]
+    pub why: Vec<String>,
     /// Show only objects of these kinds (TYPE[,TYPE…]), and count the hidden ones
     #[arg(long = "kind", value_name = "TYPE", value_delimiter = ',', conflicts_with = "why")]
     pub kinds: Vec<String>,
@@ -90,10 +96,10 @@ pub struct InventoryArgs {
     #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
     pub owner_context: Option<String>,
     /// Leave out the findings that the YAML file FILE accepts, each entry with its reason
-    #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why")]
+    #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why", hide_short_help = true)]
     pub ignore: Option<PathBuf>,
     /// Exit with code 3 if there are findings
-    #[arg(long, requires = "question", conflicts_with = "why")]
+    #[arg(long, requires = "question", conflicts_with = "why", hide_short_help = true)]
     pub detailed_exitcode: bool,
     #[command(flatten)]
     pub clusters: ContextsArgs,
@@ -101,7 +107,7 @@ pub struct InventoryArgs {
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(InventoryDocument::PARTS))]
     pub output: Format,
     /// Print tables without a header line
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_headers: bool,
     /// Read the recorded cluster in FILE instead of a live one
     #[arg(long, value_name = "FILE")]

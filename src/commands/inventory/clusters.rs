@@ -13,7 +13,7 @@ use gitops_core::ownership::report::contexts::merge;
 /// If the contexts cannot be read together, or another argument is about one cluster.
 pub(super) fn names(args: &InventoryArgs, session: &Session) -> Result<Option<Vec<String>>> {
     let Some(names) = args.clusters.names(&session.connection, args.output)? else { return Ok(None) };
-    if args.why.is_some() {
+    if !args.why.is_empty() {
         return Err(Error::usage("--why explains one object, which is in one cluster")
             .hint("name its cluster with --context instead"));
     }

@@ -5,6 +5,8 @@ mod answer;
 mod args;
 mod clusters;
 mod ignore;
+mod next;
+mod object;
 mod reading;
 
 use super::Session;
@@ -36,7 +38,7 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
 
 fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocument) -> Result<ExitCode> {
     session.terminal.raw(&args.output.render(document, session.terminal.look(!args.no_headers))?)?;
-    session.terminal.status(&show::summary(document));
+    show::remarks(document).iter().for_each(|line| session.terminal.status(line));
     show::hidden(document).into_iter().for_each(|line| session.terminal.status(&line));
     if let (Some(file), Some(ignored)) = (&args.ignore, &document.ignored) {
         ignore::report(file, ignored, args.is_limited(session), &mut session.terminal);
@@ -47,5 +49,9 @@ fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocume
             session.terminal.warning(&format!("{place}{warning}"));
         }
     }
-    Ok(session.report_answer_gaps(&document.gaps))
+    let exit = session.report_answer_gaps(&document.gaps);
+    if let Body::Explanation(explanation) = &document.body {
+        next::commands(explanation, args, session).iter().for_each(|line| session.terminal.hint(line));
+    }
+    Ok(exit)
 }

@@ -45,7 +45,7 @@ pub(super) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
         return read_with_extra_owners(args, session, &cluster).await;
     }
     // Dependents in a tree and unmanaged objects have no labels of a system.
-    let needs_labels_only = args.why.is_none() && !args.unmanaged && !args.output.is_nested();
+    let needs_labels_only = args.why.is_empty() && !args.unmanaged && !args.output.is_nested();
     let (snapshot, scope) = match &args.owners[..] {
         [owner] if needs_labels_only => {
             cluster.snapshot_by_owners(session.now, |owners| scope_of_owner(owner, owners)).await?

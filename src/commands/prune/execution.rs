@@ -3,7 +3,7 @@
 use super::args::{ExecutionArgs, Report};
 use super::policy::{PolicyFile, ensure_not_denied};
 use super::preflight;
-use super::recorder::{Recorder, Records};
+use super::recorder::{self, Recorder, Records};
 use super::review::{self, Recording, ReviewedPlan};
 use crate::cluster::{Execution, OWNERS_AGE, execute};
 use crate::commands::Session;
@@ -129,13 +129,14 @@ pub(super) async fn run(
     if plan.deletions().next().is_none() {
         return finish_without_deletion(&plan, skipped, digest, args, session).map(|skips| skips.unwrap_or(exit));
     }
-    ensure_within_limits(&plan)?;
+    ensure_within_limits(&plan, is_told(args, session))?;
     let cluster = session.cluster().await?;
     preflight::rehearse(&cluster, &plan, &snapshot, args.parallel).await?;
-    let mut records = Records::open(args, &plan, digest)?;
-    warn_of_backup(&records, &plan, session);
+    warn_of_backup(args, &plan, session);
     session.print_warnings();
     preflight::confirm(&cluster, &plan, reviewed.as_ref(), args, session).await?;
+    // After the question: a cancelled run leaves no file.
+    let mut records = Records::open(args, &plan, digest)?;
     let skips = report_skipped(skipped, &mut records, session)?;
     let pinned = args.apply.is_some() && !args.allow_changed;
     let execution = Execution { timeout: args.timeout, waves, parallel: args.parallel, owners_age: OWNERS_AGE };
@@ -143,7 +144,7 @@ pub(super) async fn run(
     let reevaluate = |index: &Index<'_>, changes: &[&Change]| source.reevaluate(index, changes, pinned);
     let result = execute(&cluster, &plan, &reevaluate, &execution, &mut recorder).await;
     drop(recorder);
-    session.terminal.status(&deletion::outcome(&result));
+    session.terminal.status(&deletion::outcome(&result, &plan));
     if let Some(failure) = &result.failure {
         return Err(Error { exit: ExitCode::Partial, ..Error::failed(format!("stopped: {failure}")) }
             .hint("make room, and run the same command again"));
@@ -184,8 +185,8 @@ fn report_skipped(skipped: Vec<StepResult>, records: &mut Records, session: &mut
     Ok(skipped.iter().any(|row| row.step != DeletionResult::Gone).then_some(ExitCode::Partial))
 }
 
-fn warn_of_backup(records: &Records, plan: &Plan, session: &mut Session) {
-    let left_out = records.left_out(plan);
+fn warn_of_backup(args: &ExecutionArgs, plan: &Plan, session: &mut Session) {
+    let left_out = recorder::left_out_of_backup(args, plan);
     if left_out > 0 {
         let number = pluralize(left_out, "Secret");
         session.terminal.warning(&format!("{number} will be deleted without a backup; --backup-secrets writes them"));
@@ -217,13 +218,19 @@ pub(super) fn finish(
 
 pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
     session.terminal.raw(&args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?)?;
-    let folded = args.planning.output == Format::Table && plan.changes().iter().any(output::is_folded);
-    let more = if folded { " (-o wide shows what is created and updated)" } else { "" };
-    session.terminal.status(&format!("{}{more}", output::summary(plan)));
-    for warning in output::warnings(plan) {
-        session.terminal.warning(&warning.to_string());
+    let is_told = is_told(args, session);
+    let folded = args.planning.output == Format::Table && plan.changes().iter().any(output::is_updated);
+    let more = if folded { " (-o wide shows what is updated)" } else { "" };
+    session.terminal.status(&format!("{}{more}", output::summary(plan, is_told)));
+    if !is_told {
+        output::warnings(plan).iter().for_each(|warning| session.terminal.warning(&warning.to_string()));
     }
     write_reports(plan, args)
+}
+
+/// Returns true if the table has said everything to who reads the messages: both are on one terminal.
+pub(super) fn is_told(args: &ExecutionArgs, session: &Session) -> bool {
+    args.planning.output.is_table() && session.terminal.is_shared()
 }
 
 /// Writes the answer in the formats of `--report`. Fails when a file cannot be written.
@@ -244,16 +251,19 @@ fn show_source_change(plan: &FinishedPlan, change: &str, args: &ExecutionArgs, s
     write_reports(&SourceChange(plan), args)
 }
 
-/// Reports the gaps and returns the exit code of a plan.
+/// Reports the gaps, unless the table did, and returns the exit code of a plan.
 pub(super) fn report_gaps(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
-    let exit = session.report_gaps(plan.gaps());
+    let is_silent = !plan.is_complete() && is_told(args, session);
+    let exit = if is_silent { ExitCode::Partial } else { session.report_gaps(plan.gaps()) };
     let deletes = args.planning.detailed_exitcode && plan.deletions().next().is_some();
     if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
 }
 
 /// Refuses a plan that exceeds a limit, before anything is sent (docs/reference/ownership.md 8, rules 3 and 6).
-fn ensure_within_limits(plan: &FinishedPlan) -> Result<()> {
-    let Some(first) = plan.alarms().first() else { return Ok(()) };
-    let details: Vec<_> = plan.alarms().iter().map(|alarm| alarm.detail.as_str()).collect();
-    Err(Error::refused(format!("refused, nothing was deleted: {}", details.join("; "))).hint(output::remedy(first)))
+fn ensure_within_limits(plan: &FinishedPlan, is_told: bool) -> Result<()> {
+    if plan.alarms().is_empty() {
+        return Ok(());
+    }
+    let details = output::alarm_lines(plan, is_told).join("; ");
+    Err(Error::refused(format!("refused, nothing was deleted: {details}")).hint(output::remedies(plan.alarms())))
 }

@@ -139,19 +139,27 @@ async fn preview(
     if options.is_restricted() {
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
     }
+    if !args.tree.options.all {
+        filter::drop_standing_conflicts(&mut plan, &index);
+    }
     let executor = Executor::Controllers(&index);
     let (plan, judged) = execution::finish(plan, executor, &secrets, policy, execution, snapshot);
     execution::show(&plan, execution, session)?;
+    let lossless = show::way_without_loss(&plan);
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
     let exit = execution::report_gaps(&plan, execution, session);
-    let Some(first) = plan.alarms().first() else { return judged.map(|()| exit) };
+    if plan.alarms().is_empty() {
+        lossless.into_iter().for_each(|way| session.terminal.block(&format!("hint: {way}")));
+        return judged.map(|()| exit);
+    }
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
-    let messages: Vec<_> = plan.alarms().iter().map(|alarm| one_line(&alarm.detail)).collect();
-    Err(Error::refused(messages.join("\n       ")).hint(show::remedy(first)))
+    let messages = show::alarm_lines(&plan, execution::is_told(execution, session)).join("\n       ");
+    let hints: Vec<String> = [show::remedies(plan.alarms())].into_iter().chain(lossless.map(str::to_owned)).collect();
+    Err(Error::refused(messages).hint(hints.join("\n      ")))
 }
 
 /// Rejects connection flags that name another cluster than the one that was recorded.

@@ -6,7 +6,7 @@ use chrono::Utc;
 
 use super::args::ExecutionArgs;
 use crate::error::{Error, Result};
-use crate::output::plan::remedy;
+use crate::output::plan::remedies;
 use crate::output::sanitize::one_line;
 use crate::tools::{files, limits};
 use gitops_core::plan::FinishedPlan;
@@ -55,7 +55,9 @@ fn unusable(path: &Path, why: &str) -> Error {
 /// Refuses a plan that a rule denies (exit 6).
 pub(super) fn ensure_not_denied(plan: &FinishedPlan) -> Result<()> {
     let denials: Vec<&Alarm> = plan.alarms().iter().filter(|alarm| alarm.code == AlarmCode::Denied).collect();
-    let Some(first) = denials.first() else { return Ok(()) };
+    if denials.is_empty() {
+        return Ok(());
+    }
     let lines: Vec<_> = denials.iter().map(|alarm| one_line(&alarm.detail)).collect();
-    Err(Error::refused(lines.join("\n       ")).hint(remedy(first)))
+    Err(Error::refused(lines.join("\n       ")).hint(remedies(denials)))
 }

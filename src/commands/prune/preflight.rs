@@ -8,9 +8,10 @@ use futures::{StreamExt, future, stream};
 use super::args::ExecutionArgs;
 use super::review::ReviewedPlan;
 use crate::cluster::read::access::{is_allowed, user_name};
-use crate::cluster::{Cluster, dry_run_deletions};
+use crate::cluster::{Cluster, Interrupts, dry_run_deletions};
 use crate::commands::Session;
 use crate::error::{Error, Result};
+use crate::exit::ExitCode;
 use crate::output::deletion;
 use crate::output::sanitize::one_line;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
@@ -95,14 +96,20 @@ pub(super) async fn confirm(
     let is_grave = plan.deletions().any(|change| GraveKind::of(&change.object.id).is_some());
     // Without a context, the server is what the user has named.
     let name = if cluster.context.is_empty() { &cluster.server } else { &cluster.context };
-    let confirmed = if is_grave {
+    let signals = Interrupts::new();
+    let answer = if is_grave {
         let question = format!("Git cannot restore some of these objects. Type {name} to delete {objects}");
-        session.terminal.confirm_by_typing(&question, name)?
+        session.terminal.confirm_by_typing(&question, name)
     } else if total > MANY {
         let question = format!("Type {total} to delete {objects} from {name}");
-        session.terminal.confirm_by_typing(&question, &total.to_string())?
+        session.terminal.confirm_by_typing(&question, &total.to_string())
     } else {
-        session.terminal.confirm(&format!("Delete {objects} from {name}?"))?
+        session.terminal.confirm(&format!("Delete {objects} from {name}?"), "nothing was deleted")
     };
-    if confirmed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
+    drop(signals);
+    let is_confirmed = answer.map_err(|error| match error.exit {
+        ExitCode::Interrupted => Error::interrupted("interrupted: nothing was deleted"),
+        _ => error,
+    })?;
+    if is_confirmed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
 }

@@ -44,14 +44,6 @@ impl Records {
         Ok(Self { journal, backup, backup_secrets: args.backup_secrets })
     }
 
-    /// Returns the number of objects that the backup leaves out.
-    pub(super) fn left_out(&self, plan: &Plan) -> usize {
-        if self.backup.is_none() {
-            return 0;
-        }
-        plan.deletions().filter(|change| !self.includes(&change.object.id)).count()
-    }
-
     fn includes(&self, id: &ObjectId) -> bool {
         self.backup_secrets || !id.is("", "Secret")
     }
@@ -68,6 +60,14 @@ impl Records {
             None => Ok(()),
         }
     }
+}
+
+/// Returns the number of objects that a backup leaves out.
+pub(super) fn left_out_of_backup(args: &ExecutionArgs, plan: &Plan) -> usize {
+    if args.backup.is_none() || args.backup_secrets {
+        return 0;
+    }
+    plan.deletions().filter(|change| change.object.id.is("", "Secret")).count()
 }
 
 /// Observer of one execution.

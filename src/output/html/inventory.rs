@@ -1,7 +1,9 @@
 //! The page of an inventory: owners, their objects and dependents.
 
 use super::page::{Page, Row, Section, Tone, objects};
-use crate::output::inventory::{explain, label_report, label_reports, note, object_state, owner_state, summary};
+use crate::output::inventory::{
+    explain, label_report, label_reports, note, object_state, owner_state, status_words, summary,
+};
 use crate::output::prose::Prose;
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::ObjectId;
@@ -19,17 +21,18 @@ pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
     if let Some(filter) = &answer.filter {
         facts.push(("Filter", format!("{} shown, {} hidden", filter.shown, filter.hidden)));
     }
-    let gaps = answer.gaps.iter().map(|gap| {
-        let place = gap.context.as_ref().map(|context| format!(" in context {context}")).unwrap_or_default();
-        let AnswerGap { gap, .. } = gap;
-        let text = Prose::default().own("Gap: ").foreign(&gap.subject).foreign(&place).own(": ").foreign(&gap.message);
-        (Tone::Warn, text)
+    let gaps = answer.gaps.iter().map(|AnswerGap { context, gap, affects_answer }| {
+        let place = context.as_ref().map(|context| format!(" in context {context}")).unwrap_or_default();
+        let label = if *affects_answer { "Gap: " } else { "Not read, and of no effect on the answer: " };
+        let text = Prose::default().own(label).foreign(&gap.subject).foreign(&place).own(": ").foreign(&gap.message);
+        (if *affects_answer { Tone::Warn } else { Tone::Plain }, text)
     });
     let labels = label_reports(answer).map(|(context, report)| Section {
         lines: label_report(report),
         ..Section::new(in_context(context, "Labels"))
     });
-    let sections = sections(&answer.body).into_iter().chain(labels).collect();
+    let beside = answer.beside.chunk_by(|a, b| (&a.context, a.status) == (&b.context, b.status)).map(beside_section);
+    let sections = sections(answer).into_iter().chain(beside).chain(labels).collect();
     Page { title: format!("Inventory: {}", summary(answer)), facts, notices: gaps.collect(), sections }
 }
 
@@ -43,12 +46,13 @@ fn in_context(context: Option<&str>, heading: &str) -> String {
     context.map(|context| format!("{context}: {heading}")).unwrap_or_else(|| heading.to_owned())
 }
 
-fn sections(body: &Body) -> Vec<Section<'_>> {
-    match body {
+fn sections(answer: &InventoryDocument) -> Vec<Section<'_>> {
+    match &answer.body {
         Body::Tree(nodes) => nodes.iter().map(tree_section).collect(),
         Body::Objects(owners) => {
-            let sections = owners.iter().map(|OwnerObjects { owner, objects }| {
-                owner_section(owner.context.as_deref(), owner, objects.iter().map(member_row).collect())
+            let sections = owners.iter().map(|OwnerObjects { owner, objects, unlisted }| {
+                let rows = objects.iter().map(member_row).chain(unlisted.iter().map(unlisted_row)).collect();
+                owner_section(owner.context.as_deref(), owner, rows)
             });
             sections.collect()
         }
@@ -56,7 +60,7 @@ fn sections(body: &Body) -> Vec<Section<'_>> {
         Body::Findings(findings) if findings.is_empty() => vec![findings_section(findings)],
         Body::Findings(findings) => findings.chunk_by(|a, b| a.context == b.context).map(findings_section).collect(),
         Body::Explanation(explanation) => {
-            vec![Section { lines: explain(explanation), ..Section::new(explanation.object.to_string()) }]
+            vec![Section { lines: explain(explanation, answer.taken), ..Section::new(explanation.object.to_string()) }]
         }
     }
 }
@@ -67,6 +71,18 @@ fn findings_section(findings: &[Finding]) -> Section<'_> {
     let summary = objects(rows.len());
     let context = findings.first().and_then(|row| row.context.as_deref());
     Section { rows, summary, ..Section::new(in_context(context, "Objects")) }
+}
+
+/// Returns the findings of one status that stand beside the owners.
+fn beside_section(findings: &[Finding]) -> Section<'_> {
+    let heading = match findings.first().map_or("", |row| row.status) {
+        "leaked" => "Leaked objects: their owner does not list them",
+        "orphaned" => "Orphaned objects: their owner does not exist here",
+        _ => "Contested objects: several owners claim them",
+    };
+    let section = findings_section(findings);
+    let context = findings.first().and_then(|row| row.context.as_deref());
+    Section { heading: in_context(context, heading), ..section }
 }
 
 fn tree_section(node: &TreeNode) -> Section<'_> {
@@ -150,8 +166,14 @@ fn member_row(member: &MemberView) -> Row<'static> {
     Row::new((tone, words), &member.object, Prose::default().foreign_after("", &notes.join("; ")))
 }
 
+/// Returns the row of an object that its owner does not list.
+fn unlisted_row(finding: &Finding) -> Row<'static> {
+    let tag = if finding.reason.is_none() { "leaked" } else { "perhaps leaked" };
+    Row::new((Tone::Warn, tag), &finding.object, Prose::default().foreign_after("", &note(finding)))
+}
+
 fn finding_row(finding: &Finding) -> Row<'static> {
     let owners: Vec<String> = finding.owners.iter().map(ToString::to_string).collect();
     let text = Prose::default().foreign_after("", &owners.join(", ")).foreign_after(" ", &note(finding));
-    Row::new((Tone::Warn, finding.status), &finding.object, text)
+    Row::new((Tone::Warn, status_words(finding.status)), &finding.object, text)
 }

@@ -6,37 +6,44 @@
   const folds = [...document.querySelectorAll("details")];
   const search = form.elements.search;
   const buttons = [...form.querySelectorAll("[data-show]")];
-  const line = (row) => row.querySelector(":scope > .line, :scope > details > summary");
-  const texts = new Map(rows.map((row) => [row, line(row).textContent.toLowerCase()]));
+  const toolbar = form.querySelector("[aria-expanded]");
+  // What a filter needs of each row, read once: the page is not asked again while somebody types.
+  const facts = rows.map((row) => {
+    const line = row.querySelector(":scope > .line, :scope > details > summary");
+    return { row, text: line.textContent.toLowerCase(), owner: row.closest(".owner"), shows: true, isContext: false };
+  });
+  const places = new Map(facts.map((fact, at) => [fact.row, at]));
+  for (const fact of facts) fact.above = places.get(fact.row.parentElement.closest("li[data-tag]"));
 
-  // Shows the rows that every filter permits, and the rows above them.
+  // Shows the rows that every filter permits, and the rows above them. Without a pressed tag, all tags are shown.
   const filter = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const tags = new Set(buttons.filter((button) => button.ariaPressed === "true").map((button) => button.dataset.show));
-    const { kind, namespace } = form.elements;
-    const matches = (row) => tags.has(row.dataset.tag)
-      && (!kind.value || row.dataset.kind === kind.value)
-      && (!namespace.value || row.dataset.namespace === namespace.value)
-      && words.every((word) => texts.get(row).includes(word));
-    const found = new Set(rows.filter(matches));
+    const [kind, namespace] = [form.elements.kind.value, form.elements.namespace.value];
+    const matches = ({ row, text }) => (!tags.size || tags.has(row.dataset.tag))
+      && (!kind || row.dataset.kind === kind)
+      && (!namespace || row.dataset.namespace === namespace)
+      && words.every((word) => text.includes(word));
+    const found = facts.map(matches);
+    const shown = [...found];
+    const filled = new Set();
     // Rows below stand after their row in the document.
-    const shown = new Set();
-    for (const row of [...rows].reverse()) {
-      if (found.has(row) || shown.has(row)) {
-        shown.add(row);
-        const above = row.parentElement.closest("li[data-tag]");
-        if (above) shown.add(above);
-      }
+    for (let at = facts.length - 1; at >= 0; at -= 1) {
+      const { above, owner } = facts[at];
+      if (!shown[at]) continue;
+      filled.add(owner);
+      if (above !== undefined) shown[above] = true;
     }
-    for (const row of rows) {
-      row.classList.toggle("filtered", !shown.has(row));
-      row.classList.toggle("context", shown.has(row) && !found.has(row));
-    }
-    const isFiltered = found.size < rows.length;
-    for (const owner of owners) {
-      owner.classList.toggle("filtered", isFiltered && !owner.querySelector("li[data-tag]:not(.filtered)"));
-    }
-    form.elements.shown.value = `${found.size} of ${rows.length} rows`;
+    // Only rows that change are touched.
+    facts.forEach((fact, at) => {
+      const isContext = shown[at] && !found[at];
+      if (fact.shows !== shown[at]) fact.row.classList.toggle("filtered", !shown[at]);
+      if (fact.isContext !== isContext) fact.row.classList.toggle("context", isContext);
+      [fact.shows, fact.isContext] = [shown[at], isContext];
+    });
+    const number = found.filter(Boolean).length;
+    for (const owner of owners) owner.classList.toggle("filtered", number < rows.length && !filled.has(owner));
+    form.elements.shown.value = `${number} of ${rows.length} rows`;
   };
 
   const open = (isOpen) => folds.forEach((fold) => { fold.open = isOpen; });
@@ -46,6 +53,9 @@
       filter();
     });
   }
+  toolbar.addEventListener("click", () => {
+    toolbar.ariaExpanded = toolbar.ariaExpanded === "true" ? "false" : "true";
+  });
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.querySelector("[data-fold=open]").addEventListener("click", () => open(true));

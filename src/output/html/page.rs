@@ -15,6 +15,9 @@ use gitops_core::text::pluralize;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
+/// Deepest indentation of sections.
+const DEEPEST: usize = 4;
+
 /// Importance of a tag or notice. The words say the same; the colour only helps to find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
@@ -43,6 +46,8 @@ pub(super) struct Section<'a> {
     pub(super) tag: Option<(Tone, String)>,
     /// Short text beside the heading.
     pub(super) summary: String,
+    /// Number of owners above it, of which each blocks the next one.
+    pub(super) depth: usize,
     pub(super) notes: Vec<Prose>,
     pub(super) rows: Vec<Row<'a>>,
     /// Lines for people that are shown as they are.
@@ -163,17 +168,22 @@ impl Page<'_> {
         html! {
             form.filters role="search" aria-label="Filter the objects" hidden {
                 input type="search" name="search" aria-label="Search" placeholder="Search (press /)" autocomplete="off";
-                @for (name, all, values) in [("kind", "All kinds", kinds), ("namespace", "All namespaces", namespaces)] {
-                    select name=(name) aria-label=(name) {
-                        option value="" { (all) }
-                        @for value in values { option { (one_line(value)) } }
+                button type="button" aria-expanded="false" aria-controls="more" { "Filters" }
+                div #more .more {
+                    @for (name, all, values) in [("kind", "All kinds", kinds), ("namespace", "All namespaces", namespaces)] {
+                        select name=(name) aria-label=(name) {
+                            option value="" { (all) }
+                            @for value in values { option { (one_line(value)) } }
+                        }
                     }
+                    @for (tag, number) in tags {
+                        button type="button" aria-pressed="false" data-show=(one_line(tag)) {
+                            (one_line(tag)) " " (number)
+                        }
+                    }
+                    button type="button" data-fold="open" { "Expand all" }
+                    button type="button" data-fold="close" { "Collapse all" }
                 }
-                @for (tag, number) in tags {
-                    button type="button" aria-pressed="true" data-show=(one_line(tag)) { (one_line(tag)) " " (number) }
-                }
-                button type="button" data-fold="open" { "Expand all" }
-                button type="button" data-fold="close" { "Collapse all" }
                 output name="shown" aria-live="polite" {}
             }
         }
@@ -183,7 +193,7 @@ impl Page<'_> {
 impl Section<'_> {
     fn html(&self) -> Markup {
         html! {
-            section.owner {
+            section.owner data-depth=[(self.depth > 0).then_some(self.depth.min(DEEPEST))] {
                 details open {
                     summary {
                         @if let Some(found) = &self.tag { (tag(found)) }

@@ -1,14 +1,17 @@
 //! The page of a plan: what is deleted and why, by owner, with everything that is deleted with it.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, objects};
-use crate::output::plan::{action, caused_changes, counts, reason, remedy, shown_alarms, warnings};
+use crate::output::plan::groups::{Group, NestedRow, groups};
+use crate::output::plan::{
+    action, counts, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
+    way_without_loss,
+};
 use crate::output::prose::Prose;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, Change, Outcome, OwnerOutcome, Plan};
+use gitops_core::plan::{Action, Certainty, Outcome, OwnerOutcome, Plan, Reason};
 use gitops_core::text::pluralize;
 
 /// Deepest nesting of objects. Owner references that others wrote could nest without end.
@@ -25,6 +28,9 @@ pub(super) fn page(plan: &Plan) -> Page<'_> {
 
 fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Cluster", plan.cluster().server.clone())];
+    if let Some(subject) = plan.subject() {
+        facts = vec![("Plan of", subject.tree_text()), ("Cluster", subject.cluster_text())];
+    }
     if let Some(recorded) = plan.recorded() {
         facts.push(("Recorded", recorded.format("%Y-%m-%d %H:%M UTC").to_string()));
     }
@@ -36,8 +42,16 @@ fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
 fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
     let mut notices = vec![];
     for alarm in shown_alarms(plan) {
-        let text = Prose::default().own("Alarm: ").foreign(&alarm.detail).own(format!(". Hint: {}.", remedy(alarm)));
-        notices.push((Tone::Bad, text));
+        notices.push((Tone::Bad, Prose::default().own("Alarm: ").foreign(&alarm.detail)));
+    }
+    let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()));
+    for hint in hint.into_iter().chain(way_without_loss(plan).map(str::to_owned)) {
+        let words: Vec<&str> = hint.split_whitespace().collect();
+        notices.push((Tone::Info, Prose::default().own(format!("Hint: {}.", words.join(" ")))));
+    }
+    if plan.changes().iter().any(|change| change.certainty == Certainty::Race) {
+        let words = "A question mark (delete?): it depends on what happens first; the reason says on what.";
+        notices.push((Tone::Info, Prose::default().own(words)));
     }
     for gap in plan.gaps() {
         let subject = Prose::default().own("Gap: ").foreign(&gap.subject);
@@ -48,26 +62,16 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
     notices
 }
 
-/// Returns a section per owner that deletes or changes objects, or of which that is not known, and one of the owners
-/// without changes. The owner with most deletions is first, then those that apply nothing.
+/// Returns a section per owner that deletes or changes objects, or of which that is not known, each below the one that
+/// blocks it, and one of the owners without changes.
 fn sections(plan: &Plan) -> Vec<Section<'_>> {
-    let mut roots: BTreeMap<Option<&OwnerId>, Vec<Row<'_>>> = BTreeMap::new();
-    for (owner, row) in Nesting::new(plan).rows() {
-        roots.entry(owner).or_default().push(row);
-    }
-    let (mut sections, mut rest) = (vec![], Section::new("Owners without changes"));
-    for outcome in plan.owners() {
-        match (roots.remove(&Some(&outcome.owner)), outcome.outcome) {
-            (None, Outcome::Applies | Outcome::Unchanged) => rest.rows.push(owner_row(outcome)),
-            (rows, _) => sections.push(section(outcome.owner.to_string(), rows.unwrap_or_default(), Some(outcome))),
-        }
-    }
-    for (owner, rows) in roots {
-        let heading = owner.map_or_else(|| "In no inventory".to_owned(), ToString::to_string);
-        sections.push(section(heading, rows, None));
-    }
-    sections.sort_by_key(|(importance, _)| Reverse(*importance));
-    let mut sections: Vec<Section<'_>> = sections.into_iter().map(|(_, section)| section).collect();
+    let diffs: HashMap<&ObjectId, &str> = plan.diffs().iter().map(|diff| (&diff.object, &*diff.text)).collect();
+    let groups = groups(plan);
+    let shown: HashSet<&OwnerId> = groups.iter().filter_map(|group| group.owner).collect();
+    let mut sections: Vec<Section<'_>> = groups.iter().map(|group| section(plan, group, &diffs)).collect();
+    let mut rest = Section::new("Owners without changes");
+    let silent = plan.owners().iter().filter(|row| !shown.contains(&row.owner));
+    rest.rows.extend(silent.map(owner_row));
     if !rest.rows.is_empty() {
         rest.summary = pluralize(rest.rows.len(), "owner");
         sections.push(rest);
@@ -75,30 +79,51 @@ fn sections(plan: &Plan) -> Vec<Section<'_>> {
     sections
 }
 
-/// Returns a section with its importance.
-fn section<'a>(
-    heading: String,
-    rows: Vec<Row<'a>>,
-    outcome: Option<&OwnerOutcome>,
-) -> ((usize, bool, usize), Section<'a>) {
-    let (mut deleted, mut all) = (0, 0);
-    for row in &rows {
-        row.visit(&mut |row| {
-            all += 1;
-            deleted += usize::from(row.tag.0 == Tone::Bad);
-        });
+fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Section<'a> {
+    let heading = group.owner.map_or_else(|| "In no inventory".to_owned(), ToString::to_string);
+    let common = group.common_reason();
+    let summary = format!("{} to delete, {}", group.deletions(), objects(group.rows.len()));
+    let mut section = Section { summary, depth: group.depth, ..Section::new(heading) };
+    if let Some(row) = group.outcome {
+        section.tag = Some(outcome_tag(row.outcome));
+        section.notes.extend(has_own_reason(row).then(|| owner_explanation(plan, row)));
     }
-    let summary = format!("{deleted} to delete, {}", objects(all));
-    let mut section = Section { rows, summary, ..Section::new(heading) };
-    if let Some(outcome) = outcome {
-        section.tag = Some(outcome_tag(outcome.outcome));
-        if outcome.outcome != Outcome::Applies || !outcome.reason.detail.is_empty() {
-            let note = Prose::default().own(outcome.reason.code.to_string());
-            section.notes.push(note.foreign_after(": ", &outcome.reason.detail));
+    if let Some(reason) = common {
+        let words = Prose::default().own("Its objects: ").own(reason.code.to_string());
+        section.notes.push(words.foreign_after(": ", &reason.detail));
+    }
+    // Rows stand behind the row above them: the last ones are closed first.
+    let mut open: Vec<Row<'a>> = vec![];
+    for nested in &group.rows {
+        close(&mut open, nested.depth.min(DEEPEST), &mut section.rows);
+        open.push(row(plan, *nested, common, diffs));
+    }
+    close(&mut open, 0, &mut section.rows);
+    section
+}
+
+/// Moves the rows at this depth and deeper into the row above them, or to the rows of the section.
+fn close<'a>(open: &mut Vec<Row<'a>>, depth: usize, rows: &mut Vec<Row<'a>>) {
+    while open.len() > depth {
+        let Some(row) = open.pop() else { return };
+        match open.last_mut() {
+            Some(above) => above.children.push(row),
+            None => rows.push(row),
         }
     }
-    let is_in_doubt = outcome.is_some_and(|row| matches!(row.outcome, Outcome::Blocked | Outcome::Unknown));
-    ((deleted, is_in_doubt, all), section)
+}
+
+fn row<'a>(
+    plan: &Plan,
+    nested: NestedRow<'a>,
+    common: Option<&Reason>,
+    diffs: &HashMap<&'a ObjectId, &'a str>,
+) -> Row<'a> {
+    let change = nested.change;
+    let id = &change.object.id;
+    let mut row = Row::new((tone(change.action), action(change)), id, note(plan, nested, common));
+    row.diff = diffs.get(id).copied();
+    row
 }
 
 fn owner_row(outcome: &OwnerOutcome) -> Row<'static> {
@@ -109,14 +134,13 @@ fn owner_row(outcome: &OwnerOutcome) -> Row<'static> {
 }
 
 fn outcome_tag(outcome: Outcome) -> (Tone, String) {
-    let (tone, words) = match outcome {
-        Outcome::Applies => (Tone::Good, "applies"),
-        Outcome::Blocked => (Tone::Warn, "blocked"),
-        Outcome::Deleted => (Tone::Bad, "deleted"),
-        Outcome::Unchanged => (Tone::Plain, "unchanged"),
-        Outcome::Unknown => (Tone::Warn, "unknown"),
+    let tone = match outcome {
+        Outcome::Applies => Tone::Good,
+        Outcome::Blocked | Outcome::Unknown => Tone::Warn,
+        Outcome::Deleted => Tone::Bad,
+        Outcome::Unchanged => Tone::Plain,
     };
-    (tone, words.to_owned())
+    (tone, outcome_words(outcome).to_owned())
 }
 
 fn tone(action: Action) -> Tone {
@@ -126,56 +150,5 @@ fn tone(action: Action) -> Tone {
         Action::Keep => Tone::Plain,
         Action::Create => Tone::Good,
         Action::Update => Tone::Info,
-    }
-}
-
-/// Changes of a plan, each below the deletion that causes it.
-struct Nesting<'a> {
-    plan: &'a Plan,
-    /// Positions of the changes that the deletion of an object causes.
-    caused: HashMap<&'a ObjectId, Vec<usize>>,
-    diffs: HashMap<&'a ObjectId, &'a str>,
-    is_shown: Vec<bool>,
-}
-
-impl<'a> Nesting<'a> {
-    fn new(plan: &'a Plan) -> Self {
-        let diffs = plan.diffs().iter().map(|diff| (&diff.object, &*diff.text)).collect();
-        Self { plan, caused: caused_changes(plan), diffs, is_shown: vec![false; plan.changes().len()] }
-    }
-
-    /// Returns the rows without a row above them, with their owners, deletions first. A row is shown once, also where
-    /// causes form a circle.
-    fn rows(mut self) -> Vec<(Option<&'a OwnerId>, Row<'a>)> {
-        let plan = self.plan;
-        let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
-        let mut order: Vec<usize> = (0..plan.changes().len()).collect();
-        order.sort_by_key(|at| {
-            let Change { cause, action, .. } = &plan.changes()[*at];
-            let has_row_above = cause.as_ref().is_some_and(|cause| deleted.contains(cause));
-            (has_row_above, *action)
-        });
-        let mut rows = vec![];
-        for at in order {
-            if let Some(row) = self.row(at, 0) {
-                rows.push((plan.changes()[at].owner.as_ref(), row));
-            }
-        }
-        rows
-    }
-
-    fn row(&mut self, at: usize, depth: usize) -> Option<Row<'a>> {
-        if std::mem::replace(&mut self.is_shown[at], true) {
-            return None;
-        }
-        let change: &'a Change = &self.plan.changes()[at];
-        let id = &change.object.id;
-        let mut row = Row::new((tone(change.action), action(change)), id, reason(self.plan, change));
-        row.diff = self.diffs.get(id).copied();
-        if change.is_deletion() && depth < DEEPEST {
-            let caused = self.caused.get(id).cloned().unwrap_or_default();
-            row.children = caused.into_iter().filter_map(|at| self.row(at, depth + 1)).collect();
-        }
-        Some(row)
     }
 }

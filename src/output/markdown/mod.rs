@@ -11,11 +11,14 @@ use std::collections::BTreeMap;
 
 use escape::{fenced, html_code, quote, span};
 
-use super::plan::{action, counts, limitations, owners_in_doubt, reason, remedy, warnings};
+use super::plan::groups::{Group, NestedRow, groups};
+use super::plan::{
+    NAMED, action, counts, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies, warnings,
+    way_without_loss,
+};
 use super::prose::Prose;
 use gitops_core::kubernetes::gap::Gap;
-use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Change, OwnerOutcome, Plan};
+use gitops_core::plan::{Change, Plan, Reason};
 use gitops_core::text::{and_more, pluralize};
 
 /// Maximum size of a comment in bytes. GitHub and GitLab accept about 64 KiB, and a job may add a line.
@@ -32,7 +35,9 @@ const HEADINGS: usize = LIMIT / 4;
 /// One owner's part of the comment.
 struct OwnerSection<'a> {
     heading: String,
-    rows: Vec<&'a Change>,
+    rows: Vec<NestedRow<'a>>,
+    /// Reason of several rows, which the heading has.
+    common: Option<&'a Reason>,
     shown: String,
     number: usize,
     diffs: String,
@@ -97,9 +102,15 @@ fn head(plan: &Plan) -> String {
     if alarms.len() > 1 {
         head.push('\n');
     }
-    head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan)), by_kind(plan));
-    if let Some(first) = alarms.first() {
-        head += &format!("\nHint: {}.\n", remedy(first));
+    if let Some(subject) = plan.subject() {
+        head += &format!("Plan of {}.\n\n", span(&subject.to_string()));
+    }
+    head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
+    if !alarms.is_empty() {
+        head += &format!("\nHint: {}.\n", remedies(alarms));
+    }
+    if let Some(way) = way_without_loss(plan) {
+        head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
@@ -162,47 +173,41 @@ fn count_by_kind<'a>(
     shown.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a section per owner that has rows, is blocked, or has an unknown outcome. The owner with most deletions is first; objects that no
-/// inventory lists are last.
-fn sections<'a>(plan: &'a Plan) -> Vec<OwnerSection<'a>> {
-    let mut rows: BTreeMap<Option<&OwnerId>, Vec<&'a Change>> = BTreeMap::new();
-    plan.changes().iter().for_each(|change| rows.entry(change.owner.as_ref()).or_default().push(change));
-    let in_doubt = owners_in_doubt(plan);
-    for owner in in_doubt.iter().flat_map(|(_, owners)| owners) {
-        rows.entry(Some(&owner.owner)).or_default();
+/// Returns a section per owner that has rows, is blocked, or has an unknown outcome, each below the one that blocks it.
+fn sections(plan: &Plan) -> Vec<OwnerSection<'_>> {
+    groups(plan).into_iter().map(|group| section(plan, group)).collect()
+}
+
+fn section<'a>(plan: &Plan, group: Group<'a>) -> OwnerSection<'a> {
+    let name = group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| html_code(&owner.to_string()));
+    let mut notes = String::new();
+    if let Some(row) = group.outcome.filter(|row| has_own_reason(row)) {
+        notes += &format!("Reason: {}\n\n", quote(&owner_explanation(plan, row)));
     }
-    let deletions = |rows: &[&Change]| rows.iter().filter(|change| change.is_deletion()).count();
-    let mut rows: Vec<_> = rows.into_iter().collect();
-    rows.sort_by_key(|(owner, rows)| (owner.is_none(), std::cmp::Reverse((deletions(rows), rows.len()))));
-    let section = |(owner, mut rows): (Option<&OwnerId>, Vec<&'a Change>)| {
-        let name = owner.map_or_else(|| "in no inventory".to_owned(), |owner| html_code(&owner.to_string()));
-        let is_it = |row: &OwnerOutcome| Some(&row.owner) == owner;
-        let doubt = in_doubt.iter().find(|(_, owners)| owners.iter().any(|row| is_it(row))).map(|(what, _)| what);
-        let reason = match plan.owners().iter().find(|row| is_it(row)).map(|row| &row.reason) {
-            Some(reason) if doubt.is_some() || !reason.detail.is_empty() => {
-                let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
-                format!("Reason: {}\n\n", quote(&words))
-            }
-            _ => String::new(),
-        };
-        let outcome = doubt.map(|what| format!(", {what}")).unwrap_or_default();
-        rows.sort_by_key(|change| change.action);
-        let (all, deleted) = (pluralize(rows.len(), "row"), deletions(&rows));
-        let heading = format!("<details><summary>{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{reason}");
-        OwnerSection { heading, rows, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
-    };
-    rows.into_iter().map(section).collect()
+    let common = group.common_reason();
+    if let Some(reason) = common {
+        let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
+        notes += &format!("Reason of its objects, unless another one stands there: {}\n\n", quote(&words));
+    }
+    let doubt = group.outcome.filter(|_| group.is_in_doubt());
+    let outcome = doubt.map(|row| format!(", {}", outcome_words(row.outcome))).unwrap_or_default();
+    let (all, deleted) = (pluralize(group.rows.len(), "row"), group.deletions());
+    let place = if group.depth > 0 { "↳ " } else { "" };
+    let heading = format!("<details><summary>{place}{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{notes}");
+    let mut rows = group.rows;
+    rows.sort_by_key(|row| !row.change.is_deletion());
+    OwnerSection { heading, rows, common, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
 }
 
 /// Fills the sections with the deletions of all owners first, then with the other rows.
 fn fill(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) {
     for wanted in [true, false] {
         for section in &mut *sections {
-            while let Some(change) = section.rows.get(section.number).filter(|_| !section.is_full) {
-                if change.is_deletion() != wanted {
+            while let Some(next) = section.rows.get(section.number).filter(|_| !section.is_full) {
+                if next.change.is_deletion() != wanted {
                     break;
                 }
-                let row = row(plan, change);
+                let row = row(plan, *next, section.common);
                 section.is_full = row.len() > *room;
                 if !section.is_full {
                     *room -= row.len();
@@ -214,16 +219,17 @@ fn fill(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) {
     }
 }
 
-fn row(plan: &Plan, change: &Change) -> String {
-    let (id, reason) = (span(&change.object.id.to_string()), quote(&reason(plan, change)));
-    format!("| {} | {id} | {reason} |\n", action(change))
+/// Returns a line of a table. A row below another one says only what its place does not say.
+fn row(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> String {
+    let (id, place) = (span(&row.change.object.id.to_string()), if row.depth > 0 { "↳ " } else { "" });
+    format!("| {} | {place}{id} | {} |\n", action(row.change), quote(&note(plan, row, common)))
 }
 
 /// Adds diffs to the sections of their owners while there is room. Returns the number of diffs without room.
 fn add_diffs(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) -> usize {
     let mut left = 0;
     for diff in plan.diffs() {
-        let of = |section: &&mut OwnerSection<'_>| section.rows.iter().any(|change| change.object.id == diff.object);
+        let of = |section: &&mut OwnerSection<'_>| section.rows.iter().any(|row| row.change.object.id == diff.object);
         let name = html_code(&diff.object.to_string());
         let block =
             format!("\n<details><summary>diff of {name}</summary>\n\n{}\n</details>\n", fenced("diff", &diff.text));

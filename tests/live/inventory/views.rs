@@ -170,7 +170,7 @@ fn a_release_lists_its_objects_once_secrets_may_be_read_and_nothing_of_them_is_s
                 - {apiGroups: ['kustomize.toolkit.fluxcd.io'], resources: ['*'], verbs: [get, list]}\n";
     cluster.kubectl_stdin(&["apply", "-f", "-"], role).unwrap();
     cluster.kubectl(&["create", "clusterrolebinding", "alice", "--clusterrole=no-secrets", "--user=alice"]).unwrap();
-    let run = gitops_as(&cluster.kubeconfig_for("alice"), &["inventory", "--read-secrets"]);
+    let run = gitops_as(&cluster.kubeconfig_for("alice"), &["inventory", "--read-secrets", "-v", "1"]);
     assert_eq!(run.code, 5, "{run:?}");
     assert!(run.stderr.contains("warning: secrets could not be read: secrets is forbidden"), "{}", run.stderr);
 }
@@ -189,7 +189,7 @@ fn users_with_one_namespace_see_its_owners_and_no_leaks() {
     cluster.kubectl_stdin(&["apply", "-f", "-"], role).unwrap();
     cluster.kubectl(&["create", "rolebinding", "carol", "--role=reads", "--user=carol", "-n", "mine"]).unwrap();
     let carol = |args: &[&str]| gitops_as(&cluster.kubeconfig_for("carol"), args);
-    let run = carol(&["inventory", "-n", "mine", "-o", "json"]);
+    let run = carol(&["inventory", "-n", "mine", "-o", "json", "-v", "1"]);
     let owners = document(&run)["owners"].clone();
     assert_eq!(run.code, 5, "{run:?}");
     assert_eq!(owners.as_array().unwrap().len(), 1, "{owners:#}");

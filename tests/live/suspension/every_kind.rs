@@ -113,7 +113,7 @@ fn every_kind_is_suspended_shown_and_resumed_on_the_real_api_server() {
             assert!(run.stderr.contains("has nothing to suspend"), "{run:?}");
             continue;
         }
-        assert_eq!(ok(&run), format!("{full} suspended\n"));
+        assert_eq!(ok(&run), format!("{full} {}\n", if how == on { "annotated" } else { "suspended" }));
         let now = read(cluster, kind, "default", name);
         assert_eq!(
             (annotation(&now), generation(&now)),

@@ -29,7 +29,7 @@ fn failures_are_reported_and_the_rest_is_suspended() {
     let other = gitops(cluster, &["suspend", "receiver/one", "-n", "wrong", "-m", "mine"]);
     assert_eq!((other.code, other.stdout.as_str()), (6, ""), "{other:?}");
     assert!(other.stderr.contains("already suspended with another message: a…"), "{other:?}");
-    ok(&gitops(cluster, &["suspend", "receiver/one", "-n", "wrong", "-m", "mine", "--overwrite", "--record-user"]));
+    ok(&gitops(cluster, &["suspend", "receiver/one", "-n", "wrong", "-m", "mine", "--overwrite"]));
     assert_eq!(item(cluster, "wrong", "receiver/one")["suspension"]["user"], "admin");
     ok(&gitops(cluster, &["resume", "receiver/one", "-n", "wrong"]));
     assert!(
@@ -46,10 +46,10 @@ fn failures_are_reported_and_the_rest_is_suspended() {
     );
     assert_eq!(ok(&dry).matches("(server dry run)").count(), 2, "{dry:?}");
     assert_eq!(annotation(&read(cluster, "receiver", "wrong", "one")), None);
-    let no = gitops_typing(cluster, &["suspend", "--all", "-n", "wrong", "-m", "x", "--overwrite"], "n");
+    let no = gitops_typing(cluster, &["suspend", "--all", "-n", "wrong", "-m", "x", "--overwrite"], "nn");
     assert_eq!(no.code, 4, "{no:?}");
     assert_eq!(annotation(&read(cluster, "receiver", "wrong", "one")), None);
-    let yes = gitops_typing(cluster, &["suspend", "--all", "-n", "wrong", "-m", "x", "--overwrite"], "y");
+    let yes = gitops_typing(cluster, &["suspend", "--all", "-n", "wrong", "-m", "x", "--overwrite"], "ny");
     assert_eq!(yes.code, 0, "{yes:?}");
     assert_eq!(annotation(&read(cluster, "receiver", "wrong", "one")), Some("x"));
 

@@ -3,4 +3,5 @@
 mod controllers;
 mod every_kind;
 mod failures;
+mod incident;
 mod many_objects;

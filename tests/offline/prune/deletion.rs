@@ -75,8 +75,8 @@ fn a_deletion_is_rehearsed_then_read_again_then_sent_with_uid_and_resource_versi
     assert_snapshot!(prune(&api), @"
     exit code 0
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop deleted
     --- stderr
     1 to delete
@@ -112,8 +112,8 @@ fn a_rehearsal_that_fails_stops_everything() {
     assert_snapshot!(run, @"
     exit code 6
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     --- stderr
     1 to delete
     error: refused, nothing was deleted: the server would refuse 1 deletion: configmap/leaked -n shop: Error from server (Forbidden): admission webhook denied the request
@@ -142,8 +142,8 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     === protected
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop skipped: it changed after the plan was made: protected: kustomize.toolkit.fluxcd.io/prune=disabled
     --- stderr
     1 to delete
@@ -152,8 +152,8 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     === no longer claimed
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop skipped: it changed after the plan was made: unclaimed: no owner claims it any more
     --- stderr
     1 to delete
@@ -162,8 +162,8 @@ fn objects_that_no_longer_qualify_are_not_deleted() {
     === another object
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop skipped: it changed after the plan was made: replaced: another object has taken its name
     --- stderr
     1 to delete
@@ -191,8 +191,8 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     === reconciling
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop skipped: it changed after the plan was made: owner-untrusted: kustomization/apps -n flux-system: its owner is reconciling
     --- stderr
     1 to delete
@@ -201,8 +201,8 @@ fn an_owner_that_began_to_reconcile_or_lists_the_object_now_keeps_it() {
     === listing
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop skipped: it changed after the plan was made: recorded: kustomization/apps -n flux-system lists it
     --- stderr
     1 to delete
@@ -297,8 +297,8 @@ fn a_conflict_is_judged_again_and_given_up_after_three() {
     assert_snapshot!(run, @"
     exit code 5
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     configmap/leaked -n shop skipped: it changed after the plan was made: unsettled: it changed 3 times while it was being deleted
     --- stderr
     1 to delete
@@ -328,8 +328,8 @@ fn rule_8_without_a_terminal_and_without_yes_nothing_is_sent_that_deletes() {
     assert_snapshot!(run, @"
     exit code 6
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     --- stderr
     1 to delete
     error: refused, nothing was deleted: no terminal to confirm 1 object on
@@ -346,13 +346,14 @@ fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() 
     assert_snapshot!(run, @"
     exit code 6
     --- stdout
-    ACTION   NAMESPACE   KIND        NAME     OWNER                            REASON
-    alarm                                                                      this deletes 1 object, more than 0
-    delete   shop        ConfigMap   leaked   flux-system/kustomization/apps   leaked
+    alarm: this deletes 1 object, more than 0
+
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
     --- stderr
     1 to delete
     error: refused, nothing was deleted: this deletes 1 object, more than 0
-    hint: review the plan, then pass --max-delete=1
+    hint: review the plan; if it is intended, pass --max-delete=1
     ");
     assert!(api.requests_to("DELETE *").is_empty());
 }

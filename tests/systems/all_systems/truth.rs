@@ -177,7 +177,7 @@ argocd     ConfigMap/twin                    copied       argocd:argocd/Applicat
 # cli-utils: people applied copies of a manifest; one of them in a way that leaves the same traces as cli-utils.
 -          Namespace/cli-utils               unmanaged
 cli-utils  ConfigMap/listed                  managed      cli-utils:cli-utils/ConfigMap/inventory
-cli-utils  ConfigMap/leaked                  leaked       cli-utils:cli-utils/ConfigMap/inventory
+cli-utils  ConfigMap/leaked                  orphaned     cli-utils:-/Inventory/shop-1
 cli-utils  ConfigMap/orphan                  orphaned     cli-utils:-/Inventory/gone-1
 cli-utils  ConfigMap/applied-by-hand         copied       cli-utils:cli-utils/ConfigMap/inventory
 cli-utils  ConfigMap/applied-on-the-server   unknown      cli-utils:cli-utils/ConfigMap/inventory

@@ -4,10 +4,10 @@
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
 use cel::common::ast::{Expr, LiteralValue};
-use cel::{Context, ExecutionError, Program, Value as CelValue};
+use cel::{ExecutionError, Value as CelValue};
 use serde_json::Value;
 
-use crate::expression;
+use crate::expression::{self, Expression, MAX_STEPS, NotEvaluated};
 
 /// Fields that a snapshot does not record, or that nobody can predict.
 const UNRECORDED: [&str; 9] = [
@@ -46,7 +46,7 @@ const BOOLEAN: [&str; 17] = [
 /// A compiled expression.
 pub(crate) struct ReadyExpression {
     text: String,
-    program: Program,
+    expression: Expression,
 }
 
 /// Reason why an expression has no result.
@@ -65,9 +65,9 @@ pub(crate) fn parses(text: &str) -> bool {
 
 impl ReadyExpression {
     pub(crate) fn compile(text: &str) -> Result<Self, Invalid> {
-        let program = expression::parse(text).map_err(|_| Invalid::NotCompiled)?;
-        match is_boolean(&program.expression().expr) {
-            Some(true) => Ok(Self { text: text.to_owned(), program }),
+        let expression = expression::parse(text).map_err(|_| Invalid::NotCompiled)?;
+        match is_boolean(&expression.program().expression().expr) {
+            Some(true) => Ok(Self { text: text.to_owned(), expression }),
             Some(false) => Err(Invalid::NotBoolean),
             None => Err(Invalid::NotCompiled),
         }
@@ -78,12 +78,13 @@ impl ReadyExpression {
         if UNRECORDED.iter().any(|field| self.text.contains(field)) {
             return None;
         }
-        let mut context = Context::default();
+        let mut context = expression::context();
         context.add_variable("self", own).ok()?;
         context.add_variable("dep", dependency).ok()?;
-        match expression::evaluate(&self.program, &context) {
+        let mut left = MAX_STEPS;
+        match self.expression.evaluate(&context, &mut left) {
             Ok(CelValue::Bool(result)) => Some(result),
-            Err(ExecutionError::NoSuchKey(_)) => Some(false),
+            Err(NotEvaluated::Failed(ExecutionError::NoSuchKey(_))) => Some(false),
             Ok(_) | Err(_) => None,
         }
     }
@@ -171,6 +172,36 @@ mod tests {
                     compiled.evaluate(&state, &state);
                 }
             }
+        }
+    }
+
+    /// Every loop over 12 elements: seven of them are 36 million turns.
+    fn nested_loops(depth: usize, innermost: &str) -> String {
+        let opening: String = (0..depth).map(|n| format!("dep.list.all(v{n}, ")).collect();
+        format!("{opening}{innermost}{}", ")".repeat(depth))
+    }
+
+    #[test]
+    fn an_expression_that_loops_too_long_has_no_result() {
+        let state = json!({"list": (0..12).collect::<Vec<_>>(), "text": "x".repeat(100)});
+        let evaluate = |text: &str| ReadyExpression::compile(text).unwrap().evaluate(&state, &state);
+        assert_eq!(evaluate(&nested_loops(3, "v0 >= 0")), Some(true));
+        let maps = (0..7).fold("x".to_owned(), |inner, _| format!("dep.list.map(x, {inner})"));
+        let doubled = (0..15).fold("x".to_owned(), |inner, _| format!("[x+x+x+x+x].map(x, {inner})"));
+        let shared = (0..15).fold("x == x".to_owned(), |inner, _| format!("[[x, x, x, x]].map(x, {inner})"));
+        let copied = (0..20).fold("true".to_owned(), |inner, n| format!("[dep, dep].all(v{n}, {inner})"));
+        for text in [
+            nested_loops(7, "v0 >= 0"),
+            nested_loops(7, "v0 + v6 < 0 || true"),
+            format!("{} || true", nested_loops(7, "v0 >= 0")),
+            nested_loops(7, "dep.nothing"),
+            nested_loops(7, "dep.text.matches('(x{9}){9}')"),
+            format!("{maps} == []"),
+            format!("['ab'].map(x, {doubled}) == []"),
+            format!("[1].map(x, {shared}) == []"),
+            copied,
+        ] {
+            assert_eq!(evaluate(&text), None, "{text}");
         }
     }
 }

@@ -25,6 +25,21 @@ pub enum GapKind {
     Failed,
 }
 
+impl GapKind {
+    /// Returns the cause in a few words.
+    pub fn cause(self) -> &'static str {
+        match self {
+            Self::Forbidden => "forbidden",
+            Self::StaleGroup => "their server does not answer",
+            Self::NotAcceptable => "their server does not return metadata only",
+            Self::Expired => "the lists expired before they were complete",
+            Self::Throttled => "the server is busy",
+            Self::Timeout => "no answer in time",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// Something that could not be read or computed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -49,15 +64,100 @@ pub struct AnswerGap {
     pub context: Option<String>,
     #[serde(flatten)]
     pub gap: Gap,
+    /// False if nothing that the gap hides can change this answer.
+    #[serde(rename = "affectsAnswer")]
+    pub affects_answer: bool,
 }
 
 impl From<Gap> for AnswerGap {
     fn from(gap: Gap) -> Self {
-        Self { context: None, gap }
+        Self { context: None, gap, affects_answer: true }
     }
 }
 
+/// Types that could not be read for one cause, in one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GapGroup<'a> {
+    /// The first gap; alone in its group unless there are further ones.
+    pub first: &'a AnswerGap,
+    /// Further gaps of the same cause and place.
+    pub others: Vec<&'a AnswerGap>,
+}
+
+impl<'a> GapGroup<'a> {
+    /// Groups gaps by cause, place and effect, in their order. A gap with a message of its own is alone in its group.
+    pub fn of(gaps: &'a [AnswerGap]) -> Vec<Self> {
+        let mut groups: Vec<Self> = vec![];
+        for gap in gaps {
+            match groups.iter_mut().find(|group| group.takes(gap)) {
+                Some(group) => group.others.push(gap),
+                None => groups.push(Self { first: gap, others: vec![] }),
+            }
+        }
+        groups
+    }
+
+    fn takes(&self, other: &AnswerGap) -> bool {
+        let first = self.first;
+        first.gap.is_list()
+            && other.gap.is_list()
+            && (&first.context, first.affects_answer) == (&other.context, other.affects_answer)
+            && (first.gap.kind, &first.gap.namespace) == (other.gap.kind, &other.gap.namespace)
+            && first.gap.part_read() == other.gap.part_read()
+    }
+
+    /// Returns what could not be read, in order.
+    pub fn subjects(&self) -> impl Iterator<Item = &'a str> {
+        std::iter::once(self.first).chain(self.others.iter().copied()).map(|gap| &*gap.gap.subject)
+    }
+}
+
+/// Beginning of what a message says about the part that was read.
+const PART_READ: &str = "; read in ";
+
 impl Gap {
+    /// Adds to the message which part was read nevertheless, such as `shop only`.
+    pub fn add_part_read(&mut self, part: &str) {
+        self.message.push_str(PART_READ);
+        self.message.push_str(part);
+    }
+
+    /// Returns the part that was read nevertheless.
+    pub fn part_read(&self) -> Option<&str> {
+        self.message.rsplit_once(PART_READ).map(|(_, part)| part)
+    }
+
+    /// Returns true if the gap is a list of a type, or a whole API group version, and its cause says all about it.
+    fn is_list(&self) -> bool {
+        let is_name = !self.subject.contains([' ', '/']) || self.group_version().is_some();
+        self.kind != GapKind::Failed && is_name
+    }
+
+    /// Returns true if [`Gap::hides`] says which kinds the gap hides: it is about a known type or an API group version.
+    pub fn is_about_types(&self, types: &[ResourceType]) -> bool {
+        self.group_version().is_some() || types.iter().any(|known| self.subject == known.resource())
+    }
+
+    /// Returns true if the gap is about a namespace that a user chose, or about any without one. The chosen namespace is the
+    /// one that is read where the whole cluster may not be.
+    pub fn leaves_unread(&self, chosen: Option<&str>) -> bool {
+        match (chosen, self.namespace.as_deref()) {
+            (None, _) => true,
+            (Some(chosen), Some(unread)) => chosen == unread,
+            (Some(_), None) => self.part_read().is_none(),
+        }
+    }
+
+    /// Says that an object cannot be read because of the gap, and which right is missing.
+    pub fn refusal(&self) -> String {
+        if self.kind != GapKind::Forbidden {
+            return format!("could not be read: {}", self.message);
+        }
+        let place = self.namespace.as_ref().map(|namespace| format!("namespace {namespace}"));
+        let place = place.as_deref().unwrap_or("the whole cluster");
+        format!("cannot be read (forbidden): you may not list {} in {place}", self.subject)
+    }
+
     /// Returns the gap of another cluster as one of an answer about several.
     #[must_use]
     pub fn in_cluster(&self, name: &str) -> Self {
@@ -95,6 +195,46 @@ fn usual_resource(what: &GroupKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gaps_of_one_cause_and_place_are_one_group() {
+        let gap = |kind, subject: &str, message: &str| Gap {
+            kind,
+            subject: subject.to_owned(),
+            namespace: None,
+            message: message.to_owned(),
+        };
+        let mut secrets = gap(GapKind::Forbidden, "secrets", "secrets is forbidden");
+        secrets.add_part_read("shop only");
+        let rows = [
+            gap(GapKind::Forbidden, "roles.rbac.authorization.k8s.io", "a"),
+            gap(GapKind::StaleGroup, "metrics.k8s.io/v1beta1", "b"),
+            gap(GapKind::Forbidden, "nodes", "c"),
+            secrets,
+            Gap { namespace: Some("shop".to_owned()), ..gap(GapKind::Forbidden, "pods", "d") },
+            gap(GapKind::Failed, "build of kustomization/a", "e"),
+            gap(GapKind::Failed, "build of kustomization/b", "f"),
+            gap(GapKind::Forbidden, "answers to dry-runs of pods", "g"),
+        ];
+        let mut gaps = rows.map(AnswerGap::from).to_vec();
+        gaps.push(AnswerGap { affects_answer: false, ..gap(GapKind::Forbidden, "events", "h").into() });
+        let groups = GapGroup::of(&gaps);
+        let subjects: Vec<Vec<&str>> = groups.iter().map(|group| group.subjects().collect()).collect();
+        assert_eq!(subjects[0], ["roles.rbac.authorization.k8s.io", "nodes"]);
+        assert_eq!((subjects.len(), subjects[1..].iter().all(|group| group.len() == 1)), (8, true), "{subjects:?}");
+        assert_eq!(gaps[3].gap.part_read(), Some("shop only"));
+        assert_eq!(gaps[3].gap.message, "secrets is forbidden; read in shop only");
+    }
+
+    #[test]
+    fn a_refusal_names_the_missing_right() {
+        let gap = |kind| Gap { kind, subject: "pods".to_owned(), namespace: None, message: "late".to_owned() };
+        let right = "cannot be read (forbidden): you may not list pods in";
+        assert_eq!(gap(GapKind::Forbidden).refusal(), format!("{right} the whole cluster"));
+        let in_shop = Gap { namespace: Some("shop".to_owned()), ..gap(GapKind::Forbidden) };
+        assert_eq!(in_shop.refusal(), format!("{right} namespace shop"));
+        assert_eq!(gap(GapKind::Timeout).refusal(), "could not be read: late");
+    }
 
     fn served_type(group: &str, version: &str, kind: &str, plural: &str) -> ResourceType {
         ResourceType {

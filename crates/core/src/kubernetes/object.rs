@@ -220,6 +220,9 @@ pub struct ObjectMetadata {
     pub generation: i64,
     #[serde(rename = "created", default, skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<DateTime<Utc>>,
+    /// Field manager that created it, if its managedFields still show that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<Arc<str>>,
     /// Deletion timestamp of an object that is terminating.
     #[serde(rename = "deleting", default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<DateTime<Utc>>,
@@ -249,9 +252,10 @@ impl ObjectMetadata {
         self.labels.get(key).or_else(|| self.annotations.get(key))
     }
 
-    /// Returns true if nothing but the resource version differs.
+    /// Returns true if nothing but the resource version differs, and what a later change hides of the creator.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        Self { resource_version: other.resource_version.clone(), ..self.clone() } == *other
+        let (resource_version, created_by) = (other.resource_version.clone(), other.created_by.clone());
+        Self { resource_version, created_by, ..self.clone() } == *other
     }
 
     /// Returns the controller reference.

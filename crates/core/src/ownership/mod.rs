@@ -11,6 +11,7 @@ pub mod keys;
 pub mod protection;
 pub mod read_scope;
 pub mod readiness;
+pub(crate) mod relevance;
 pub mod report;
 pub mod resolve;
 pub mod scheme;

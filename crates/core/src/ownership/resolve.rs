@@ -3,9 +3,10 @@
 //! Source: docs/reference/ownership.md 3. Each scheme says which claims it supersedes ([`Scheme::supersedes`]). Any other two
 //! owners of one object are a conflict.
 
-use super::index::Index;
+use super::index::{Index, Owner};
 use super::keys::{bits, schemes_of};
-use super::scheme::claim::{Claim, OwnerId, Strength, is_not_before, writers_of};
+use super::scheme::claim::{Claim, OwnerId, Strength, is_not_before, is_older, writers_of};
+use super::scheme::members::Members;
 use super::scheme::{Claimant, Scheme};
 use super::schemes::registry::SCHEMES;
 use crate::kubernetes::object::ObjectMetadata;
@@ -18,11 +19,6 @@ pub(crate) struct ResolvedClaim {
 }
 
 impl Index<'_> {
-    /// Returns every claim of an object, resolved to live owners where they exist, superseded claims included.
-    pub(crate) fn all_claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
-        self.all_resolved_claims(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
-    }
-
     /// Returns the claims of an object that no other claim supersedes.
     pub fn claims(&self, object: &ObjectMetadata) -> Vec<Claim> {
         self.resolved_claims(object, self.recorded_by(&object.id)).into_iter().map(|found| found.claim).collect()
@@ -39,13 +35,13 @@ impl Index<'_> {
 
     /// Returns every claim of an object in the order of the registry.
     pub(crate) fn all_resolved_claims(&self, object: &ObjectMetadata, recorded: &[OwnerId]) -> Vec<ResolvedClaim> {
-        let mut claims = vec![];
+        let mut claims: Vec<ResolvedClaim> = vec![];
         for n in bits(schemes_of(object).member) {
             let scheme = SCHEMES[n];
             let Some(mut claim) = (scheme.claim)(object) else { continue };
             match scheme.verify {
                 Some(verify) => self.verify_claim(n, verify, object, &mut claim),
-                None => self.resolve_alias(scheme, recorded, &mut claim),
+                None => self.resolve_alias(recorded, &claims, &mut claim),
             }
             self.compare_with_owner(scheme, object, &mut claim);
             claims.push(ResolvedClaim { claim, scheme });
@@ -53,32 +49,52 @@ impl Index<'_> {
         claims
     }
 
-    /// Resolves a claim made under an alias to the live owner. Of several owners with the alias, the one that recorded
-    /// the object is meant, else the one in the system's usual namespace, else the first.
-    fn resolve_alias(&self, scheme: &Scheme, recorded: &[OwnerId], claim: &mut Claim) {
-        if recorded.contains(&claim.owner) || self.owners.contains_key(&claim.owner) {
-            return;
-        }
-        let Some(owners) = self.aliases.get(&claim.owner) else { return };
-        let live: Vec<&OwnerId> = owners.iter().filter(|owner| self.owners.contains_key(owner)).collect();
-        let recorder = live.iter().find(|owner| recorded.contains(owner));
-        let usual = live.iter().find(|owner| Some(&*owner.namespace) == scheme.default_namespace);
-        if let Some(owner) = recorder.or(usual).or(live.first()) {
-            claim.owner = (*owner).clone();
+    /// Resolves a claim made under an alias to a live owner: the one that recorded the object, that another claim of the
+    /// object names, or whose alias is proven. Anybody can take another alias, so an owner without proof is meant only
+    /// where the object stays: if it has no list, or if nothing but labels and annotations claims the object.
+    fn resolve_alias(&self, recorded: &[OwnerId], others: &[ResolvedClaim], claim: &mut Claim) {
+        let live = self.owners_with_alias(&claim.owner);
+        let is_named = |id: &OwnerId| recorded.contains(id) || others.iter().any(|other| other.claim.owner == *id);
+        let named = live.iter().find(|owner| is_named(&owner.id));
+        let proven = live.iter().find(|owner| is_proven(owner, &claim.owner));
+        let is_bare = claim.strength >= Strength::Bare;
+        let harmless = live.iter().find(|owner| is_bare || !matches!(owner.members, Members::Listed(_)));
+        if let Some(owner) = named.or(proven).or(harmless) {
+            claim.owner = owner.id.clone();
         }
     }
 
-    /// Weakens a claim that only a field manager confirms, if all its entries are older than the owner: something else
-    /// wrote them under the name of the controller, or the controller did for an earlier owner of this name.
+    /// Returns the live owners with an alias, none if it is the identity of a live owner.
+    fn owners_with_alias(&self, alias: &OwnerId) -> Vec<&Owner<'_>> {
+        if self.owners.contains_key(alias) {
+            return vec![];
+        }
+        self.aliases.get(alias).into_iter().flatten().filter_map(|id| self.owner(id)).collect()
+    }
+
+    /// Returns a live owner with the alias that a claim names, and what would prove that it is meant.
+    pub(crate) fn unproven_owner(&self, claim: &Claim) -> Option<(&OwnerId, &'static str)> {
+        let owners = self.owners_with_alias(&claim.owner);
+        owners.into_iter().find_map(|owner| Some((&owner.id, owner.scheme.alias_proof?.needed)))
+    }
+
+    /// Weakens a claim if all its entries are older than the owner: something else wrote them under the name of the
+    /// controller, or the controller did for an earlier owner of this name. If the claim names its object, every manager
+    /// counts, and without an entry the object itself.
     fn compare_with_owner(&self, scheme: &Scheme, object: &ObjectMetadata, claim: &mut Claim) {
-        if claim.strength != Strength::Corroborated {
+        if claim.strength > Strength::Corroborated {
             return;
         }
         let Some(owner) = self.owner(&claim.owner).and_then(|owner| owner.object) else { return };
+        let is_bound = claim.strength == Strength::Bound;
         let mut entries = writers_of(object, scheme.member_keys)
-            .filter(|writer| scheme.managers.contains(&&*writer.manager))
+            .filter(|writer| is_bound || scheme.managers.contains(&&*writer.manager))
             .peekable();
-        if entries.peek().is_some() && !entries.any(|writer| is_not_before(writer, owner)) {
+        let is_older = match entries.peek() {
+            Some(_) => !entries.any(|writer| is_not_before(writer, owner)),
+            None => is_bound && is_older(object, owner),
+        };
+        if is_older {
             claim.strength = Strength::Bare;
             claim.evidence.witness = Some("written before its owner was created".into());
         }
@@ -92,8 +108,11 @@ impl Index<'_> {
         object: &ObjectMetadata,
         claim: &mut Claim,
     ) {
-        let mut keys = self.verification_keys.iter().filter(|(scheme, ..)| *scheme == n);
-        if let Some((.., owner)) = keys.find(|(_, key, _)| verify(object, key)) {
+        let keys = self.verification_keys.iter().filter(|(scheme, ..)| *scheme == n);
+        let matching: Vec<&OwnerId> = keys.filter(|(_, key, _)| verify(object, key)).map(|(.., id)| id).collect();
+        // Anybody can run a second one with another scope.
+        let covering = matching.iter().find(|id| self.owner(id).is_some_and(|owner| owner.covers(&object.id)));
+        if let Some(owner) = covering.or(matching.first()).copied() {
             claim.owner = owner.clone();
             if object.controller_reference().is_none() {
                 claim.strength = Strength::Bound;
@@ -132,6 +151,11 @@ impl Index<'_> {
         let owners = recorded.iter().filter_map(|id| self.owner(id));
         owners.map(|owner| (owner.scheme, Claimant { owner: &owner.id, strength: Strength::Bound, is_live: true }))
     }
+}
+
+/// Returns true if an alias is certainly that of an owner.
+fn is_proven(owner: &Owner<'_>, alias: &OwnerId) -> bool {
+    owner.scheme.alias_proof.is_none_or(|proof| (proof.is_proven)(alias, &owner.id))
 }
 
 /// Keeps the strongest of several claims that name the same owner.

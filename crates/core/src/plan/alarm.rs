@@ -47,6 +47,21 @@ pub enum AlarmCode {
     Denied,
 }
 
+impl AlarmCode {
+    /// Every code, in the order of the documentation.
+    pub const ALL: [Self; 9] = [
+        Self::OwnerEmptied,
+        Self::FileEmptied,
+        Self::OwnersDeleted,
+        Self::OwnerShrinks,
+        Self::TooManyDeletions,
+        Self::NotAllowed,
+        Self::OwnersBlocked,
+        Self::Incomplete,
+        Self::Denied,
+    ];
+}
+
 impl fmt::Display for AlarmCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
@@ -88,6 +103,13 @@ impl Alarm {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_of_codes_is_complete() {
+        // A code that is added is the last one, or moves it.
+        assert_eq!(AlarmCode::Denied as usize + 1, AlarmCode::ALL.len());
+        assert!(AlarmCode::ALL.iter().enumerate().all(|(at, code)| *code as usize == at));
+    }
 
     #[test]
     fn a_code_is_shown_as_in_the_document() {

@@ -56,12 +56,16 @@ pub struct OwnerOutcome {
     /// Owners that apply the object of this owner, or list it in their inventory. Empty where that is not known.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub parents: BTreeSet<OwnerId>,
+    /// Owners that this one waits for. Outputs show it below the one that blocks it.
+    #[serde(skip)]
+    pub dependencies: BTreeSet<OwnerId>,
 }
 
 impl OwnerOutcome {
     /// Creates the outcome of an owner whose last applied revision was not rebuilt.
     pub fn new(owner: OwnerId, outcome: Outcome, reason: impl Into<Reason>) -> Self {
-        Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown, parents: BTreeSet::new() }
+        let (parents, dependencies) = (BTreeSet::new(), BTreeSet::new());
+        Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown, parents, dependencies }
     }
 }
 

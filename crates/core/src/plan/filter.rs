@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Plan};
+use super::{Change, Plan, ReasonCode};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::index::Index;
-use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::ownership::{Members, OwnerId, OwnershipStatus};
 
 /// Restricts a plan to owners, their children at any depth, and everything that is deleted as a consequence.
 pub fn restrict_to_owners(plan: &mut Plan, is_wanted: &dyn Fn(&OwnerId) -> bool, index: &Index<'_>) {
@@ -22,6 +22,25 @@ pub fn restrict_to_owners(plan: &mut Plan, is_wanted: &dyn Fn(&OwnerId) -> bool,
     }
     plan.retain_changes(|change| is_of(change, &owners) || is_caused_by(change, &deleted));
     plan.retain_owners(|row| owners.contains(&row.owner));
+}
+
+/// Removes the contested objects that were contested before and that the planned change leaves as they are: all their owners
+/// list them already, and the plan has no row for them but that of a drift.
+pub fn drop_standing_conflicts(plan: &mut Plan, index: &Index<'_>) {
+    let changes = plan.changes().iter().filter(|change| change.reason.code != ReasonCode::Drift);
+    let changed: BTreeSet<ObjectId> = changes.map(|change| change.object.id.clone()).collect();
+    plan.retain_contested(|contested| {
+        let mut owners = contested.owners.iter();
+        changed.contains(&contested.object) || !owners.all(|owner| lists(index, owner, &contested.object))
+    });
+}
+
+/// Returns true if the inventory of a live owner lists an object.
+fn lists(index: &Index<'_>, owner: &OwnerId, object: &ObjectId) -> bool {
+    match index.owner(owner).map(|owner| &owner.members) {
+        Some(Members::Listed(ids)) => ids.contains(object),
+        _ => false,
+    }
 }
 
 fn is_of(change: &Change, owners: &BTreeSet<OwnerId>) -> bool {
@@ -72,7 +91,7 @@ fn parents(child: &OwnerId, plan: &Plan, index: &Index<'_>) -> Vec<OwnerId> {
 mod tests {
     use super::*;
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-    use crate::plan::{Action, Actor, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
+    use crate::plan::{Action, Actor, Contested, Outcome, OwnerOutcome, PinnedObject, ReasonCode};
 
     fn owner_named(name: &str) -> OwnerId {
         OwnerId::new("flux", "Kustomization", "n", name)
@@ -108,5 +127,28 @@ mod tests {
         restrict_to_owners(&mut plan, &|asked| asked.name == "apps", &Index::build(&snapshot));
         let names: Vec<&str> = plan.changes().iter().map(|change| &*change.object.id.name).collect();
         assert_eq!(names, ["web", "web-1-a", "web-1"]);
+    }
+
+    /// A conflict of owners whose inventories do not list the object already is new.
+    #[test]
+    fn only_standing_conflicts_are_dropped() {
+        let entries =
+            serde_json::json!([{"id": "n_old__ConfigMap", "v": "v1"}, {"id": "n_edited__ConfigMap", "v": "v1"}]);
+        let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        for name in ["one", "two"] {
+            let object = crate::testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", name);
+            snapshot.resources.push(crate::kubernetes::object::Resource { object, content: content.clone() });
+        }
+        let owners = vec![owner_named("one"), owner_named("two")];
+        let contested = |name| Contested { object: id_of("ConfigMap", name), owners: owners.clone() };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_contested(["old", "edited", "new"].map(contested));
+        let object = PinnedObject::absent(id_of("ConfigMap", "edited"));
+        let by = Actor::KustomizeController;
+        plan.add_changes([Change::new(Action::Update, object, Some(owner_named("one")), by, ReasonCode::Changed)]);
+        drop_standing_conflicts(&mut plan, &Index::build(&snapshot));
+        let names: Vec<&str> = plan.contested().iter().map(|contested| &*contested.object.name).collect();
+        assert_eq!(names, ["edited", "new"]);
     }
 }

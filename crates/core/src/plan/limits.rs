@@ -169,7 +169,13 @@ fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
         let is_ready = index.owner(&row.owner).is_some_and(|owner| owner.status == OwnerStatus::Ready);
         is_ready && row.reason.code != ReasonCode::Suspended
     });
-    let blocked: Vec<_> = applied_today.map(|row| format!("{} ({})", row.owner, row.reason)).collect();
+    // The reason of an owner that waits for another one of them is that of the other.
+    let blocked: Vec<_> = applied_today
+        .map(|row| match plan.blocking_owner(row) {
+            Some(_) => format!("{} ({})", row.owner, row.reason.code),
+            None => format!("{} ({})", row.owner, row.reason),
+        })
+        .collect();
     let number = pluralize(blocked.len(), "owner");
     let detail = format!("this blocks {number} that can be applied today: {}", join_limited(blocked.clone(), NAMED));
     (!blocked.is_empty()).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))

@@ -112,7 +112,9 @@ impl Plan {
         for row in &mut self.document.owners {
             mask.mask_owner(&mut row.owner);
             row.reason.detail = mask.mask(&row.reason.detail);
-            row.parents = std::mem::take(&mut row.parents).into_iter().map(|owner| masked(mask, owner)).collect();
+            for owners in [&mut row.parents, &mut row.dependencies] {
+                *owners = std::mem::take(owners).into_iter().map(|owner| masked(mask, owner)).collect();
+            }
         }
         for change in &mut self.document.changes {
             mask.mask_id(&mut change.object.id);

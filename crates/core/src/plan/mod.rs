@@ -223,6 +223,22 @@ impl Plan {
         self.document.owners.iter().filter(|row| row.outcome == Outcome::Unknown)
     }
 
+    /// Returns the owner of this plan because of which another one is blocked, unknown or deleted. `None` if it has a reason
+    /// of its own.
+    pub fn blocking_owner(&self, row: &OwnerOutcome) -> Option<&OwnerOutcome> {
+        let causes = match row.reason.code {
+            ReasonCode::DependencyNotReady | ReasonCode::DependencyDeleted | ReasonCode::DependencyUnknown => {
+                &row.dependencies
+            }
+            ReasonCode::ParentUnknown => &row.parents,
+            _ => return None,
+        };
+        let mut stopped = self.document.owners.iter().filter(|cause| {
+            cause.owner != row.owner && !matches!(cause.outcome, Outcome::Applies | Outcome::Unchanged)
+        });
+        stopped.find(|cause| causes.contains(&cause.owner))
+    }
+
     /// Returns true if this plan does the same to the same object, by identity and uid.
     pub fn contains(&self, change: &Change) -> bool {
         self.document.changes.iter().any(|own| {
@@ -308,6 +324,11 @@ impl Plan {
     pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
         self.document.changes.iter_mut().for_each(update);
         self.sort();
+    }
+
+    /// Removes the contested objects for which `keep` returns false.
+    pub(crate) fn retain_contested(&mut self, keep: impl FnMut(&Contested) -> bool) {
+        self.document.contested.retain(keep);
     }
 
     /// Removes the changes for which `keep` returns false, and what the plan says about their objects elsewhere.

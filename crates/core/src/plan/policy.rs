@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use cel::{Context, Program, Value as CelValue};
+use cel::{Context, Value as CelValue};
 use chrono::{DateTime, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Plan;
-use crate::expression;
+use crate::expression::{self, Expression, MAX_RULE_STEPS};
 use crate::kubernetes::object::{KeyValues, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::yaml;
 
 /// Rules that every plan must pass.
 pub struct Policy {
-    rules: Vec<(Rule, Program)>,
+    rules: Vec<(Rule, Expression)>,
 }
 
 /// Content of a file with rules.
@@ -92,38 +92,38 @@ impl Policy {
     pub fn check(&self, plan: &Plan, snapshot: &Snapshot, now: DateTime<Utc>) -> Result<Vec<Denial>, String> {
         expression::with_stack(|| {
             let variables = Variables::new(plan, snapshot, now)?;
-            let denials = self.rules.iter().map(|(rule, program)| variables.denial(rule, program));
+            let denials = self.rules.iter().map(|(rule, expression)| variables.denial(rule, expression));
             denials.filter_map(Result::transpose).collect()
         })
     }
 }
 
 /// Parses the expression of a rule, and checks that its variables exist for the rows of the rule.
-fn compile(rule: Rule) -> Result<(Rule, Program), String> {
-    check(&rule).map_err(|why| format!("rule {:?}: {why}", rule.name)).map(|program| (rule, program))
+fn compile(rule: Rule) -> Result<(Rule, Expression), String> {
+    check(&rule).map_err(|why| format!("rule {:?}: {why}", rule.name)).map(|expression| (rule, expression))
 }
 
-fn check(rule: &Rule) -> Result<Program, String> {
+fn check(rule: &Rule) -> Result<Expression, String> {
     if rule.name.trim().is_empty() {
         return Err("the name is empty".to_owned());
     }
     if rule.message.trim().is_empty() {
         return Err("the message is empty: say why the plan is denied".to_owned());
     }
-    let program = expression::parse(&rule.deny).map_err(|error| error.to_string())?;
+    let parsed = expression::parse(&rule.deny).map_err(|error| error.to_string())?;
     let absent = match rule.each {
         None => &[("change", "changes"), ("owner", "owners"), ("labels", "changes` or `each: owners")][..],
         Some(Rows::Changes) => &[("owner", "owners")],
         Some(Rows::Owners) => &[("change", "changes")],
     };
     for (variable, rows) in absent {
-        if program.references().has_variable(variable) {
+        if parsed.program().references().has_variable(variable) {
             return Err(format!(
                 "`{variable}` exists only with `each: {rows}`; a variable of a macro needs another name"
             ));
         }
     }
-    Ok(program)
+    Ok(parsed)
 }
 
 /// Variables of the expressions.
@@ -136,7 +136,7 @@ struct Variables {
 
 impl Variables {
     fn new(plan: &Plan, snapshot: &Snapshot, now: DateTime<Utc>) -> Result<Self, String> {
-        let mut shared = Context::default();
+        let mut shared = expression::context();
         shared.add_variable_from_value("plan", to_value(plan)?);
         shared.add_variable_from_value("now", to_value(&time(now))?);
         let changes = plan.changes().iter().map(|row| {
@@ -151,10 +151,12 @@ impl Variables {
         Ok(Self { shared, changes, owners })
     }
 
-    /// Returns the denial of a rule; `None` if the plan passes.
-    fn denial(&self, rule: &Rule, program: &Program) -> Result<Option<Denial>, String> {
+    /// Returns the denial of a rule; `None` if the plan passes. All rows together have the steps of one rule.
+    fn denial(&self, rule: &Rule, expression: &Expression) -> Result<Option<Denial>, String> {
+        let mut left = MAX_RULE_STEPS;
         let Some(each) = rule.each else {
-            let is_denied = evaluate(program, &self.shared).map_err(|why| failed(rule, "the plan", &why))?;
+            let is_denied =
+                evaluate(expression, &self.shared, &mut left).map_err(|why| failed(rule, "the plan", &why))?;
             return Ok(is_denied.then(|| rule.denial(vec![])));
         };
         let rows = if each == Rows::Changes { &self.changes } else { &self.owners };
@@ -163,7 +165,7 @@ impl Variables {
             let mut context = self.shared.new_inner_scope();
             context.add_variable_from_value(each.variable(), row.clone());
             context.add_variable_from_value("labels", labels.clone());
-            if evaluate(program, &context).map_err(|why| failed(rule, name, &why))? {
+            if evaluate(expression, &context, &mut left).map_err(|why| failed(rule, name, &why))? {
                 subjects.push(name.clone());
             }
         }
@@ -179,8 +181,8 @@ fn failed(rule: &Rule, subject: &str, why: &str) -> String {
     format!("rule {:?} cannot be evaluated for {subject}: {why}", rule.name)
 }
 
-fn evaluate(program: &Program, context: &Context<'_, '_>) -> Result<bool, String> {
-    match expression::evaluate(program, context) {
+fn evaluate(expression: &Expression, context: &Context<'_, '_>, left: &mut u64) -> Result<bool, String> {
+    match expression.evaluate(context, left) {
         Ok(CelValue::Bool(result)) => Ok(result),
         Ok(other) => Err(format!("its result is {}, not true or false", other.type_of())),
         Err(error) => Err(error.to_string()),
@@ -277,6 +279,15 @@ mod tests {
             let expected = expected.map(|subjects| subjects.into_iter().map(str::to_owned).collect::<Vec<_>>());
             assert_eq!(found, expected, "{deny}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_loops_too_long_is_an_error() {
+        let rows = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]";
+        let opening: String = (0..7).map(|n| format!("{rows}.all(v{n}, ")).collect();
+        let nested = format!("{opening}v0 > 0{}", ")".repeat(7));
+        let error = check("changes", &format!("false || {nested}")).unwrap_err();
+        assert!(error.contains("expression-steps in docs/limits.md"), "{error}");
     }
 
     #[test]

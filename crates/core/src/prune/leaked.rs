@@ -93,6 +93,9 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
     if let Some(why) = index.untrusted_reason(object, claim) {
         return Some(Reason::new(ReasonCode::OwnerUntrusted, format!("{}: {why}", claim.owner)));
     }
+    if let Some(why) = unproven(index, object, claim, options) {
+        return Some(Reason::new(ReasonCode::OwnerUntrusted, why));
+    }
     if index.owner(&claim.owner).is_none() {
         if !options.include_orphaned {
             return Some(Reason::new(ReasonCode::Orphaned, format!("{} does not exist in this cluster", claim.owner)));
@@ -107,6 +110,25 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
         return Some(ReasonCode::ProtectedNamespace.into());
     }
     options.allowed.missing_for(&object.id).map(|kind| Reason::new(ReasonCode::NotAllowed, kind.name()))
+}
+
+/// Returns the reason why somebody else than the owner may have decided that an object looks prunable.
+fn unproven(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, options: &PruneOptions) -> Option<String> {
+    if let Some((owner, needed)) = index.unproven_owner(claim) {
+        return Some(format!(
+            "{owner} has the identity that the object names, but anybody can take it; a proof would be {needed}"
+        ));
+    }
+    let owner = index.owner(&claim.owner)?;
+    let is_open = owner.is_open_to_tenants(&object.id) && !options.owners.contains(&owner.id);
+    is_open.then(|| {
+        let namespace = &owner.id.namespace;
+        format!(
+            "{}: whoever may write in namespace {namespace} may change its record, and the object is not there; \
+             plan for this owner by its name to trust it",
+            owner.id
+        )
+    })
 }
 
 /// Re-evaluates a planned object on a newer index, without its cascade. Returns the reason to keep it, or `None` to delete

@@ -6,4 +6,6 @@ pub mod leaked;
 pub mod reevaluation;
 
 #[cfg(test)]
+mod tenants;
+#[cfg(test)]
 mod tests;

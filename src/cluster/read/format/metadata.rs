@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -156,6 +156,7 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
         resource_version: (&*metadata.resource_version).into(),
         generation: metadata.generation,
         creation_timestamp: metadata.creation_timestamp,
+        created_by: creator(metadata).map(|manager| interner.intern(manager)),
         deletion_timestamp: metadata.deletion_timestamp,
         finalizers: metadata.finalizers.iter().map(|finalizer| (&**finalizer).into()).collect(),
         labels: metadata.labels.iter().map(|(key, value)| (interner.intern(key), interner.intern(value))).collect(),
@@ -167,6 +168,15 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
             .collect(),
         managed_fields: writers,
     }
+}
+
+/// Returns the field manager that created an object: that of its earliest entry, if this is as old as the object. An entry
+/// has the time of its last change.
+fn creator<'a>(metadata: &'a RawMetadata<'_>) -> Option<&'a str> {
+    let entries = metadata.managed_fields.iter().filter(|entry| entry.subresource.is_empty());
+    let first = entries.min_by_key(|entry| entry.time)?;
+    let age = first.time? - metadata.creation_timestamp?;
+    (age <= TimeDelta::seconds(1) && !first.manager.is_empty()).then_some(&*first.manager)
 }
 
 fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) -> OwnerReference {

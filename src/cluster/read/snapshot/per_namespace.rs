@@ -45,7 +45,7 @@ impl Namespaces {
         };
         // A type that was listed in parts has a gap for each part.
         for gap in gaps.iter_mut().filter(|gap| gap.subject == resource) {
-            gap.message.push_str(&format!("; read in {namespaces} only"));
+            gap.add_part_read(&format!("{namespaces} only"));
         }
     }
 }

@@ -36,6 +36,9 @@ pub struct TreeOptions {
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
     #[arg(long, value_name = "SECRET=CLUSTER", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
+    /// List conflicts of owners that the tree does not change too
+    #[arg(long, hide_short_help = true)]
+    pub all: bool,
     /// Branch that the checkout is merged into, if there are several
     #[arg(long, value_name = "BRANCH")]
     pub branch: Option<String>,
@@ -89,6 +92,7 @@ impl TreeArgs {
             (options.diff, "--diff compares a working tree with the cluster"),
             (!options.spoke.is_empty(), "--spoke reads another cluster for the plan of a working tree"),
             (options.offline, "--offline leaves out the dry-runs of a working tree"),
+            (options.all, "--all lists what a working tree does not change"),
             (options.staged, "--staged reads the staged files of a working tree"),
             (options.rev.is_some(), "--rev reads a revision of a working tree"),
             (options.allow_remote_bases, "--allow-remote-bases is about the builds of a working tree"),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::patch::{SuspendOptions, SuspensionPatch};
+use super::patch::{PatchDecision, SuspendOptions, SuspensionPatch, suspend};
 use super::{ANNOTATION, Mechanism, declaring_controller};
 use crate::flux::kinds::FluxKind;
 use crate::kubernetes::object::Resource;
@@ -64,6 +64,11 @@ impl SuspendOptions {
         !self.annotation_honoured && !self.spec && !has_switch && !full.flag("/spec/suspend")
     }
 
+    /// Returns true if the suspension of an object with these options would leave it reconciled.
+    pub fn leaves_running(&self, full: &Resource) -> bool {
+        self.is_annotation_only(full) && !matches!(suspend(full, self), PatchDecision::Refused(_))
+    }
+
     /// Returns the warnings about an object that is to be suspended.
     pub fn warnings<'a>(&self, full: &'a Resource) -> Vec<Warning<'a>> {
         let deleting = full.object.deletion_timestamp.map(|_| Warning::BeingDeleted);
@@ -105,7 +110,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::flux::suspension::patch::{PatchDecision, suspend};
     use crate::testing::{flux_object, noon, owner_of};
 
     fn pruning(kind: &str) -> Resource {

@@ -9,6 +9,7 @@
 pub mod advice;
 pub mod evidence;
 pub mod message;
+pub mod origin;
 pub mod patch;
 pub mod resume_order;
 pub mod view;
@@ -25,7 +26,7 @@ use crate::ownership::schemes::flux;
 pub const ANNOTATION: &str = flux::SUSPENDED;
 
 /// Value of the annotation without a message.
-pub(crate) const NO_MESSAGE: &str = "true";
+pub const NO_MESSAGE: &str = "true";
 
 /// Annotation that requests a reconciliation. The controller copies its value to `status.lastHandledReconcileAt`.
 pub const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";

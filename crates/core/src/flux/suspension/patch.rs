@@ -3,14 +3,16 @@
 //! Every patch has the uid and the resourceVersion that were read, so that it fails if somebody changed the object in the
 //! meantime (docs/reference/flux.md 4.4).
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Map, Value, json};
 
+use super::origin::ResumeOptions;
 use super::{
-    ANNOTATION, LINK, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, UNTIL, declaring_controller, effective,
-    is_message,
+    ANNOTATION, LINK, Mechanism, NO_MESSAGE, REQUESTED_AT, SUSPENDED_BY, Suspension, UNTIL, declaring_controller,
+    effective, is_message,
 };
 use crate::flux::kinds::{FluxKind, Suspends};
 use crate::kubernetes::object::Resource;
@@ -76,6 +78,31 @@ pub struct SuspensionPatch {
     pub generations: i64,
 }
 
+impl SuspensionPatch {
+    /// Returns the object as the patch leaves it, without what the server would add.
+    pub fn applied_to(&self, full: &Resource) -> Resource {
+        let mut after = full.clone();
+        let existing = full.object.annotations.iter();
+        let mut annotations: BTreeMap<String, String> =
+            existing.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let changes = self.body.pointer("/metadata/annotations").and_then(Value::as_object);
+        for (key, value) in changes.into_iter().flatten() {
+            match value.as_str() {
+                Some(text) => annotations.insert(key.clone(), text.to_owned()),
+                None => annotations.remove(key),
+            };
+        }
+        after.object.annotations = annotations.into_iter().collect();
+        let Some(suspend) = self.body.pointer("/spec/suspend") else { return after };
+        if let Some(content) = after.content.as_object_mut()
+            && let Some(spec) = content.entry("spec").or_insert_with(|| json!({})).as_object_mut()
+        {
+            spec.insert("suspend".to_owned(), suspend.clone());
+        }
+        after
+    }
+}
+
 /// Computes the patch that suspends an object.
 pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     let Some(kind) = FluxKind::of(full).filter(|kind| kind.suspends != Suspends::Nothing) else {
@@ -101,15 +128,21 @@ pub fn suspend(full: &Resource, options: &SuspendOptions) -> PatchDecision {
     if let Some(switch) = kind.switch().filter(|key| !existing.get(key).is_some_and(is_switched_off)) {
         annotations.insert(switch.to_owned(), json!("disabled"));
     }
-    // As in flux-operator, the first user stays recorded, unless the message is replaced too.
-    let recorded = existing.get(SUSPENDED_BY);
-    if let Some(user) = options.user.as_deref()
-        && (recorded.is_none() || (options.overwrite && recorded != Some(user)))
-    {
-        annotations.insert(SUSPENDED_BY.to_owned(), json!(user));
-    }
     let set_spec = options.spec && kind.suspends == Suspends::Spec && !full.flag("/spec/suspend");
+    let is_changed = set_spec || !annotations.is_empty();
+    annotations.extend(user_change(full, options, is_changed).map(|user| (SUSPENDED_BY.to_owned(), user)));
     merge_patch(full, annotations, set_spec.then_some(Value::Bool(true)))
+}
+
+/// Returns the new value of [`SUSPENDED_BY`] if it changes. As in flux-operator, the first user stays recorded, unless the
+/// message is replaced too. The user of an earlier suspension, which something else has ended, does not stay.
+fn user_change(full: &Resource, options: &SuspendOptions, is_changed: bool) -> Option<Value> {
+    let recorded = full.object.annotations.get(SUSPENDED_BY);
+    let is_left_behind = recorded.is_some() && effective(full).is_none();
+    let is_replaced = is_left_behind || (options.overwrite && options.user.is_some());
+    let is_first = recorded.is_none() && is_changed;
+    let user = options.user.as_deref();
+    (user != recorded && (is_first || is_replaced)).then(|| json!(user))
 }
 
 /// Returns the changes of end and link. Those of an earlier suspension, which something else has ended, are removed.
@@ -137,7 +170,12 @@ fn details(full: &Resource, options: &SuspendOptions) -> Result<Map<String, Valu
 }
 
 /// Computes the patch that resumes an object and requests a reconciliation with this token.
-pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchDecision {
+///
+/// It undoes what `suspend` set. What somebody else set is left as it is where the options do not include it.
+pub fn resume(full: &Resource, options: &ResumeOptions, token: &str) -> PatchDecision {
+    if !options.includes(full) {
+        return PatchDecision::Unchanged;
+    }
     let mut annotations = Map::new();
     let existing = &full.object.annotations;
     for key in [ANNOTATION, SUSPENDED_BY, UNTIL, LINK] {
@@ -146,10 +184,12 @@ pub fn resume(full: &Resource, spec: bool, token: &str) -> PatchDecision {
         }
     }
     let switch = FluxKind::of(full).and_then(|kind| kind.switch());
-    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_switched_off)) {
+    if let Some(switch) = switch.filter(|key| existing.get(key).is_some_and(is_switched_off))
+        && options.removes_switch(full)
+    {
         annotations.insert(switch.to_owned(), Value::Null);
     }
-    let clear_spec = spec && full.flag("/spec/suspend");
+    let clear_spec = options.clears_spec(full);
     if !annotations.is_empty() || clear_spec {
         annotations.insert(REQUESTED_AT.to_owned(), json!(token));
     }
@@ -175,7 +215,11 @@ fn merge_patch(full: &Resource, annotations: Map<String, Value>, spec_suspend: O
 /// Reason why an object is still suspended, or will be again, after it was resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemainingCause {
-    Suspended(Mechanism),
+    Suspended {
+        by: Mechanism,
+        /// Field manager that set it.
+        manager: Option<String>,
+    },
     /// This controller applies the suspension from Git.
     DeclaredInGit(String),
 }
@@ -183,10 +227,15 @@ pub enum RemainingCause {
 impl fmt::Display for RemainingCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Suspended(Mechanism::Spec) => f.write_str("spec.suspend is true"),
-            Self::Suspended(Mechanism::Both) => f.write_str("spec.suspend and the annotation are set"),
-            Self::Suspended(Mechanism::Annotation) => f.write_str("the annotation is set"),
-            Self::Suspended(Mechanism::Switch) => f.write_str("its own reconcile switch is off"),
+            Self::Suspended { by, manager } => {
+                f.write_str(match by {
+                    Mechanism::Spec => "spec.suspend is true",
+                    Mechanism::Both => "spec.suspend and the annotation are set",
+                    Mechanism::Annotation => "the annotation is set",
+                    Mechanism::Switch => "its own reconcile switch is off",
+                })?;
+                manager.iter().try_for_each(|manager| write!(f, ", set by {manager}"))
+            }
             Self::DeclaredInGit(controller) => {
                 write!(f, "{controller} applies the suspension from Git and will do so again; change it there")
             }
@@ -198,18 +247,26 @@ impl fmt::Display for RemainingCause {
 pub fn remaining_causes(before: &Resource, after: &Resource) -> Vec<RemainingCause> {
     let controller = effective(before).and_then(|by| declaring_controller(before, by));
     let declared = controller.map(|controller| RemainingCause::DeclaredInGit(controller.to_owned()));
-    effective(after).map(RemainingCause::Suspended).into_iter().chain(declared).collect()
+    let suspended = Suspension::of(after)
+        .map(|now| RemainingCause::Suspended { by: now.by, manager: now.manager.map(str::to_owned) });
+    suspended.into_iter().chain(declared).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flux::suspension::FIELD_MANAGER;
+    use crate::kubernetes::object::ManagedFieldsEntry;
     use crate::testing::{flux_object, owner_of};
 
     const SWITCH: &str = "fluxcd.controlplane.io/reconcile";
 
     fn drill() -> SuspendOptions {
         SuspendOptions { message: Some("drill".to_owned()), ..SuspendOptions::default() }
+    }
+
+    fn named() -> ResumeOptions {
+        ResumeOptions { named: true, ..ResumeOptions::default() }
     }
 
     fn patched(step: PatchDecision) -> (Value, i64) {
@@ -269,7 +326,7 @@ mod tests {
         let full = flux_object("Kustomization", json!({}), &same);
         assert_eq!(suspend(&full, &wanted), PatchDecision::Unchanged);
         assert_eq!(suspend(&full, &drill()), PatchDecision::Unchanged, "what is not given stays");
-        assert_eq!(patched(resume(&full, false, "now")).0["metadata"]["annotations"][UNTIL], Value::Null);
+        assert_eq!(patched(resume(&full, &named(), "now")).0["metadata"]["annotations"][UNTIL], Value::Null);
         for (annotations, expected) in [
             (vec![(ANNOTATION, "drill")], "already suspended without an end"),
             (vec![(ANNOTATION, "drill"), (UNTIL, "later")], "already suspended until later"),
@@ -298,7 +355,7 @@ mod tests {
         assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: "drill", SWITCH: "disabled"}));
         assert_eq!((body.get("spec"), generation), (None, 0), "there is no spec.suspend to set");
         let full = flux_object("ResourceSet", json!({}), &[(ANNOTATION, "drill"), (SWITCH, "disabled")]);
-        let (body, _) = patched(resume(&full, false, "now"));
+        let (body, _) = patched(resume(&full, &named(), "now"));
         assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: null, SWITCH: null, REQUESTED_AT: "now"}));
     }
 
@@ -317,21 +374,76 @@ mod tests {
         assert_eq!(suspend(&full, &ada), PatchDecision::Unchanged);
         let (body, _) = patched(suspend(&full, &SuspendOptions { overwrite: true, ..ada }));
         assert_eq!(body["metadata"]["annotations"], json!({SUSPENDED_BY: "ada"}));
+        let unnamed = flux_object("Alert", json!({}), &[(ANNOTATION, "drill")]);
+        assert_eq!(
+            suspend(&unnamed, &SuspendOptions { user: Some("ada".to_owned()), ..drill() }),
+            PatchDecision::Unchanged
+        );
+    }
+
+    /// Another program resumed the object, which leaves the user behind: somebody else suspends it now.
+    #[test]
+    fn the_user_of_an_earlier_suspension_is_replaced() {
+        let left = flux_object("Alert", json!({}), &[(SUSPENDED_BY, "bob")]);
+        for user in [Some("ada"), None] {
+            let options = SuspendOptions { user: user.map(str::to_owned), ..drill() };
+            let (body, _) = patched(suspend(&left, &options));
+            assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: "drill", SUSPENDED_BY: user}));
+        }
+    }
+
+    #[test]
+    fn a_patch_is_applied_to_a_copy() {
+        let free = flux_object("Kustomization", json!({}), &[("kept", "x")]);
+        let PatchDecision::Patch(patch) = suspend(&free, &SuspendOptions { spec: true, ..drill() }) else { panic!() };
+        let after = patch.applied_to(&free);
+        assert_eq!((effective(&after), after.object.annotations.get("kept")), (Some(Mechanism::Both), Some("x")));
+        assert_eq!(effective(&free), None);
     }
 
     #[test]
     fn resume_removes_the_suspension_and_requests_a_reconciliation_in_one_patch() {
         let full = flux_object("Kustomization", json!({}), &[(ANNOTATION, "drill"), (SUSPENDED_BY, "ada")]);
-        let (body, generation) = patched(resume(&full, false, "now"));
+        let (body, generation) = patched(resume(&full, &named(), "now"));
         let annotations = json!({ANNOTATION: null, SUSPENDED_BY: null, REQUESTED_AT: "now"});
         let expected = json!({"metadata": {"uid": "u", "resourceVersion": "7", "annotations": annotations}});
         assert_eq!((body, generation), (expected, 0));
         let both = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
-        let (body, generation) = patched(resume(&both, true, "now"));
+        let spec = ResumeOptions { spec: true, ..named() };
+        let (body, generation) = patched(resume(&both, &spec, "now"));
         assert_eq!((&body["spec"], generation), (&json!({"suspend": null}), 1));
-        assert_eq!(patched(resume(&both, false, "now")).1, 0, "spec.suspend is cleared only with spec");
+        assert_eq!(patched(resume(&both, &named(), "now")).1, 0, "somebody else set spec.suspend");
         let free = flux_object("Kustomization", json!({}), &[]);
-        assert_eq!(resume(&free, true, "now"), PatchDecision::Unchanged);
+        assert_eq!(resume(&free, &spec, "now"), PatchDecision::Unchanged);
+    }
+
+    #[test]
+    fn resume_undoes_what_suspend_set_and_leaves_the_rest() {
+        let mut ours = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[(ANNOTATION, "drill")]);
+        let annotation = owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION]);
+        ours.object.managed_fields = vec![ManagedFieldsEntry { suspend: true, ..annotation.clone() }];
+        let mut mixed = ours.clone();
+        let flux = ManagedFieldsEntry { suspend: true, ..owner_of("flux", false, 0, &[]) };
+        mixed.object.managed_fields = vec![annotation, flux];
+        let selected = ResumeOptions::default();
+        let any = ResumeOptions { any: true, spec: true, ..ResumeOptions::default() };
+        for (name, full, options, cleared) in [
+            ("our field", &ours, &selected, true),
+            ("the field of others", &mixed, &selected, false),
+            ("with --spec, but selected", &mixed, &ResumeOptions { spec: true, ..selected.clone() }, false),
+            ("named", &mixed, &named(), false),
+            ("named, with --spec", &mixed, &ResumeOptions { spec: true, ..named() }, true),
+            ("any, with --spec", &mixed, &any, true),
+        ] {
+            let PatchDecision::Patch(patch) = resume(full, options, "now") else { panic!("{name}: no patch") };
+            assert_eq!(patch.body["metadata"]["annotations"][ANNOTATION], Value::Null, "{name}");
+            assert_eq!(patch.generations, i64::from(cleared), "{name}");
+            assert_eq!(effective(&patch.applied_to(full)).is_none(), cleared, "{name}");
+        }
+        let mut switch = flux_object("ResourceSet", json!({}), &[(ANNOTATION, "drill"), (SWITCH, "disabled")]);
+        switch.object.managed_fields = vec![owner_of(FIELD_MANAGER, false, 0, &[ANNOTATION])];
+        let (body, _) = patched(resume(&switch, &selected, "now"));
+        assert_eq!(body["metadata"]["annotations"], json!({ANNOTATION: null, REQUESTED_AT: "now"}));
     }
 
     #[test]
@@ -340,7 +452,11 @@ mod tests {
         let spec = flux_object("Kustomization", json!({"spec": {"suspend": true}}), &[]);
         let free = flux_object("Kustomization", json!({}), &[]);
         assert_eq!(remaining_causes(&both, &free), []);
-        assert_eq!(remaining_causes(&both, &spec), [RemainingCause::Suspended(Mechanism::Spec)]);
+        let cause = RemainingCause::Suspended { by: Mechanism::Spec, manager: None };
+        assert_eq!(remaining_causes(&both, &spec), [cause]);
+        let mut set = spec.clone();
+        set.object.managed_fields = vec![ManagedFieldsEntry { suspend: true, ..owner_of("flux", false, 0, &[]) }];
+        assert_eq!(remaining_causes(&both, &set)[0].to_string(), "spec.suspend is true, set by flux");
         let mut declared = both.clone();
         declared.object.managed_fields = vec![owner_of("kustomize-controller", true, 0, &[ANNOTATION])];
         let causes = remaining_causes(&declared, &free);

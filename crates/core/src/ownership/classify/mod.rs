@@ -3,13 +3,15 @@
 #[cfg(test)]
 mod tests;
 
-use super::index::Index;
+use super::index::{Index, Owner};
+use super::relevance::owner_kinds;
 use super::resolve::ResolvedClaim;
 use super::scheme::claim::{Claim, OwnerId, Strength, writers_of};
 use super::scheme::members::Members;
 use super::scheme::{GcEligibility, OwnerSource, Scheme};
 use super::schemes::registry::SCHEMES;
 use super::system_objects;
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 
 /// Status of an object under the rules of all systems together.
@@ -106,14 +108,25 @@ impl Index<'_> {
         is_newer.then(|| "it was written after its owner's last completed run".to_owned())
     }
 
-    /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in this one.
+    /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in its
+    /// namespace, or in that of its system, in this one.
     pub(crate) fn may_live_elsewhere(&self, claim: &Claim) -> bool {
         let OwnerId { system, kind, .. } = &claim.owner;
         let has_own_controller = SCHEMES.iter().any(|scheme| {
             let has_kind = scheme.owner_kinds.iter().any(|(_, known)| known == kind);
             scheme.has_own_controller && scheme.system == system && has_kind
         });
-        !self.owners.keys().any(|id| id.system == *system && (!has_own_controller || id.kind == *kind))
+        // Whoever may write in another namespace can create an owner there, which shows nothing about this one.
+        let is_evidence = |owner: &Owner<'_>| {
+            let namespace = &owner.id.namespace;
+            let is_home = owner.scheme.home == Some(namespace);
+            is_home || owner.in_hub || namespace.is_empty() || *namespace == claim.owner.namespace
+        };
+        let mut owners = self
+            .owners
+            .values()
+            .filter(|owner| owner.id.system == *system && (!has_own_controller || owner.id.kind == *kind));
+        !owners.any(is_evidence)
     }
 
     fn status_without_claim(&self, object: &ObjectMetadata) -> OwnershipStatus {
@@ -204,20 +217,22 @@ impl Index<'_> {
         if is_unresolvable {
             return Some(format!("an owner of {} could not be read", scheme.system));
         }
-        let sources = scheme.owner_sources.iter().map(|source| (source.group, source.kind));
-        let kinds: Vec<(&str, &str)> = scheme.owner_kinds.iter().copied().chain(sources).collect();
-        let namespace = &claim.owner.namespace;
-        let gap = self.snapshot.gaps.iter().find(|gap| {
-            let is_elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
-            !is_elsewhere
-                && kinds.iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
-        })?;
+        let gap = self.gap_hiding_owner(scheme, &claim.owner.namespace)?;
         Some(format!("{} could not be read: {}", gap.subject, gap.message))
+    }
+
+    /// Returns the gap that may hide an owner of a scheme in a namespace.
+    pub(crate) fn gap_hiding_owner(&self, scheme: &Scheme, namespace: &str) -> Option<&Gap> {
+        let kinds: Vec<GroupKind> = owner_kinds(scheme).map(|(group, kind)| GroupKind::new(group, kind)).collect();
+        self.snapshot.gaps.iter().find(|gap| {
+            let is_elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
+            !is_elsewhere && kinds.iter().any(|kind| gap.hides(kind, &self.snapshot.types))
+        })
     }
 }
 
 /// Returns the kinds of owners that list their objects, claimed or not.
-fn listing_kinds(scheme: &Scheme) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(crate) fn listing_kinds(scheme: &Scheme) -> impl Iterator<Item = (&'static str, &'static str)> {
     listing_sources(scheme).map(|source| (source.group, source.kind))
 }
 

@@ -361,7 +361,7 @@ fn what_kubectl_applied_on_the_server_may_be_a_persons_and_not_cli_utils() {
         vec![inventory.with_content(json!({"data": {"shop_a-listed__ConfigMap": ""}}))],
         &[
             "a-listed managed configmap/inventory -n shop",
-            "b-not-listed leaked configmap/inventory -n shop",
+            "b-not-listed orphaned inventory/x",
             "c-server-side unknown `kubectl apply --server-side` leaves the same managed fields as cli-utils",
             "d-applied-by-a-person copied configmap/inventory -n shop",
         ],

@@ -81,6 +81,24 @@ pub struct Index<'a> {
     pub(crate) repeated_labels: HashSet<(usize, &'a str)>,
 }
 
+impl Owner<'_> {
+    /// Returns true if the owner looks for its members where an object is.
+    pub(crate) fn covers(&self, id: &ObjectId) -> bool {
+        matches!(&self.members, Members::Selected(scope) if scope.covers(id))
+    }
+
+    /// Returns true if the record proves nothing about an object, because whoever may write in the namespace of the owner
+    /// may change it, and the object is elsewhere. What the user described, and owners of the whole cluster, are trusted.
+    pub(crate) fn is_open_to_tenants(&self, id: &ObjectId) -> bool {
+        let namespace = &self.id.namespace;
+        self.scheme.has_open_record
+            && self.object.is_some()
+            && !namespace.is_empty()
+            && **namespace != *id.namespace
+            && self.scheme.home != Some(namespace)
+    }
+}
+
 impl<'a> Index<'a> {
     /// Returns the index of a snapshot.
     pub fn build(snapshot: &'a Snapshot) -> Self {
@@ -264,7 +282,7 @@ impl<'a> Index<'a> {
         for (id, target) in merges {
             if let (Some(merged), Some(target)) = (self.owners.remove(&id), self.owners.get_mut(&target)) {
                 let members = std::mem::replace(&mut target.members, Members::Unrecorded);
-                target.members = members.or(merged.members);
+                target.members = members.joined(merged.members);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! One answer about several clusters: the rows of each with the context that they come from.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 
 use super::document::{Body, ContextSummary, Filtered, InventoryDocument, SCHEMA, Totals};
@@ -8,25 +10,37 @@ use crate::kubernetes::gap::{AnswerGap, Gap};
 /// The answer of one cluster, or the reason why there is none.
 pub(crate) type ContextAnswer = (String, Result<InventoryDocument, Gap>);
 
-/// Joins the answers of several clusters to the same question, in their order. A cluster without an answer is a gap.
+/// Joins the answers of several clusters to the same question, in their order. A cluster without an answer is a gap. A
+/// cluster that several contexts name counts once, with the answer that has the fewest gaps.
 ///
 /// Returns `None` if no cluster has an answer, or if the question is about one object.
 pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<InventoryDocument> {
     let mut merged: Option<InventoryDocument> = None;
     let (mut contexts, mut gaps) = (vec![], vec![]);
+    let same = same_clusters(&answers);
     for (context, answer) in answers {
+        if let Some(other) = same.get(&context) {
+            contexts.push(ContextSummary {
+                context,
+                same_cluster_as: Some(other.clone()),
+                ..ContextSummary::default()
+            });
+            continue;
+        }
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(gap) => {
-                gaps.push(AnswerGap { context: Some(context.clone()), gap });
+                gaps.push(AnswerGap { context: Some(context.clone()), ..gap.into() });
                 contexts.push(ContextSummary { context, ..ContextSummary::default() });
                 continue;
             }
         };
         gaps.extend(answer.gaps.drain(..).map(|gap| AnswerGap { context: Some(context.clone()), ..gap }));
         answer.body.set_context(&context);
+        answer.beside.iter_mut().for_each(|row| row.context = Some(context.clone()));
         contexts.push(ContextSummary {
             context,
+            same_cluster_as: None,
             cluster: answer.cluster.take(),
             totals: Some(answer.totals),
             scope: answer.scope.take(),
@@ -37,14 +51,37 @@ pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<Invent
             None => merged = Some(answer),
         }
     }
-    let complete = gaps.is_empty();
+    let complete = !gaps.iter().any(|gap| gap.affects_answer);
     merged.map(|merged| InventoryDocument { schema: SCHEMA, contexts, taken, complete, gaps, ..merged })
+}
+
+/// Returns the contexts of a cluster that another context names too, with that context. A cluster without a uid is one of
+/// its own.
+fn same_clusters(answers: &[ContextAnswer]) -> BTreeMap<String, String> {
+    let read = answers.iter().filter_map(|(context, answer)| {
+        let answer = answer.as_ref().ok()?;
+        let uid = answer.cluster.as_ref().map(|cluster| &*cluster.uid).filter(|uid| !uid.is_empty())?;
+        Some((uid, answer.gaps.len(), context))
+    });
+    let mut by_uid: BTreeMap<&str, Vec<(usize, &String)>> = BTreeMap::new();
+    for (uid, gaps, context) in read {
+        by_uid.entry(uid).or_default().push((gaps, context));
+    }
+    let mut same = BTreeMap::new();
+    for contexts in by_uid.values() {
+        // Of several with as few gaps, `min_by_key` returns the first.
+        let Some((_, best)) = contexts.iter().min_by_key(|(gaps, _)| *gaps) else { continue };
+        let others = contexts.iter().filter(|(_, context)| context != best);
+        same.extend(others.map(|(_, context)| ((*context).clone(), (*best).clone())));
+    }
+    same
 }
 
 impl InventoryDocument {
     /// Adds the rows and numbers of another answer to the same question.
     fn add(&mut self, other: Self) -> Option<()> {
         self.totals.add(&other.totals);
+        self.beside.extend(other.beside);
         self.filter = match (self.filter.take(), other.filter) {
             (Some(own), Some(other)) => {
                 Some(Filtered { shown: own.shown + other.shown, hidden: own.hidden + other.hidden, ..own })

@@ -9,6 +9,7 @@ use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::readiness::Readiness;
+use crate::ownership::scheme::SourceReference;
 use crate::ownership::scheme::claim::{ClaimEvidence, OwnerId, Strength};
 use crate::ownership::scheme::label_report::LabelReport;
 use crate::ownership::scheme::owner_status::OwnerStatus;
@@ -31,7 +32,7 @@ pub struct InventoryDocument {
     pub contexts: Vec<ContextSummary>,
     /// Time at which reading began.
     pub taken: DateTime<Utc>,
-    /// True if everything could be read.
+    /// True if everything that can change the answer could be read.
     pub complete: bool,
     pub gaps: Vec<AnswerGap>,
     /// All objects that were read, by status.
@@ -52,6 +53,9 @@ pub struct InventoryDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>"))]
     pub label_report: Option<LabelReport>,
+    /// Leaked, orphaned and contested objects beside an answer about owners, for a page that shows both.
+    #[serde(skip)]
+    pub beside: Vec<Finding>,
 }
 
 impl InventoryDocument {
@@ -79,13 +83,16 @@ pub struct Filtered {
     pub hidden: usize,
 }
 
-/// One of several clusters. All but the name is absent if the cluster could not be read.
+/// One of several clusters. The rest is absent if the cluster could not be read, or another context names it too.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ContextSummary {
     /// Name of the context in the kubeconfig.
     pub context: String,
+    /// Another context of the same cluster. Its answer is the one that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_cluster_as: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterIdentity>,
     /// All objects that were read, by status.
@@ -183,6 +190,12 @@ pub struct OwnerSummary {
     /// Revision that it applied last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Time at which it last finished a reconciliation, where it records that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_reconciled: Option<DateTime<Utc>>,
+    /// Source of its manifests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<SourceReference>,
     pub objects: usize,
     /// Number of members that the filter shows, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -209,6 +222,9 @@ pub struct OwnerObjects {
     pub owner: OwnerSummary,
     /// Its objects, in order.
     pub objects: Vec<MemberView>,
+    /// Objects with its claim that it does not list: leaked ones, and those of which that is not certain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unlisted: Vec<Finding>,
 }
 
 /// A deletion that finalizers delay.
@@ -265,6 +281,9 @@ pub struct Finding {
     pub uid: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<DateTime<Utc>>,
+    /// Field manager that created it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
     /// Status, such as `leaked`.
     pub status: &'static str,
     /// Owners that recorded or claim it.

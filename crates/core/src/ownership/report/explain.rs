@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use super::tree::managing_owner;
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference};
 use crate::ownership::classify::OwnershipStatus;
 use crate::ownership::index::Index;
 use crate::ownership::protection::find_protections;
+use crate::ownership::resolve::ResolvedClaim;
 use crate::ownership::scheme::claim::{Claim, OwnerId, Strength, writers_of};
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::Protection;
@@ -40,6 +43,11 @@ pub struct Explanation {
     pub chain: Vec<OwnerLink>,
     /// Labels and annotations that protect it.
     pub protections: Vec<Protection>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<DateTime<Utc>>,
+    /// Field manager that created it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_by: Option<String>,
     /// Further facts for people.
     pub notes: Vec<String>,
 }
@@ -55,11 +63,15 @@ pub struct ClaimView {
     pub live: bool,
     /// False if another claim supersedes it.
     pub counts: bool,
+    /// Reason why its owner may exist although it was not found: it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// One owner of a chain.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct OwnerLink {
     #[serde(flatten)]
     pub owner: OwnerId,
@@ -69,6 +81,9 @@ pub struct OwnerLink {
     /// Revision that it applied last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Time at which it last finished a reconciliation, where it records that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_reconciled: Option<DateTime<Utc>>,
     /// Source of its manifests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceReference>,
@@ -79,10 +94,12 @@ impl Explanation {
     pub fn of(index: &Index<'_>, object: &ObjectMetadata) -> Self {
         let status = index.status(object);
         let counting = index.claims(object);
-        let claims = index.all_claims(object).into_iter().map(|claim| ClaimView {
-            live: index.owner(&claim.owner).is_some(),
-            counts: counting.contains(&claim),
-            claim,
+        let claims = index.all_resolved_claims(object, index.recorded_by(&object.id)).into_iter();
+        let claims = claims.map(|found| ClaimView {
+            live: index.owner(&found.claim.owner).is_some(),
+            counts: counting.contains(&found.claim),
+            unread: unread(index, &found),
+            claim: found.claim,
         });
         let references = controllers(index, object);
         let top = references.last().and_then(|id| index.snapshot().object(id)).unwrap_or(object);
@@ -95,9 +112,35 @@ impl Explanation {
             chain: owner_chain(index, top),
             controllers: references,
             protections: find_protections(object),
+            created: object.creation_timestamp,
+            created_by: object.created_by.as_deref().map(str::to_owned),
             notes: notes(object),
         }
     }
+
+    /// Returns true if a gap can change this explanation: the status of the object, of one that controls it or of an owner
+    /// in the chain, or the source of an owner.
+    pub(crate) fn can_change(&self, index: &Index<'_>, gap: &Gap) -> bool {
+        let snapshot = index.snapshot();
+        let owners = self.chain.iter().filter_map(|link| index.owner(&link.owner)?.object);
+        let ids = std::iter::once(&self.object).chain(&self.controllers);
+        let mut objects = ids.filter_map(|id| snapshot.object(id)).chain(owners);
+        let mut sources = self.chain.iter().filter_map(|link| link.source.as_ref());
+        objects.any(|object| index.can_change_status(object, gap))
+            || sources.any(|source| {
+                let mut kinds = snapshot.types.iter().filter(|known| *known.kind == *source.kind);
+                source.revision.is_none() && kinds.any(|kind| gap.hides(&kind.group_kind(), &snapshot.types))
+            })
+    }
+}
+
+/// Returns the reason why the owner of a claim, which was not found, may exist.
+fn unread(index: &Index<'_>, found: &ResolvedClaim) -> Option<String> {
+    let owner = &found.claim.owner;
+    if index.owner(owner).is_some() {
+        return None;
+    }
+    index.gap_hiding_owner(found.scheme, &owner.namespace).map(|gap| gap.refusal())
 }
 
 /// Returns the controllers of an object up to the top. A reference is followed only to the object with its uid.
@@ -114,7 +157,12 @@ fn controllers(index: &Index<'_>, object: &ObjectMetadata) -> Vec<ObjectId> {
     chain
 }
 
-fn referenced<'a>(index: &Index<'a>, from: &ObjectMetadata, reference: &OwnerReference) -> Option<&'a ObjectMetadata> {
+/// Returns the object of an owner reference, if it was read.
+pub(crate) fn referenced<'a>(
+    index: &Index<'a>,
+    from: &ObjectMetadata,
+    reference: &OwnerReference,
+) -> Option<&'a ObjectMetadata> {
     let OwnerReference { group, kind, name, uid, .. } = reference;
     let namespaces = [&*from.id.namespace, ""];
     let mut ids = namespaces.into_iter().map(|namespace| ObjectId::new(group, kind, namespace, name));
@@ -136,6 +184,7 @@ fn owner_chain(index: &Index<'_>, object: &ObjectMetadata) -> Vec<OwnerLink> {
             owner: owner.id.clone(),
             status: owner.status.clone(),
             revision: owner.full.and_then(owner.scheme.revision),
+            last_reconciled: owner.full.and_then(owner.scheme.last_reconciled),
             source: owner.full.and_then(|full| (owner.scheme.source)(index.snapshot(), full)),
         });
         next = managing_owner(index, &id);

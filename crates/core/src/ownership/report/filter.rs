@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::InventoryReport;
-use super::document::{Body, Filtered};
+use super::document::{Body, Filtered, Finding};
+use super::findings::Question;
 use super::tree::TreeNode;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::selector::Selector;
@@ -63,6 +64,7 @@ impl InventoryReport<'_, '_> {
                 for owner in owners {
                     owner.objects.retain(|row| count.add(self.shows(filter, &row.object)));
                     owner.owner.matching = Some(owner.objects.len());
+                    owner.unlisted.retain(|row| count.add(self.shows(filter, &row.object)));
                 }
             }
             Body::Findings(rows) => rows.retain(|row| count.add(self.shows(filter, &row.object))),
@@ -72,6 +74,15 @@ impl InventoryReport<'_, '_> {
         let kinds = filter.kinds.iter().map(ToString::to_string).collect();
         let selector = filter.selector.as_ref().map(|selector| selector.text().to_owned());
         (body, Some(Filtered { kinds, selector, shown: count.shown, hidden: count.hidden }))
+    }
+
+    /// Returns the leaked, orphaned and contested objects that a filter shows and the caller selects by owner.
+    pub fn beside(&self, filter: &InventoryFilter, is_selected: impl Fn(&[OwnerId]) -> bool) -> Vec<Finding> {
+        let questions = [Question::Leaked, Question::Orphaned, Question::Conflicts].into_iter();
+        let mut rows: Vec<Finding> =
+            questions.flat_map(|question| self.findings(question, |_, owners| is_selected(owners))).collect();
+        rows.retain(|row| self.shows(filter, &row.object));
+        rows
     }
 
     fn count_members(&self, owner: &OwnerId, filter: &InventoryFilter) -> usize {

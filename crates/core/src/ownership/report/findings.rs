@@ -82,6 +82,7 @@ impl<'a> InventoryReport<'_, 'a> {
             object: object.id.clone(),
             uid: object.uid.to_string(),
             created: object.creation_timestamp,
+            created_by: object.created_by.as_deref().map(str::to_owned),
             status: status.as_str(),
             owners,
             strength: claim.map(|claim| claim.strength),

@@ -1,7 +1,8 @@
 //! Owners with counts, and their objects with their live state.
 
 use super::InventoryReport;
-use super::document::{MemberView, OwnerSummary, RecordKind, Terminating};
+use super::document::{MemberView, OwnerObjects, OwnerSummary, RecordKind, Terminating};
+use super::findings::Question;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::{ABSENT, Owner};
 use crate::ownership::protection::find_protections;
@@ -32,6 +33,8 @@ impl<'a> InventoryReport<'_, 'a> {
             record,
             unreadable,
             revision: owner.full.and_then(owner.scheme.revision),
+            last_reconciled: owner.full.and_then(owner.scheme.last_reconciled),
+            source: owner.full.and_then(|full| (owner.scheme.source)(self.index.snapshot(), full)),
             objects: 0,
             matching: None,
             in_hub: owner.in_hub,
@@ -53,6 +56,14 @@ impl<'a> InventoryReport<'_, 'a> {
             }
         });
         summary
+    }
+
+    /// Returns an owner with its objects, and with those that it does not list.
+    pub fn owner_objects(&self, owner: &Owner<'_>) -> OwnerObjects {
+        let mut unlisted = self.findings(Question::Leaked, |_, owners| owners.contains(&owner.id));
+        unlisted.extend(self.findings(Question::Unknown, |_, owners| owners.contains(&owner.id)));
+        unlisted.sort_by(|a, b| a.object.cmp(&b.object));
+        OwnerObjects { owner: self.summary(owner), objects: self.objects(owner), unlisted }
     }
 
     /// Returns the objects of an owner, in order.

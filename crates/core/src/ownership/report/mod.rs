@@ -17,7 +17,7 @@ use std::collections::{HashMap, HashSet};
 use super::classify::OwnershipStatus;
 use super::index::Index;
 use super::scheme::claim::OwnerId;
-use crate::kubernetes::gap::AnswerGap;
+use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, ResourceType};
 
 pub use document::{
@@ -91,19 +91,33 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
     pub fn document(&self, body: Body, filter: &InventoryFilter) -> InventoryDocument {
         let (body, filter) = self.filtered(body, filter);
         let snapshot = self.index.snapshot();
+        let gaps: Vec<AnswerGap> = snapshot
+            .gaps
+            .iter()
+            .map(|gap| AnswerGap { affects_answer: self.can_change(&body, gap), ..gap.clone().into() })
+            .collect();
         InventoryDocument {
             schema: SCHEMA,
             cluster: Some(snapshot.cluster.clone()),
             contexts: vec![],
             taken: snapshot.taken,
-            complete: snapshot.gaps.is_empty(),
-            gaps: snapshot.gaps.iter().cloned().map(AnswerGap::from).collect(),
+            complete: !gaps.iter().any(|gap| gap.affects_answer),
+            gaps,
             totals: self.totals(),
             scope: None,
             filter,
             ignored: None,
             body,
             label_report: None,
+            beside: vec![],
+        }
+    }
+
+    /// Returns true if a gap can change an answer. A list of owners or objects may lack any object.
+    fn can_change(&self, body: &Body, gap: &Gap) -> bool {
+        match body {
+            Body::Explanation(explanation) => explanation.can_change(self.index, gap),
+            _ => true,
         }
     }
 

@@ -285,3 +285,24 @@ fn the_document_has_its_schema_and_names_its_answer() {
     .unwrap();
     assert!(why["explanation"]["claims"].is_array());
 }
+
+#[test]
+fn a_cluster_under_two_contexts_counts_once_with_the_fewest_gaps() {
+    let answer = |uid: &str, gaps: usize| {
+        let mut cluster = cluster();
+        cluster.cluster.uid = uid.to_owned();
+        cluster.gaps = (0..gaps).map(|n| gap(GapKind::Forbidden, &format!("type-{n}"))).collect();
+        let index = Index::build(&cluster);
+        let report = InventoryReport::new(&index, &[]);
+        Ok(report.document(Body::Owners(report.owners()), &InventoryFilter::default()))
+    };
+    let rows = [("view", answer("a", 2)), ("admin", answer("a", 0)), ("other", answer("b", 0)), ("old", answer("", 0))];
+    let rows = rows.map(|(context, answer)| (context.to_owned(), answer)).into_iter().collect();
+    let merged = contexts::merge(rows, crate::testing::noon()).unwrap();
+    let same: Vec<(&str, Option<&str>)> =
+        merged.contexts.iter().map(|row| (&*row.context, row.same_cluster_as.as_deref())).collect();
+    assert_eq!(same, [("view", Some("admin")), ("admin", None), ("other", None), ("old", None)]);
+    assert_eq!((merged.totals.objects, merged.complete), (cluster().objects.len() * 3, true));
+    let Body::Owners(owners) = merged.body else { panic!("owners") };
+    assert!(owners.iter().all(|row| row.context.as_deref() != Some("view")));
+}

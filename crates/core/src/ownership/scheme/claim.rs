@@ -202,6 +202,12 @@ pub(crate) fn is_not_before(writer: &ManagedFieldsEntry, created: &ObjectMetadat
     writer.time.zip(created.creation_timestamp).is_none_or(|(written, created)| written + TOLERANCE >= created)
 }
 
+/// Returns true if an object is older than its owner. Unknown times are not.
+pub(crate) fn is_older(object: &ObjectMetadata, owner: &ObjectMetadata) -> bool {
+    let times = object.creation_timestamp.zip(owner.creation_timestamp);
+    times.is_some_and(|(object, owner)| object + TOLERANCE < owner)
+}
+
 /// Returns the managed fields entries that own at least one of these keys.
 pub(crate) fn writers_of<'a>(
     object: &'a ObjectMetadata,

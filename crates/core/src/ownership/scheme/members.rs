@@ -1,5 +1,7 @@
 //! Members of an owner: a list that it recorded, or a rule by which it selects them.
 
+use std::collections::HashSet;
+
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
 /// Members as an owner recorded them.
@@ -22,6 +24,19 @@ impl Members {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// Returns both records of one owner, of which others may have written one: what one of them lists stays listed.
+    #[must_use]
+    pub(crate) fn joined(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Listed(mut ids), Self::Listed(others)) => {
+                let known: HashSet<ObjectId> = ids.iter().cloned().collect();
+                ids.extend(others.into_iter().filter(|id| !known.contains(id)));
+                Self::Listed(ids)
+            }
+            (one, other) => one.or(other),
+        }
     }
 
     fn rank(&self) -> u8 {

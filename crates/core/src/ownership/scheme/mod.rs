@@ -11,6 +11,7 @@ pub mod protection;
 
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -73,8 +74,13 @@ pub struct Scheme {
     /// True if each kind of owner of the system has a controller of its own: then owners of another kind in the cluster
     /// do not show that owners of this kind would be here too.
     pub has_own_controller: bool,
-    /// Namespace in which owners usually are, where claims can leave it out.
-    pub default_namespace: Option<&'static str>,
+    /// Namespace of the system itself, in which no tenant may write.
+    pub home: Option<&'static str>,
+    /// Rule for the aliases of owners; none where an alias names no owner but one, such as a hash of its identity.
+    pub alias_proof: Option<AliasProof>,
+    /// True if whoever may write Secrets, ConfigMaps or Deployments in the namespace of an owner may change its record.
+    /// Then it proves nothing about objects elsewhere.
+    pub has_open_record: bool,
     /// Returns a description of an object that the system keeps for its own records.
     pub bookkeeping: fn(&ObjectMetadata) -> Option<&'static str>,
     /// Returns true if a claim of this scheme (first) makes the claim of another scheme (second) irrelevant.
@@ -88,6 +94,8 @@ pub struct Scheme {
     pub will_prune: fn(&Resource, &ObjectMetadata) -> bool,
     /// Returns the revision that an owner applied last.
     pub revision: fn(&Resource) -> Option<String>,
+    /// Returns the time at which an owner last finished a reconciliation, where it records that.
+    pub last_reconciled: fn(&Resource) -> Option<DateTime<Utc>>,
     /// Returns the source of an owner's manifests.
     pub source: fn(&Snapshot, &Resource) -> Option<SourceReference>,
     /// Summarises the labels of a whole cluster. For systems that keep no inventory.
@@ -118,13 +126,16 @@ impl Scheme {
             owner: |_, _| None,
             derive_owner: |_| None,
             has_own_controller: false,
-            default_namespace: None,
+            home: None,
+            alias_proof: None,
+            has_open_record: false,
             bookkeeping: |_| None,
             supersedes: |_, _| false,
             drives: &[],
             hub: None,
             will_prune: |_, _| false,
             revision: |_| None,
+            last_reconciled: |_| None,
             source: |_, _| None,
             label_report: None,
         }
@@ -139,6 +150,15 @@ impl Scheme {
     pub(crate) fn reads_as_owner(&self, object: &ObjectMetadata) -> bool {
         self.has_owner_kind(&object.id) || self.owner_sources.iter().any(|source| source.includes(object))
     }
+}
+
+/// Rule for an alias that anybody who may create an owner can take. An owner that listed an object is proven without it.
+#[derive(Clone, Copy, Debug)]
+pub struct AliasProof {
+    /// Returns true if an alias (first) is certainly that of an owner (second).
+    pub is_proven: fn(&OwnerId, &OwnerId) -> bool,
+    /// What would prove it, for people.
+    pub needed: &'static str,
 }
 
 impl fmt::Debug for Scheme {
@@ -243,7 +263,7 @@ pub struct Record {
     /// Current status; only the record of a ready owner can be trusted.
     pub status: OwnerStatus,
     /// Time at which the owner last finished writing its objects, where it says so.
-    pub finished: Option<chrono::DateTime<chrono::Utc>>,
+    pub finished: Option<DateTime<Utc>>,
     /// Revision number where several objects are one owner (Helm revisions): the highest is authoritative.
     pub rank: u64,
 }

@@ -42,6 +42,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     owner_sources: &[parent("Secret"), parent("ConfigMap")],
     owners_of_any_kind: true,
     owner,
+    has_open_record: true,
     bookkeeping: |object| has_id(object).then_some("the record of an ApplySet"),
     ..Scheme::new("applyset", SYSTEM)
 };

@@ -13,13 +13,15 @@ use crate::ownership::scheme::hub::{HubRules, HubTarget};
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::{ProtectedValues, ProtectionKey};
-use crate::ownership::scheme::{GcEligibility, MetadataKey, Record, Scheme, SourceReference};
+use crate::ownership::scheme::{AliasProof, GcEligibility, MetadataKey, Record, Scheme, SourceReference};
 
 const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 const INSTANCE: &str = "argocd.argoproj.io/instance";
 const HOOK: &str = "argocd.argoproj.io/hook";
 const OPTIONS: &str = "argocd.argoproj.io/sync-options";
 const KIND: &str = "Application";
+/// Namespace of Argo CD itself.
+const HOME: &str = "argocd";
 /// Server and name of the cluster in which Argo CD itself runs.
 const IN_CLUSTER: (&str, &str) = ("https://kubernetes.default.svc", "in-cluster");
 
@@ -36,7 +38,11 @@ pub(crate) const SCHEME: Scheme = Scheme {
     gc_eligibility,
     owner_kinds: &[("argoproj.io", KIND)],
     owner,
-    default_namespace: Some("argocd"),
+    home: Some(HOME),
+    alias_proof: Some(AliasProof {
+        is_proven: |_, owner| owner.namespace == HOME,
+        needed: "an Application in namespace argocd, or the namespace in the tracking-id",
+    }),
     hub: Some(HubRules { target: hub_target, keeps_aliases: true }),
     revision: |application| application.text("/status/sync/revision").map(str::to_owned),
     source,

@@ -12,7 +12,7 @@ use crate::ownership::scheme::last_applied::kubectl_names_object;
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::{OwnerStatus, is_true};
 use crate::ownership::scheme::protection::ProtectionKey;
-use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
+use crate::ownership::scheme::{AliasProof, GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
 
 const OWNING: &str = "config.k8s.io/owning-inventory";
 const INVENTORY_ID: &str = "cli-utils.sigs.k8s.io/inventory-id";
@@ -41,6 +41,11 @@ pub(crate) const SCHEME: Scheme = Scheme {
     }],
     owner_labels: &[INVENTORY_ID],
     owner,
+    alias_proof: Some(AliasProof {
+        is_proven: |_, _| false,
+        needed: "an inventory with this ID that lists the object",
+    }),
+    has_open_record: true,
     bookkeeping,
     ..Scheme::new("cli-utils", "cli-utils")
 };

@@ -28,6 +28,8 @@ pub(crate) const SCHEME: Scheme = Scheme {
     claim,
     owner_kinds: &[(GROUP, "RootSync"), (GROUP, "RepoSync")],
     owner,
+    home: Some(ROOT_NAMESPACE),
+    has_open_record: true,
     supersedes,
     ..Scheme::new("config-sync", applyset::SYSTEM)
 };

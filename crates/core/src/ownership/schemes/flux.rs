@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{flux_v1, inventory_id};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, list_at, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, list_at, parse_time, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::scheme::claim::Strength;
 use crate::ownership::scheme::hub::{Access, HubTarget};
@@ -22,8 +22,10 @@ pub const SUSPENDED: &str = "reconcile.fluxcd.io/suspended";
 pub(crate) const fn base(name: &'static str) -> Scheme {
     Scheme {
         has_own_controller: true,
+        home: Some("flux-system"),
         supersedes: |claim, other| claim.strength <= Strength::Corroborated && is_of_flux_v1(other),
         revision,
+        last_reconciled: |owner| owner.text("/status/history/0/lastReconciled").and_then(parse_time),
         source,
         ..Scheme::new(name, SYSTEM)
     }

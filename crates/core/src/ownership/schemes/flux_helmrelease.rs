@@ -12,7 +12,7 @@ use crate::ownership::scheme::claim::{Operations, OwnerId, Strength, label_claim
 use crate::ownership::scheme::hub::HubRules;
 use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::protection::ProtectionKey;
-use crate::ownership::scheme::{Claimant, MetadataKey, Record, Scheme};
+use crate::ownership::scheme::{AliasProof, Claimant, MetadataKey, Record, Scheme};
 
 /// Label that names the owning HelmRelease.
 pub const NAME: &str = "helm.toolkit.fluxcd.io/name";
@@ -40,6 +40,10 @@ pub(crate) const SCHEME: Scheme = Scheme {
     gc_eligibility: helm::hook_eligibility,
     owner_kinds: &[(GROUP, KIND)],
     owner,
+    alias_proof: Some(AliasProof {
+        is_proven: |release, owner| release.namespace == owner.namespace,
+        needed: "the labels of the HelmRelease on the object, or a HelmRelease in the namespace of the release",
+    }),
     supersedes,
     drives: &[&helm::SCHEME],
     hub: Some(HubRules { target: flux::hub_target, keeps_aliases: false }),

@@ -11,7 +11,7 @@ use crate::ownership::scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 use crate::ownership::scheme::members::{Members, Scope};
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::ProtectionKey;
-use crate::ownership::scheme::{MetadataKey, OwnerSource, Record, Scheme};
+use crate::ownership::scheme::{AliasProof, MetadataKey, OwnerSource, Record, Scheme};
 
 const APP: &str = "kapp.k14s.io/app";
 const IDENTITY: &str = "kapp.k14s.io/identity";
@@ -41,6 +41,8 @@ pub(crate) const SCHEME: Scheme = Scheme {
         only_if_claimed: false,
     }],
     owner,
+    alias_proof: Some(AliasProof { is_proven: |_, _| false, needed: "nothing, because kapp keeps no list" }),
+    has_open_record: true,
     bookkeeping,
     ..Scheme::new("kapp", "kapp")
 };

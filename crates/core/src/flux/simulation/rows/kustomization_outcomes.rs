@@ -29,7 +29,10 @@ pub(crate) fn owner_outcomes(state: &State<'_>) -> Vec<OwnerOutcome> {
         let managing_nodes = nodes_by_object.get(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
         let managers = managing_nodes.into_iter().flatten().map(|manager| &manager.id.key);
         let parents = managers.filter(|manager| *manager != key).map(owner_id).collect();
-        owners.insert(key, OwnerOutcome { parents, fidelity, ..OwnerOutcome::new(owner_id(key), outcome, reason) });
+        let depends_on = node.last_pass().map(|pass| pass.spec.depends_on(&key.namespace)).unwrap_or_default();
+        let dependencies = depends_on.iter().map(owner_id).collect();
+        let row = OwnerOutcome::new(owner_id(key), outcome, reason);
+        owners.insert(key, OwnerOutcome { parents, dependencies, fidelity, ..row });
     }
     add_affected_outcomes(state, &mut owners);
     add_unknown_descendants(state, &mut owners);

@@ -52,6 +52,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
         only_if_claimed: true,
     }],
     owner,
+    has_open_record: true,
     label_report: Some(label_report::report),
     ..Scheme::new("flux-v1", "flux-v1")
 };

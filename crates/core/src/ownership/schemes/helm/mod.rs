@@ -48,6 +48,7 @@ pub(crate) const SCHEME: Scheme = Scheme {
     owner_labels: &["owner"],
     owner_sources: &[record("Secret"), record("ConfigMap")],
     owner,
+    has_open_record: true,
     bookkeeping,
     ..Scheme::new("helm", "helm")
 };

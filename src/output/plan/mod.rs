@@ -1,4 +1,7 @@
-//! Text of plans and of their execution.
+//! Text of plans: the tables, the summary, the warnings, and the hints.
+
+mod grouped;
+pub(crate) mod groups;
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,38 +16,24 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
-    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, FinishedPlan, OwnerOutcome, Plan, ReasonCode,
+    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, FinishedPlan, Outcome, OwnerOutcome, Plan,
+    Reason, ReasonCode,
 };
 use gitops_core::text::{and_more, pluralize};
+use groups::{NestedRow, follows_from_place};
 
 /// Number of objects and owners of a kind that one message names.
-const NAMED: usize = 5;
+pub(super) const NAMED: usize = 5;
 
 impl Render for FinishedPlan {
     const PARTS: &'static [Part] =
         &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings];
 
-    /// Returns a table: alarms, then changes with deletions first, then what else the plan says; diffs follow. Only the wide
-    /// table has rows of objects that are certainly created or updated.
+    /// Returns the rows by owner, or the wide table with one row per object; diffs follow.
     fn text(&self, wide: bool, look: Look) -> String {
-        let changes = in_order_of_importance(self).into_iter().filter(|change| wide || !is_folded(change));
-        let changes = changes.map(|change| PlanRow::of_change(self, change));
-        let rows: Vec<PlanRow<'_>> = alarms(self).chain(changes).chain(notes(self)).collect();
-        let table = Columns::new()
-            .with("action", |row: &PlanRow<'_>| row.action.clone())
-            // Only a plan of several clusters says where each object is.
-            .with_if(!self.spokes().is_empty(), "cluster", |row| row.detail(|change| change.object.id.cluster.as_ref()))
-            .with("namespace", |row| row.place[0].to_owned())
-            .with("kind", |row| row.place[1].to_owned())
-            .with("name", |row| row.place[2].to_owned())
-            .with("owner", |row| row.owner.clone())
-            .with("reason", |row| row.reason.clone())
-            .with_if(wide, "by", |row| row.detail(|change| Some(&change.by)))
-            .with_if(wide, "cause", |row| row.detail(|change| change.cause.as_ref()))
-            .with_if(wide, "uid", |row| row.detail(|change| Some(&change.object.uid)))
-            .table(&rows);
+        let table = if wide { wide_table(self, look) } else { grouped::render(self, look) };
         let diffs: String = self.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
-        if table.is_empty() { diffs } else { table.render(look) + &diffs }
+        table + &diffs
     }
 
     /// Returns the names of the objects that are deleted.
@@ -65,7 +54,27 @@ impl Render for FinishedPlan {
     }
 }
 
-/// A row of the table: a change, or what else the plan says.
+/// Returns a table with one row per object: alarms, then changes with deletions first, then what else the plan says.
+fn wide_table(plan: &FinishedPlan, look: Look) -> String {
+    let changes = in_order_of_importance(plan).into_iter().map(|change| PlanRow::of_change(plan, change));
+    let rows: Vec<PlanRow<'_>> = alarms(plan).chain(changes).chain(notes(plan)).collect();
+    let table = Columns::new()
+        .with("action", |row: &PlanRow<'_>| row.action.clone())
+        // Only a plan of several clusters says where each object is.
+        .with_if(!plan.spokes().is_empty(), "cluster", |row| row.detail(|change| change.object.id.cluster.as_ref()))
+        .with("namespace", |row| row.place[0].to_owned())
+        .with("kind", |row| row.place[1].to_owned())
+        .with("name", |row| row.place[2].to_owned())
+        .with("owner", |row| row.owner.clone())
+        .with("reason", |row| row.reason.clone())
+        .with("by", |row| row.detail(|change| Some(&change.by)))
+        .with("cause", |row| row.detail(|change| change.cause.as_ref()))
+        .with("uid", |row| row.detail(|change| Some(&change.object.uid)))
+        .table(&rows);
+    if table.is_empty() { String::new() } else { table.render(look) }
+}
+
+/// A row of the wide table: a change, or what else the plan says.
 struct PlanRow<'p> {
     action: String,
     /// Namespace, kind and name.
@@ -98,9 +107,19 @@ pub(super) fn owners_in_doubt(plan: &Plan) -> [(&'static str, Vec<&OwnerOutcome>
     [("blocked", plan.blocked_owners().collect()), ("unknown", plan.unknown_owners().collect())]
 }
 
-/// Returns true if only the wide table has a row for the change.
-pub(crate) fn is_folded(change: &Change) -> bool {
-    change.certainty == Certainty::Certain && matches!(change.action, Action::Create | Action::Update)
+/// Returns true for an object that is certainly updated: only the wide table has a row for it.
+pub(crate) fn is_updated(change: &Change) -> bool {
+    change.certainty == Certainty::Certain && change.action == Action::Update
+}
+
+/// Returns the sentences of the alarms, or one that points to the table that has them.
+pub(crate) fn alarm_lines(plan: &Plan, is_told: bool) -> Vec<String> {
+    // Only gaps say in the table that a plan is incomplete.
+    let is_shown = plan.alarms().iter().all(|alarm| alarm.code != AlarmCode::Incomplete);
+    if is_told && is_shown {
+        return vec![format!("{}, see above", pluralize(plan.alarms().len(), "alarm"))];
+    }
+    plan.alarms().iter().map(|alarm| one_line(&alarm.detail).into_owned()).collect()
 }
 
 /// Returns the positions of the changes that the deletion of an object causes, by that object.
@@ -206,9 +225,45 @@ pub(crate) fn action(change: &Change) -> String {
 
 /// Returns the reason of a change with its cause, the finalizers that block it, and the flag that lifts it.
 pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
+    let mut text = explanation(change);
+    if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
+        text = text.own("; kept terminating by ").foreign(blocked.finalizers.join(", "));
+    }
+    match permitting_flag(change) {
+        Some(flag) => text.own(format!(" ({flag})")),
+        None => text,
+    }
+}
+
+/// Returns what a row says beside its object: what the reason that its owner's rows have in common, and its place below
+/// the deletion that causes it, do not say.
+pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> Prose {
+    let NestedRow { change, depth } = row;
+    let Reason { code, detail } = &change.reason;
+    let mut text = if depth > 0 && follows_from_place(change) {
+        Prose::default().foreign_after("", detail)
+    } else if depth > 0 {
+        Prose::default().own(code.to_string()).foreign_after(": ", detail)
+    } else if common == Some(&change.reason) && change.cause.is_none() {
+        Prose::default()
+    } else {
+        explanation(change)
+    };
+    if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
+        let separator = if text.parts().is_empty() { "" } else { "; " };
+        text = finalizers(blocked).parts().iter().fold(text.own(separator), |text, part| text.part(part.clone()));
+    }
+    match permitting_flag(change) {
+        Some(flag) => text.own(format!(" ({flag})")),
+        None => text,
+    }
+}
+
+/// Returns the reason of a change with its cause.
+fn explanation(change: &Change) -> Prose {
     let reason = &change.reason;
-    let mut text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
-    text = match &change.cause {
+    let text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
+    match &change.cause {
         Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),
         // The owner stays, and the row names it.
         Some(_)
@@ -219,13 +274,31 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
         }
         Some(cause) => text.own(": deleted with ").foreign(cause),
         None => text,
-    };
-    if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
-        text = text.own("; kept terminating by ").foreign(blocked.finalizers.join(", "));
     }
-    match permitting_flag(change) {
-        Some(flag) => text.own(format!(" ({flag})")),
-        None => text,
+}
+
+/// Returns the word for the outcome of an owner.
+pub(crate) fn outcome_words(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Applies => "applies",
+        Outcome::Blocked => "blocked",
+        Outcome::Deleted => "deleted",
+        Outcome::Unchanged => "unchanged",
+        Outcome::Unknown => "unknown",
+    }
+}
+
+/// Returns true if the reason of an owner says more than its outcome.
+pub(crate) fn has_own_reason(row: &OwnerOutcome) -> bool {
+    matches!(row.outcome, Outcome::Blocked | Outcome::Unknown) || !row.reason.detail.is_empty()
+}
+
+/// Returns the reason of an owner. One that another owner blocks stands below that one, whose reason is the same.
+pub(crate) fn owner_explanation(plan: &Plan, row: &OwnerOutcome) -> Prose {
+    let text = Prose::default().own(row.reason.code.to_string());
+    match plan.blocking_owner(row) {
+        Some(cause) => text.own(" (").foreign(&cause.owner).own(")"),
+        None => text.foreign_after(": ", &row.reason.detail),
     }
 }
 
@@ -242,9 +315,11 @@ fn permitting_flag(change: &Change) -> Option<String> {
     }
 }
 
-/// Returns one line with the counts of a plan, its blocked and unknown owners, and its completeness.
-pub fn summary(plan: &Plan) -> String {
-    one_line(&format!("{}{}", counts(plan), limitations(plan))).into_owned()
+/// Returns one line with the counts of a plan, its blocked and unknown owners, and its completeness. After a table that
+/// the same reader sees, it does not name the owners.
+pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
+    let named = if is_table_shown { 0 } else { NAMED };
+    one_line(&format!("{}{}", counts(plan), limitations(plan, named))).into_owned()
 }
 
 /// Returns the counts of a plan.
@@ -269,16 +344,17 @@ pub(crate) fn counts(plan: &Plan) -> String {
     }
 }
 
-/// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, and missing parts of the plan.
-pub(crate) fn limitations(plan: &Plan) -> Prose {
+/// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, of which some are named, and
+/// missing parts of the plan.
+pub(crate) fn limitations(plan: &Plan, named: usize) -> Prose {
     let mut text = Prose::default();
     for (what, owners) in owners_in_doubt(plan).iter().filter(|(_, owners)| !owners.is_empty()) {
         text = text.own(format!("; {} {what}", pluralize(owners.len(), "owner")));
-        for (number, row) in owners.iter().take(NAMED).enumerate() {
+        for (number, row) in owners.iter().take(named).enumerate() {
             let separator = if number == 0 { ": " } else { ", " };
-            text = text.own(separator).foreign(format!("{}: {}", row.owner, owner_reason(row)));
+            text = text.own(separator).foreign(format!("{}: {}", row.owner, owner_reason(plan, row)));
         }
-        if let Some(more) = and_more(owners.len(), NAMED) {
+        if let Some(more) = and_more(owners.len(), named).filter(|_| named > 0) {
             text = text.own(format!(" {more}"));
         }
     }
@@ -286,8 +362,9 @@ pub(crate) fn limitations(plan: &Plan) -> Prose {
 }
 
 /// Returns why an owner has its outcome: the detail of the reason, or else its code.
-fn owner_reason(row: &OwnerOutcome) -> String {
-    if row.reason.detail.is_empty() { row.reason.code.to_string() } else { row.reason.detail.clone() }
+fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
+    let is_own = !row.reason.detail.is_empty() && plan.blocking_owner(row).is_none();
+    if is_own { row.reason.detail.clone() } else { row.reason.code.to_string() }
 }
 
 /// Returns warnings about objects of several owners, and about objects that finalizers keep terminating.
@@ -310,8 +387,14 @@ fn contested(contested: &Contested) -> Prose {
 }
 
 fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> Prose {
+    let object = Prose::default().foreign(&blocked.object);
+    finalizers(blocked).parts().iter().fold(object.own(" "), |text, part| text.part(part.clone()))
+}
+
+/// Returns what an object waits for that finalizers keep.
+fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
     let finalizers = blocked.finalizers.join(", ");
-    let text = Prose::default().foreign(&blocked.object).own(" will stay terminating");
+    let text = Prose::default().own("will stay terminating");
     match &blocked.controller {
         Some(controller) => {
             text.own(": ").foreign(controller).own(" removes ").foreign(finalizers).own(" and is deleted too")
@@ -323,23 +406,80 @@ fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> Prose {
     }
 }
 
-/// Words the remedy of an alarm with the flag that lifts the limit.
-pub fn remedy(alarm: &Alarm) -> String {
-    match &alarm.remedy {
-        Some(Remedy::CheckPaths) => {
-            "check the paths that this change touches; if it is intended, pass --max-percent=100".to_owned()
-        }
-        Some(Remedy::RaiseMaxPercent(percent)) => format!("review the plan, then pass --max-percent={percent}"),
-        Some(Remedy::RaiseMaxDelete(number)) => format!("review the plan, then pass --max-delete={number}"),
-        Some(Remedy::Allow(kinds)) => {
-            let kinds: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
-            format!("review the plan; if it is intended, pass --allow {}", kinds.join(","))
-        }
-        Some(Remedy::Unblock) => {
-            "correct what blocks them; until then their controller applies and prunes nothing of them".to_owned()
-        }
-        Some(Remedy::AllowIncomplete) => "get the missing permissions, or pass --allow-incomplete".to_owned(),
-        Some(Remedy::FollowPolicy(file)) => format!("the rules are in {file}"),
-        Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".to_owned(),
+/// Returns the hint for alarms: what to check, and all flags that lift them together.
+pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
+    let (mut advice, mut flags) = (vec![], vec![]);
+    let (mut percent, mut number) = (0, 0);
+    let mut kinds: Vec<&str> = vec![];
+    for alarm in alarms {
+        advice.push(match &alarm.remedy {
+            Some(Remedy::CheckPaths) => {
+                percent = 100;
+                "check the paths that this change touches".to_owned()
+            }
+            Some(Remedy::RaiseMaxPercent(least)) => {
+                percent = percent.max(*least);
+                "review the plan".to_owned()
+            }
+            Some(Remedy::RaiseMaxDelete(least)) => {
+                number = number.max(*least);
+                "review the plan".to_owned()
+            }
+            Some(Remedy::Allow(allowed)) => {
+                kinds.extend(allowed.iter().map(|kind| kind.name()));
+                "review the plan".to_owned()
+            }
+            Some(Remedy::Unblock) => {
+                "correct what blocks owners; until then their controller applies and prunes nothing of them".to_owned()
+            }
+            Some(Remedy::AllowIncomplete) => {
+                flags.push("--allow-incomplete".to_owned());
+                "get the missing permissions".to_owned()
+            }
+            Some(Remedy::FollowPolicy(file)) => format!("the rules are in {file}"),
+            Some(Remedy::InspectOwner) | None => {
+                "the inventory of the owner may be broken; inspect it first".to_owned()
+            }
+        });
     }
+    flags.extend((percent > 0).then(|| format!("--max-percent={percent}")));
+    flags.extend((number > 0).then(|| format!("--max-delete={number}")));
+    flags.extend((!kinds.is_empty()).then(|| format!("--allow {}", kinds.join(","))));
+    let mut told: Vec<String> = vec![];
+    for text in advice {
+        // Who checks the paths reviews the plan.
+        let is_general = text == "review the plan" && !told.is_empty();
+        if !is_general && !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    match flags.is_empty() {
+        true => told.join("; "),
+        false => format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" ")),
+    }
+}
+
+/// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.
+pub fn way_without_loss(plan: &Plan) -> Option<&'static str> {
+    if plan.owners().iter().any(loses_objects) {
+        return Some(
+            "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one,\n      \
+             then rename it in a second commit (docs/reference/kustomize-controller.md)",
+        );
+    }
+    plan.changes().iter().any(is_moved_with_loss).then_some(
+        "to move objects between Kustomizations and keep them, first apply `prune: false` to the old one,\n      \
+         then move them in a second commit (docs/reference/kustomize-controller.md)",
+    )
+}
+
+/// Returns true for a Kustomization that may be deleted with its objects.
+fn loses_objects(row: &OwnerOutcome) -> bool {
+    let codes = [ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
+    row.owner.system == "flux" && row.owner.kind == "Kustomization" && codes.contains(&row.reason.code)
+}
+
+/// Returns true for an object that another owner creates again.
+fn is_moved_with_loss(change: &Change) -> bool {
+    change.is_deletion() && change.reason.code == ReasonCode::Moved
 }

@@ -1,0 +1,111 @@
+//! Hints that name the type or the namespace which a command line left out, so that an empty answer is not taken for an
+//! empty cluster. What cannot be listed is in no hint.
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+
+use super::Session;
+use super::resource_args::is_named;
+use super::select::SelectedObjects;
+use crate::cluster::{Cluster, Query};
+use crate::error::Error;
+use gitops_core::flux::kinds;
+use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
+use gitops_core::text::join_limited;
+
+/// Number of namespaces or objects that a hint names.
+const NAMED: usize = 5;
+
+/// Prints in which other namespaces there are objects of these types.
+pub(crate) async fn hint_other_namespaces(
+    session: &mut Session,
+    cluster: &Cluster,
+    types: &[ResourceType],
+    selector: Option<&str>,
+) {
+    let found = list_everywhere(cluster, types, selector).await;
+    print_namespaces(session, found.iter().map(|(_, object)| &*object.id.namespace));
+}
+
+/// Prints how many objects there are in each of these namespaces; nothing without objects.
+pub(crate) fn print_namespaces<'a>(session: &mut Session, namespaces: impl Iterator<Item = &'a str>) {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for namespace in namespaces {
+        *counts.entry(namespace).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return;
+    }
+    let counts = counts.iter().map(|(namespace, count)| format!("{namespace} ({count})"));
+    session.terminal.hint(&format!("there are some in {}: use -n or -A", join_limited(counts, NAMED)));
+}
+
+/// Prints the namespaces of named objects that do not exist in the namespace of the command.
+pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, selected: &SelectedObjects) {
+    let mut types: Vec<ResourceType> = vec![];
+    for (kind, _) in &selected.missing {
+        if !types.contains(kind) {
+            types.push(kind.clone());
+        }
+    }
+    let everywhere = list_everywhere(cluster, &types, None).await;
+    for (kind, name) in &selected.missing {
+        let same = everywhere.iter().filter(|(found, object)| *found == kind && *object.id.name == **name);
+        let namespaces: Vec<&str> = same.map(|(_, object)| &*object.id.namespace).collect();
+        if let Some(first) = namespaces.first() {
+            let (singular, all) = (&kind.singular, join_limited(&namespaces, NAMED));
+            session.terminal.hint(&format!("there is a {singular} {name} in namespace {all}: use -n {first}"));
+        }
+    }
+}
+
+/// Returns the error for words that begin with the name of an object instead of a TYPE, or `None` if no object has it.
+pub(crate) async fn name_without_type(
+    cluster: &Cluster,
+    verb: &str,
+    words: &[String],
+    served: &[ResourceType],
+) -> Option<Error> {
+    let word = words.first()?;
+    if word.contains('/') || served.iter().any(|kind| is_named(kind, word)) {
+        return None;
+    }
+    let types = served.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some());
+    let types: Vec<ResourceType> = types.cloned().collect();
+    let mut found = list_everywhere(cluster, &types, None).await;
+    found.retain(|(_, object)| *object.id.name == **word);
+    if found.iter().any(|(_, object)| *object.id.namespace == *cluster.namespace) {
+        found.retain(|(_, object)| *object.id.namespace == *cluster.namespace);
+    }
+    let (kind, object) = found.first()?;
+    let (singular, namespace) = (&kind.singular, &object.id.namespace);
+    let elsewhere = if **namespace == *cluster.namespace { String::new() } else { format!(" -n {namespace}") };
+    let mut what: Vec<String> = found.iter().map(|(kind, _)| format!("{} {word}", kind.singular)).collect();
+    what.dedup();
+    let place = if elsewhere.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+    let hint = format!(
+        "there is a {}{place}: kubectl gitops {verb}{elsewhere} {singular} {}",
+        join_limited(what, NAMED),
+        words.join(" ")
+    );
+    Some(Error::usage(format!("{word:?} is no resource type; a TYPE comes before the name")).hint(hint))
+}
+
+/// Lists the objects of these types in all namespaces, or in that of the command where the user may list no other.
+async fn list_everywhere<'a>(
+    cluster: &Cluster,
+    types: &'a [ResourceType],
+    selector: Option<&str>,
+) -> Vec<(&'a ResourceType, ObjectMetadata)> {
+    let lists = types.iter().map(|kind| async move {
+        let everywhere = cluster.list_metadata(kind, Query { namespace: None, selector }).await;
+        if everywhere.gap.is_none() {
+            return (kind, everywhere.items);
+        }
+        let namespace = Some(&*cluster.namespace);
+        (kind, cluster.list_metadata(kind, Query { namespace, selector }).await.items)
+    });
+    let lists = join_all(lists).await;
+    lists.into_iter().flat_map(|(kind, items)| items.into_iter().map(move |item| (kind, item))).collect()
+}

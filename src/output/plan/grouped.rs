@@ -1,0 +1,458 @@
+//! The table of a plan for people: alarms, then each owner with its reason and its objects, then what is not known. On a
+//! terminal, long texts continue on the next line; nothing is cut.
+
+use std::collections::BTreeMap;
+
+use dialoguer::console::{Style, measure_text_width};
+
+use super::groups::{Group, NestedRow, groups};
+use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
+use crate::output::prose::Prose;
+use crate::output::sanitize::one_line;
+use crate::output::table::Look;
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason};
+use gitops_core::text::{join_limited, pluralize};
+
+/// Number of like objects below one object or owner that are listed, and of messages of one sort.
+const LISTED: usize = 10;
+/// Number of like objects that are not worth a line that counts them.
+const FEW: usize = 2;
+/// Deepest indentation. Owner references that others wrote could nest without end.
+const DEEPEST: usize = 10;
+/// Width of the column of actions.
+const ACTION: usize = 10;
+/// Widest column of objects before reasons.
+const OBJECT: usize = 60;
+
+/// Returns the table; empty if the plan says nothing.
+pub(super) fn render(plan: &FinishedPlan, look: Look) -> String {
+    let mut page = Lines { text: String::new(), look };
+    if let Some(subject) = plan.subject() {
+        page.wrapped(0, 2, &format!("plan of {}", one_line(&subject.to_string())));
+    }
+    for alarm in shown_alarms(plan) {
+        page.labelled("alarm", Tone::Bad, &alarm.detail);
+    }
+    let (suspended, groups): (Vec<_>, Vec<_>) = groups(plan).into_iter().partition(Group::is_only_suspended);
+    for group in &groups {
+        page.group(plan, group);
+    }
+    page.notes(plan, &suspended);
+    page.text
+}
+
+/// Importance of a word; a colour on a terminal.
+#[derive(Clone, Copy)]
+enum Tone {
+    Bad,
+    Warn,
+    Good,
+    Dim,
+    Heading,
+    Plain,
+}
+
+/// Text that grows by lines.
+struct Lines {
+    text: String,
+    look: Look,
+}
+
+/// A line of a group: a row, or a number of rows like those before it.
+enum Line {
+    /// The row at this position.
+    Row(usize),
+    More {
+        like: usize,
+        number: usize,
+        below: usize,
+    },
+}
+
+impl Lines {
+    /// Adds an owner and its rows.
+    fn group(&mut self, plan: &FinishedPlan, group: &Group<'_>) {
+        let margin = 2 * group.depth.min(DEEPEST);
+        let shown: Vec<NestedRow<'_>> = group.rows.iter().filter(|row| !is_updated(row.change)).copied().collect();
+        let namespace = common_namespace(&shown);
+        if group.depth == 0 {
+            self.blank();
+        }
+        self.heading(group, margin, namespace);
+        let common = group.common_reason();
+        let own = group.outcome.filter(|row| has_own_reason(row)).map(|row| owner_explanation(plan, row).to_string());
+        let of_objects = if own.is_some() { "its objects" } else { "reason" };
+        for (label, reason) in [("reason", own), (of_objects, common.map(Reason::to_string))] {
+            if let Some(reason) = reason {
+                self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(&reason)));
+            }
+        }
+        let notes: Vec<String> = shown.iter().map(|row| text_of(&note(plan, *row, common))).collect();
+        let names: Vec<String> = shown.iter().map(|row| object(&row.change.object.id, namespace)).collect();
+        let widths = shown.iter().zip(&names).map(|(row, name)| indent(row) + measure_text_width(name));
+        let column = widths.max().unwrap_or_default().min(OBJECT);
+        for line in collapsed(&shown, &notes) {
+            match line {
+                Line::Row(at) => {
+                    let row = &shown[at];
+                    let column = column.saturating_sub(indent(row));
+                    self.row(margin + 2 + indent(row), row, &names[at], column, &notes[at]);
+                }
+                Line::More { like, number, below } => {
+                    let row = &shown[like];
+                    self.row(margin + 2 + indent(row), row, &more(row, number, below), 0, "");
+                }
+            }
+        }
+        let updated = group.rows.len() - shown.len();
+        if updated > 0 && !shown.is_empty() {
+            let text = format!("update    {} (-o wide lists them)", pluralize(updated, "object"));
+            self.wrapped(margin + 2, margin + 4, &text);
+        }
+    }
+
+    /// Adds the line of an owner: its outcome, the numbers of its objects, and their namespace.
+    fn heading(&mut self, group: &Group<'_>, margin: usize, namespace: Option<&str>) {
+        let owner =
+            group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| one_line(&owner.to_string()).into());
+        let (word, tone) = match group.outcome {
+            Some(row) if row.outcome != Outcome::Unchanged => (outcome_words(row.outcome), outcome_tone(group)),
+            _ => ("", Tone::Plain),
+        };
+        let namespace = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
+        let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), numbers(&group.rows), namespace];
+        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let whole = format!("{}{}", " ".repeat(margin), parts.join("   "));
+        if self.fits(&whole) {
+            return self.line(&whole);
+        }
+        for (at, part) in parts.iter().enumerate() {
+            self.wrapped(if at == 0 { margin } else { margin + 4 }, margin + 6, part);
+        }
+    }
+
+    /// Adds a row. A note that does not fit beside the object follows below it.
+    fn row(&mut self, margin: usize, row: &NestedRow<'_>, name: &str, column: usize, note: &str) {
+        let word = action(row.change);
+        let padding = " ".repeat(ACTION.saturating_sub(word.len()).max(1));
+        let start = format!("{}{}{padding}{name}", " ".repeat(margin), self.paint(tone(row.change.action), &word));
+        if note.is_empty() {
+            return self.line(&start);
+        }
+        let space = " ".repeat(column.saturating_sub(measure_text_width(name)) + 3);
+        let whole = format!("{start}{space}{note}");
+        if self.fits(&whole) {
+            return self.line(&whole);
+        }
+        self.line(&start);
+        self.wrapped(margin + ACTION + 2, margin + ACTION + 2, note);
+    }
+
+    /// Adds what the plan says beside its rows.
+    fn notes(&mut self, plan: &FinishedPlan, suspended: &[Group<'_>]) {
+        let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
+        let gaps: Vec<String> = plan.gaps().iter().map(gap).collect();
+        let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
+        if has_races || !(gaps.is_empty() && contested.is_empty() && suspended.is_empty()) {
+            self.blank();
+        }
+        if has_races {
+            let words = "a question mark (delete?): it depends on what happens first; the reason says on what";
+            self.wrapped(0, 4, words);
+        }
+        if !suspended.is_empty() {
+            let names = join_limited(suspended.iter().filter_map(|group| group.owner), LISTED);
+            let text = format!("their controllers apply and prune nothing of them: {names}");
+            self.labelled("suspended", Tone::Warn, &text);
+        }
+        for (label, tone, messages) in [("gap", Tone::Warn, gaps), ("contested", Tone::Warn, contested)] {
+            for message in messages.iter().take(LISTED) {
+                self.labelled(label, tone, message);
+            }
+            if messages.len() > LISTED {
+                let text = format!("… and {} more (-o wide lists them)", thousands(messages.len() - LISTED));
+                self.labelled(label, tone, &text);
+            }
+        }
+    }
+
+    /// Adds a message behind a label.
+    fn labelled(&mut self, label: &str, tone: Tone, message: &str) {
+        let text = format!("{} {}", self.paint(tone, &format!("{label}:")), one_line(message));
+        self.wrapped(0, label.len() + 2, &text);
+    }
+
+    /// Adds a text, which continues with the other margin if it is wider than the terminal.
+    fn wrapped(&mut self, margin: usize, continued: usize, text: &str) {
+        let mut line = " ".repeat(margin);
+        let mut is_empty = true;
+        for word in text.split(' ') {
+            let longer = if is_empty { format!("{line}{word}") } else { format!("{line} {word}") };
+            if is_empty || self.fits(&longer) {
+                line = longer;
+            } else {
+                self.line(&line);
+                line = format!("{}{word}", " ".repeat(continued));
+            }
+            is_empty = false;
+        }
+        self.line(&line);
+    }
+
+    fn fits(&self, line: &str) -> bool {
+        self.look.width.is_none_or(|width| width == 0 || measure_text_width(line) <= width)
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text += line.trim_end();
+        self.text.push('\n');
+    }
+
+    /// Adds an empty line, unless the table begins here.
+    fn blank(&mut self) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    fn paint(&self, tone: Tone, text: &str) -> String {
+        let style = match tone {
+            _ if !self.look.colour || text.is_empty() => return text.to_owned(),
+            Tone::Bad => Style::new().red(),
+            Tone::Warn => Style::new().yellow(),
+            Tone::Good => Style::new().green(),
+            Tone::Dim => Style::new().dim(),
+            Tone::Heading => Style::new().bold(),
+            Tone::Plain => return text.to_owned(),
+        };
+        style.force_styling(true).apply_to(text).to_string()
+    }
+}
+
+fn tone(action: Action) -> Tone {
+    match action {
+        Action::Delete => Tone::Bad,
+        Action::Recreate | Action::Unknown => Tone::Warn,
+        Action::Keep => Tone::Dim,
+        Action::Create => Tone::Good,
+        Action::Update => Tone::Plain,
+    }
+}
+
+fn outcome_tone(group: &Group<'_>) -> Tone {
+    match group.outcome.map(|row| row.outcome) {
+        Some(Outcome::Blocked | Outcome::Unknown) => Tone::Warn,
+        Some(Outcome::Deleted) => Tone::Bad,
+        _ => Tone::Plain,
+    }
+}
+
+/// Returns the namespace of all namespaced objects, if it is one.
+fn common_namespace<'p>(rows: &[NestedRow<'p>]) -> Option<&'p str> {
+    let mut names = rows.iter().map(|row| &*row.change.object.id.namespace).filter(|name| !name.is_empty());
+    let first = names.next()?;
+    names.all(|name| name == first).then_some(first)
+}
+
+/// Returns the name of an object: `ConfigMap/web`, with its namespace if the owner's line does not say it.
+fn object(id: &ObjectId, namespace: Option<&str>) -> String {
+    let mut text = format!("{}/{}", id.kind, id.name);
+    if !id.namespace.is_empty() && Some(&*id.namespace) != namespace {
+        text += &format!(" -n {}", id.namespace);
+    }
+    if let Some(cluster) = &id.cluster {
+        text += &format!(" in cluster {cluster}");
+    }
+    one_line(&text).into_owned()
+}
+
+fn indent(row: &NestedRow<'_>) -> usize {
+    2 * row.depth.min(DEEPEST)
+}
+
+/// Returns the lines of rows. Where many objects of a kind have the same fate for the same reason, the first ones are
+/// listed and the others counted.
+fn collapsed(rows: &[NestedRow<'_>], notes: &[String]) -> Vec<Line> {
+    let (ends, parents) = subtrees(rows);
+    let keys: Vec<Option<Likeness<'_>>> = (0..rows.len())
+        .map(|at| {
+            let Change { action, object, .. } = rows[at].change;
+            let (group, kind, note) = (&*object.id.group, &*object.id.kind, &*notes[at]);
+            is_plain(&rows[at..ends[at]]).then_some((parents[at], *action, group, kind, note))
+        })
+        .collect();
+    let mut numbers: BTreeMap<Likeness<'_>, usize> = BTreeMap::new();
+    keys.iter().flatten().for_each(|key| *numbers.entry(*key).or_default() += 1);
+    let mut listed: BTreeMap<Likeness<'_>, (usize, usize)> = BTreeMap::new();
+    let (mut lines, mut at) = (vec![], 0);
+    while at < rows.len() {
+        let Some(key) = keys[at].filter(|key| numbers[key] > LISTED + FEW) else {
+            lines.push(Line::Row(at));
+            at += 1;
+            continue;
+        };
+        let (seen, place) = listed.entry(key).or_default();
+        *seen += 1;
+        if *seen <= LISTED {
+            lines.push(Line::Row(at));
+            at += 1;
+            continue;
+        }
+        if *seen == LISTED + 1 {
+            *place = lines.len();
+            lines.push(Line::More { like: at, number: 0, below: 0 });
+        }
+        if let Line::More { number, below, .. } = &mut lines[*place] {
+            *number += 1;
+            *below += ends[at] - at - 1;
+        }
+        at = ends[at];
+    }
+    lines
+}
+
+/// What rows have in common that are counted together: the row above, action, group, kind and note.
+type Likeness<'t> = (Option<usize>, Action, &'t str, &'t str, &'t str);
+
+/// Returns true if a row and those below it are certain, and all below it are deletions.
+fn is_plain(rows: &[NestedRow<'_>]) -> bool {
+    let is_certain = rows.iter().all(|row| row.change.certainty == Certainty::Certain);
+    is_certain && rows.iter().skip(1).all(|row| row.change.is_deletion())
+}
+
+/// Returns the end of each row's subtree, and the position of the row above each.
+fn subtrees(rows: &[NestedRow<'_>]) -> (Vec<usize>, Vec<Option<usize>>) {
+    let (mut ends, mut parents) = (vec![rows.len(); rows.len()], vec![None; rows.len()]);
+    let mut open: Vec<usize> = vec![];
+    for (at, row) in rows.iter().enumerate() {
+        while let Some(above) = open.pop_if(|above| rows[*above].depth >= row.depth) {
+            ends[above] = at;
+        }
+        parents[at] = open.last().copied();
+        open.push(at);
+    }
+    (ends, parents)
+}
+
+/// Returns the text that counts rows.
+fn more(like: &NestedRow<'_>, number: usize, below: usize) -> String {
+    let kind = &like.change.object.id.kind;
+    let plural = if kind.ends_with('s') { "" } else { "s" };
+    let place = if like.depth == 0 { " of this owner" } else { "" };
+    let with = match below {
+        0 => String::new(),
+        below => format!(", with {} below them", pluralize(below, "object")),
+    };
+    let text = format!("… and {} more {kind}{plural}{place}{with} (-o wide lists them)", thousands(number));
+    one_line(&text).into_owned()
+}
+
+/// Returns the numbers of rows by action: `2 to delete, 1 kept`.
+fn numbers(rows: &[NestedRow<'_>]) -> String {
+    let words = [
+        (Action::Delete, "to delete"),
+        (Action::Recreate, "to delete and create again"),
+        (Action::Create, "to create"),
+        (Action::Update, "to update"),
+        (Action::Keep, "kept"),
+        (Action::Unknown, "unknown"),
+    ];
+    let numbers = words.map(|(action, words)| (rows.iter().filter(|row| row.change.action == action).count(), words));
+    let shown = numbers.iter().filter(|(number, _)| *number > 0);
+    shown.map(|(number, words)| format!("{} {words}", thousands(*number))).collect::<Vec<_>>().join(", ")
+}
+
+fn text_of(note: &Prose) -> String {
+    one_line(note.to_string().trim()).into_owned()
+}
+
+fn gap(gap: &Gap) -> String {
+    let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+    format!("{}{namespace}: {}", gap.subject, gap.message)
+}
+
+/// Returns a number with a comma between thousands: `3,990`.
+fn thousands(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gitops_core::kubernetes::snapshot::ClusterIdentity;
+    use gitops_core::ownership::OwnerId;
+    use gitops_core::plan::alarm::AlarmCode;
+    use gitops_core::plan::{Actor, Alarm, OwnerOutcome, PinnedObject, Plan, ReasonCode};
+
+    fn owner(name: &str) -> OwnerId {
+        OwnerId::new("flux", "Kustomization", "flux-system", name)
+    }
+
+    fn deletion(id: ObjectId, owner: Option<OwnerId>, cause: Option<&ObjectId>) -> Change {
+        let code = if cause.is_some() { ReasonCode::InNamespace } else { ReasonCode::NotInBuild };
+        let detail = if cause.is_some() { "" } else { "its path ./aps/shop contains no manifests" };
+        let object = PinnedObject::absent(id);
+        let by = Actor::KustomizeController;
+        Change { cause: cause.cloned(), ..Change::new(Action::Delete, object, owner, by, Reason::new(code, detail)) }
+    }
+
+    /// A plan with an alarm, a namespace and its content, many ConfigMaps, and an owner that another one blocks.
+    fn plan() -> FinishedPlan {
+        let namespace = ObjectId::new("", "Namespace", "", "shop");
+        let map = |name: String| deletion(ObjectId::new("", "ConfigMap", "shop", &name), Some(owner("apps")), None);
+        let account = ObjectId::new("", "ServiceAccount", "shop", "default");
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes((0..1300).map(|number| map(format!("m{number:04}"))));
+        plan.add_changes([deletion(account, None, Some(&namespace)), deletion(namespace, Some(owner("apps")), None)]);
+        let waiting = OwnerOutcome::new(owner("child"), Outcome::Blocked, ReasonCode::DependencyNotReady);
+        plan.add_owners([
+            OwnerOutcome::new(owner("apps"), Outcome::Applies, ReasonCode::NewRevision),
+            OwnerOutcome { dependencies: [owner("lost")].into(), ..waiting },
+            OwnerOutcome::new(owner("lost"), Outcome::Blocked, Reason::new(ReasonCode::PathNotFound, "no path")),
+            OwnerOutcome::new(owner("paused"), Outcome::Blocked, ReasonCode::Suspended),
+        ]);
+        let detail = "this deletes 100 % of kustomization/apps -n flux-system".to_owned();
+        plan.set_alarms(vec![Alarm { code: AlarmCode::OwnerEmptied, owner: None, detail, remedy: None }]);
+        plan.into()
+    }
+
+    #[test]
+    fn each_owner_is_told_once_with_its_reason_and_long_lists_are_counted() {
+        let text = render(&plan(), Look::whole(true));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "alarm: this deletes 100 % of kustomization/apps -n flux-system");
+        assert_eq!(lines[2], "kustomization/apps -n flux-system   applies   1,302 to delete   in namespace shop");
+        assert_eq!(lines[3], "  reason: not-in-build: its path ./aps/shop contains no manifests");
+        assert_eq!(lines[4], "  delete    ConfigMap/m0000");
+        assert_eq!(lines[14], "  delete    … and 1,290 more ConfigMaps of this owner (-o wide lists them)");
+        assert_eq!(lines[15..17], ["  delete    Namespace/shop", "    delete    ServiceAccount/default"]);
+        let rest = "\nkustomization/lost -n flux-system   blocked\n  reason: path-not-found: no path\n  \
+                    kustomization/child -n flux-system   blocked\n    \
+                    reason: dependency-not-ready (kustomization/lost -n flux-system)\n\n\
+                    suspended: their controllers apply and prune nothing of them: kustomization/paused -n flux-system\n";
+        assert!(text.ends_with(rest), "{text}");
+    }
+
+    #[test]
+    fn lines_fit_on_the_terminal_and_nothing_is_cut() {
+        let plan = plan();
+        let whole: Vec<String> = render(&plan, Look::whole(true)).split_whitespace().map(str::to_owned).collect();
+        for width in [80, 120, 200] {
+            let text = render(&plan, Look { width: Some(width), ..Look::whole(true) });
+            assert!(text.lines().all(|line| measure_text_width(line) <= width), "{width}: {text}");
+            assert_eq!(text.split_whitespace().collect::<Vec<_>>(), whole, "{width}");
+        }
+        let coloured = render(&plan, Look { colour: true, ..Look::whole(true) });
+        assert!(coloured.contains("\u{1b}[31mdelete\u{1b}[0m    Namespace/shop"), "{coloured}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Rows of a plan by owner, as the table, the comment and the page show them: each below the deletion that causes it, and
+//! a blocked owner below the one that blocks it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{caused_changes, importance};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::OwnerId;
+use gitops_core::plan::{Action, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
+
+/// An owner with its rows.
+pub(crate) struct Group<'p> {
+    /// `None` for objects that no inventory lists.
+    pub(crate) owner: Option<&'p OwnerId>,
+    pub(crate) outcome: Option<&'p OwnerOutcome>,
+    pub(crate) rows: Vec<NestedRow<'p>>,
+    /// Number of owners above it, of which each blocks the next one.
+    pub(crate) depth: usize,
+}
+
+/// A row with its place below others.
+#[derive(Clone, Copy)]
+pub(crate) struct NestedRow<'p> {
+    pub(crate) change: &'p Change,
+    /// Number of deletions above it, of which each causes the next one.
+    pub(crate) depth: usize,
+}
+
+impl<'p> Group<'p> {
+    /// Number of objects that are deleted.
+    pub(crate) fn deletions(&self) -> usize {
+        self.rows.iter().filter(|row| row.change.is_deletion()).count()
+    }
+
+    /// Returns true if the owner applies nothing, or if that is not known.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.outcome.is_some_and(|row| matches!(row.outcome, Outcome::Blocked | Outcome::Unknown))
+    }
+
+    /// Returns true for an owner that is suspended and of which the plan changes nothing.
+    pub(crate) fn is_only_suspended(&self) -> bool {
+        let suspended = Reason::from(ReasonCode::Suspended);
+        self.rows.is_empty() && self.outcome.is_some_and(|row| row.reason == suspended)
+    }
+
+    /// Returns the reason that several rows have in common, so that it is shown once: that of most deletions, or else of
+    /// most rows.
+    pub(crate) fn common_reason(&self) -> Option<&'p Reason> {
+        let own = self.rows.iter().filter(|row| row.depth == 0).map(|row| row.change);
+        let (deletions, others): (Vec<_>, Vec<_>) = own.partition(|change| change.is_deletion());
+        most_common(&deletions).or_else(|| most_common(&others))
+    }
+}
+
+/// Returns the reason of most changes, if several have it.
+fn most_common<'p>(changes: &[&'p Change]) -> Option<&'p Reason> {
+    let mut numbers: BTreeMap<&Reason, usize> = BTreeMap::new();
+    changes.iter().filter(|change| change.cause.is_none()).for_each(|change| {
+        *numbers.entry(&change.reason).or_default() += 1;
+    });
+    let (reason, number) = numbers.into_iter().max_by_key(|(reason, number)| (*number, Reverse(*reason)))?;
+    (number > 1).then_some(reason)
+}
+
+/// Returns the owners that change or delete something, are blocked, or have an unknown outcome. Those with most deletions
+/// are first, and objects that no inventory lists are last.
+pub(crate) fn groups(plan: &Plan) -> Vec<Group<'_>> {
+    let mut rows: BTreeMap<Option<&OwnerId>, Vec<NestedRow<'_>>> = BTreeMap::new();
+    let mut root = None;
+    for row in nested(plan) {
+        // Rows stand in the part of the owner whose deletion causes theirs.
+        if row.depth == 0 {
+            root = row.change.owner.as_ref();
+        }
+        rows.entry(root).or_default().push(row);
+    }
+    let mut groups = vec![];
+    for outcome in plan.owners() {
+        let own = rows.remove(&Some(&outcome.owner));
+        let is_silent = match outcome.outcome {
+            Outcome::Applies | Outcome::Unchanged => true,
+            Outcome::Deleted => plan.changes().iter().any(|change| outcome.owner.is_object(&change.object.id)),
+            Outcome::Blocked | Outcome::Unknown => false,
+        };
+        if own.is_some() || !is_silent {
+            let owner = Some(&outcome.owner);
+            groups.push(Group { owner, outcome: Some(outcome), rows: own.unwrap_or_default(), depth: 0 });
+        }
+    }
+    groups.extend(rows.into_iter().map(|(owner, rows)| Group { owner, outcome: None, rows, depth: 0 }));
+    groups.sort_by_key(|group| {
+        (group.owner.is_none(), Reverse((group.deletions(), group.is_in_doubt(), group.rows.len())), group.owner)
+    });
+    below_their_causes(plan, groups)
+}
+
+/// Moves each owner that another one blocks below that one.
+fn below_their_causes<'p>(plan: &'p Plan, groups: Vec<Group<'p>>) -> Vec<Group<'p>> {
+    let position: HashMap<&OwnerId, usize> =
+        groups.iter().enumerate().filter_map(|(at, group)| Some((group.owner?, at))).collect();
+    let mut below: Vec<Vec<usize>> = groups.iter().map(|_| vec![]).collect();
+    let mut is_root = vec![true; groups.len()];
+    for (at, group) in groups.iter().enumerate() {
+        let cause = group.outcome.and_then(|row| plan.blocking_owner(row));
+        if let Some(cause) = cause.and_then(|row| position.get(&row.owner)).filter(|cause| **cause != at) {
+            below[*cause].push(at);
+            is_root[at] = false;
+        }
+    }
+    let mut rest: Vec<Option<Group<'p>>> = groups.into_iter().map(Some).collect();
+    let mut ordered = vec![];
+    // Owners that block each other have no root: they come last.
+    let roots = (0..rest.len()).filter(|at| is_root[*at]).chain(0..rest.len());
+    for root in roots {
+        let mut next = vec![(root, 0)];
+        while let Some((at, depth)) = next.pop() {
+            if let Some(group) = rest[at].take() {
+                ordered.push(Group { depth, ..group });
+                next.extend(below[at].iter().rev().map(|at| (*at, depth + 1)));
+            }
+        }
+    }
+    ordered
+}
+
+/// Returns all rows, deletions first, each deletion followed by the rows that it causes. A row is returned once, also where
+/// causes form a circle.
+fn nested(plan: &Plan) -> Vec<NestedRow<'_>> {
+    let changes = plan.changes();
+    let caused = caused_changes(plan);
+    let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let mut order: Vec<usize> = (0..changes.len()).collect();
+    order.sort_by_key(|at| {
+        let Change { cause, action, .. } = &changes[*at];
+        (cause.as_ref().is_some_and(|cause| deleted.contains(cause)), importance(*action))
+    });
+    let (mut rows, mut is_shown) = (vec![], vec![false; changes.len()]);
+    for start in order {
+        let mut next = vec![(start, 0)];
+        while let Some((at, depth)) = next.pop() {
+            if std::mem::replace(&mut is_shown[at], true) {
+                continue;
+            }
+            let change = &changes[at];
+            rows.push(NestedRow { change, depth });
+            if change.is_deletion() {
+                let mut below = caused.get(&change.object.id).cloned().unwrap_or_default();
+                below.sort_by_key(|at| (importance(changes[*at].action), &changes[*at].object.id));
+                next.extend(below.into_iter().rev().map(|at| (at, depth + 1)));
+            }
+        }
+    }
+    rows
+}
+
+/// Returns true for a change that is told by its place below the deletion that causes it.
+pub(crate) fn follows_from_place(change: &Change) -> bool {
+    let codes = [
+        ReasonCode::InNamespace,
+        ReasonCode::CustomResource,
+        ReasonCode::Dependent,
+        ReasonCode::Uninstalled,
+        ReasonCode::OwnerDeleted,
+        ReasonCode::Reclaimed,
+    ];
+    change.action == Action::Delete && codes.contains(&change.reason.code)
+}
