@@ -102,12 +102,13 @@ pub const WORKING_TREE: &str = "Working tree";
 /// Returns the command line. As in kubectl, the help of a command shows the namespace as its only connection flag;
 /// `options` shows all of them.
 pub fn command() -> clap::Command {
-    let root = Cli::command().mut_subcommand("prune", |prune| {
-        prune.mut_args(|argument| {
+    let root = Cli::command().mut_subcommands(|verb| match verb.get_name() {
+        "prune" => verb.mut_args(|argument| {
             let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
             let is_shown = !is_of_plan || argument.get_id() == TREE_OF_PRUNE;
             if is_shown { argument } else { argument.hide_short_help(true) }
-        })
+        }),
+        _ => verb,
     });
     root.mut_args(|argument| {
         let is_shown = argument.get_help_heading() != Some(CONNECTION) && argument.get_id() != "verbosity";

@@ -27,6 +27,15 @@ const HERE: &str = ".";
   # Plan the result of merging with what is deployed
   kubectl gitops plan --merge
   # Write the plan as a comment on a pull request, without access to the cluster
+  kubectl gitops plan --snapshot prod.json.gz -o markdown",
+    after_long_help = "Examples:
+  # Show what Flux will delete once this checkout is merged
+  kubectl gitops plan
+
+  # Plan the result of merging with what is deployed
+  kubectl gitops plan --merge
+
+  # Write the plan as a comment on a pull request, without access to the cluster
   kubectl gitops plan --snapshot prod.json.gz -o markdown"
 )]
 pub struct PlanArgs {

@@ -96,6 +96,15 @@ fn document() -> Value {
 }
 
 #[test]
+fn the_subject_names_the_tree_its_source_and_the_time_of_the_recording() {
+    let document = document();
+    let subject = &document["subject"];
+    assert_eq!((&subject["tree"], &subject["content"]), (&json!("tree"), &json!("directory")));
+    assert_eq!((&subject["sources"][0]["name"], &subject["at"]), (&json!("repo"), &document["recorded"]));
+    assert_eq!(subject["server"], document["cluster"]["server"]);
+}
+
+#[test]
 fn the_document_has_exactly_these_keys() {
     let document = document();
     let keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
@@ -112,6 +121,7 @@ fn the_document_has_exactly_these_keys() {
         "recorded",
         "rehearsed",
         "schema",
+        "subject",
         "summary",
         "unrehearsed",
     ];
