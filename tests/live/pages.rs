@@ -7,7 +7,7 @@ use test_support::folder::{folder, reports};
 use test_support::pages::{self, Example, Scene};
 use test_support::shared_cluster;
 use xtask::cluster::{Cluster, Flux};
-use xtask::{controlplane, picture, record};
+use xtask::{answer, controlplane, picture, record};
 
 shared_cluster!(shop);
 
@@ -75,7 +75,7 @@ fn every_command_line_runs_and_prints_what_its_page_shows() {
         Scene::new(Some(&cluster.kubeconfig()))
     });
     let report = checked.unwrap_or_else(|wrong| panic!("{wrong}"));
-    println!("{report}");
+    answer(&report);
     fs::write(reports().join("pages.txt"), report).unwrap();
 }
 

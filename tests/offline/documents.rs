@@ -99,7 +99,7 @@ fn commands_on_recorded_clusters_print_what_their_page_shows() {
     examples.retain(|example| example.not_run().is_none() && example.is_offline());
     assert!(examples.len() > 5, "only {} commands were found", examples.len());
     let report = pages::check(&examples, || Scene::new(None));
-    println!("{}", report.unwrap_or_else(|wrong| panic!("{wrong}")));
+    xtask::answer(report.unwrap_or_else(|wrong| panic!("{wrong}")));
 }
 
 /// The third column of the tables in docs/gc-cases.md names tests; a shortened name ends with an ellipsis.
