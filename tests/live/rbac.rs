@@ -162,8 +162,9 @@ const PAYMENTS_VIEWER: &str = "rbac-payments-viewer";
 
 fn viewers() -> Vec<Value> {
     const API: &str = "rbac.authorization.k8s.io";
-    let groups =
-        ["kustomize", "source", "helm", "notification", "image"].map(|name| format!("{name}.toolkit.fluxcd.io"));
+    let toolkit = ["kustomize", "source", "helm", "notification", "image"];
+    let mut groups = toolkit.map(|name| format!("{name}.toolkit.fluxcd.io")).to_vec();
+    groups.extend(["source.extensions.fluxcd.io", "fluxcd.controlplane.io"].map(str::to_owned));
     let rules = json!([{"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "watch"]}]);
     let version = format!("{API}/v1");
     let mut items = vec![json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "flux-viewer"},
