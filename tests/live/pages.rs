@@ -53,7 +53,9 @@ fn shop() -> Cluster {
 /// Undoes what the commands of a page left: suspensions, and manifests that they applied.
 fn reset(cluster: &Cluster) {
     let patch = r#"{"metadata": {"annotations": null}, "spec": {"suspend": false}}"#;
-    for (name, namespace) in [("cart", "flux-system"), ("apps", "flux-system"), ("apps", "shop"), ("web", "flux-system")] {
+    for (name, namespace) in
+        [("cart", "flux-system"), ("apps", "flux-system"), ("apps", "shop"), ("web", "flux-system")]
+    {
         cluster.kubectl(&["patch", "kustomization", name, "-n", namespace, "--type=merge", "-p", patch]).unwrap();
     }
     let release = ["patch", "helmrelease", "podinfo", "-n", "flux-system", "--type=merge", "-p", patch];

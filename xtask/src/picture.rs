@@ -22,8 +22,7 @@ const BACKGROUND: &str = "#161b22";
 const FOREGROUND: &str = "#e6edf3";
 
 /// Colours of the codes 30 to 37, and of 90 to 97.
-const COLOURS: [&str; 8] =
-    ["#6e7681", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea", "#e6edf3"];
+const COLOURS: [&str; 8] = ["#6e7681", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea", "#e6edf3"];
 
 /// Writes the picture.
 pub fn run() -> Result<()> {
@@ -149,7 +148,12 @@ mod tests {
     #[test]
     fn colours_last_until_they_are_reset_and_text_is_escaped() {
         let svg = draw("a \u{1b}[1;31mb<c\u{1b}[0m d\n");
-        assert!(svg.contains("<text x=\"32\" y=\"30\" textLength=\"24\" fill=\"#ff7b72\" font-weight=\"bold\">b&lt;c</text>"), "{svg}");
+        assert!(
+            svg.contains(
+                "<text x=\"32\" y=\"30\" textLength=\"24\" fill=\"#ff7b72\" font-weight=\"bold\">b&lt;c</text>"
+            ),
+            "{svg}"
+        );
         assert!(svg.contains("<text x=\"64\" y=\"30\" textLength=\"8\">d</text>"), "{svg}");
     }
 }

@@ -440,8 +440,7 @@ mod tests {
     #[test]
     fn lines_fit_on_the_terminal_and_nothing_is_cut() {
         let plan = plan();
-        let whole: Vec<String> =
-            render(&plan, Look::whole(true)).split_whitespace().map(str::to_owned).collect();
+        let whole: Vec<String> = render(&plan, Look::whole(true)).split_whitespace().map(str::to_owned).collect();
         for width in [80, 120, 200] {
             let text = render(&plan, Look { width: Some(width), ..Look::whole(true) });
             assert!(text.lines().all(|line| measure_text_width(line) <= width), "{width}: {text}");

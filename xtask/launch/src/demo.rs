@@ -67,7 +67,12 @@ fn preview(program: &Path) -> Result<()> {
     let tree = workspace_root().join("target/shop");
     checkout(&tree)?;
     say("\n# A branch renames a Kustomization. What will be deleted if it is merged?");
-    answer(format!("$ cd {}\n$ git diff main -U0 | tail -n 2\n-  {}+  {}", tree.display(), RENAMED.0, RENAMED.1.trim()));
+    answer(format!(
+        "$ cd {}\n$ git diff main -U0 | tail -n 2\n-  {}+  {}",
+        tree.display(),
+        RENAMED.0,
+        RENAMED.1.trim()
+    ));
     answer(format!("$ kubectl gitops plan --snapshot {SNAPSHOT}"));
     if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
         let recorded = fs::read_to_string(workspace_root().join(PREVIEW))?;
@@ -94,7 +99,8 @@ pub fn preview_answer(program: &Path, kustomize: &Path) -> Result<String> {
 /// Leaves out the warning that a snapshot is old, and its hint: whether it is there depends on the day.
 pub fn without_age(text: &str) -> String {
     let is_of_age = |line: &&str| {
-        line.starts_with("warning: the snapshot is ") || line.starts_with("hint: record a new one with `kubectl gitops snapshot")
+        line.starts_with("warning: the snapshot is ")
+            || line.starts_with("hint: record a new one with `kubectl gitops snapshot")
     };
     text.split_inclusive('\n').filter(|line| !is_of_age(line)).collect()
 }

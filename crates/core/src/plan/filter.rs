@@ -132,7 +132,8 @@ mod tests {
     /// A conflict of owners whose inventories do not list the object already is new.
     #[test]
     fn only_standing_conflicts_are_dropped() {
-        let entries = serde_json::json!([{"id": "n_old__ConfigMap", "v": "v1"}, {"id": "n_edited__ConfigMap", "v": "v1"}]);
+        let entries =
+            serde_json::json!([{"id": "n_old__ConfigMap", "v": "v1"}, {"id": "n_edited__ConfigMap", "v": "v1"}]);
         let content = serde_json::json!({"spec": {}, "status": {"inventory": {"entries": entries}}});
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         for name in ["one", "two"] {
