@@ -282,7 +282,7 @@ fn every_key_of_the_get_document_comes_from_the_cluster() {
     let document = json_of(&denied);
     assert_eq!((denied.code, &document["complete"]), (5, &json!(false)), "{denied}");
     let gap = json!({"kind": "forbidden", "subject": "kustomizations.kustomize.toolkit.fluxcd.io", "namespace": "shop",
-                     "message": "no"});
+                     "message": "no", "affectsAnswer": true});
     assert_eq!(document["gaps"], json!([gap]));
 
     let recorded = json_of(&gitops(&api, &["get", "--snapshot", "examples/shop.json.gz", "-o", "json"]));

@@ -6,6 +6,4 @@ pub mod leaked;
 pub mod reevaluation;
 
 #[cfg(test)]
-mod tenants;
-#[cfg(test)]
 mod tests;

@@ -5,11 +5,11 @@ use std::slice::from_ref;
 
 use serde_json::{Value, json};
 
-use super::leaked::{LeakDecision, PruneOptions, evaluate};
 use crate::kubernetes::object::{ObjectMetadata, Resource};
 use crate::ownership::index::Index;
 use crate::ownership::schemes::applyset;
 use crate::ownership::schemes::flux_v1::{GitSource, mark, resource_id};
+use crate::prune::leaked::{LeakDecision, PruneOptions, evaluate};
 use crate::testing::{Build, object, snapshot};
 
 /// Second at which owners are made that existed before the object, and after it.

@@ -3,15 +3,17 @@
 //!
 //! `MODEL_CASES=100000 cargo test -p gitops-core what_is_planned` runs more than the usual number of seeds.
 
+mod tenants;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::leaked::{self, PruneOptions};
 use crate::kubernetes::object::{ObjectMetadata, OwnerReference, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::plan::grave::AllowedKinds;
+use crate::prune::leaked::{self, PruneOptions};
 use crate::testing::{Build, Dice, object, resource_type, snapshot};
 
 /// Number of cases in the usual tests.
