@@ -398,7 +398,7 @@ fn a_spoke_can_be_a_file_and_wrong_spokes_are_refused() {
         let words = [&["prune", "--plan", "-n", case.name, &*source, &*kustomize][..], more].concat();
         gitops_as(&clusters.kubeconfig, &words)
     };
-    let shown = table(&[&spoke("edge")]).stdout;
+    let shown = table(&[&spoke("edge"), "-o=wide"]).stdout;
     let cells: Vec<&str> = shown.lines().find(|line| line.starts_with("delete")).unwrap().split_whitespace().collect();
     assert_eq!(cells[..5], ["delete", "edge", case.name, "ConfigMap", "b"], "{shown}");
 
