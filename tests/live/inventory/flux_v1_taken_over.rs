@@ -48,5 +48,8 @@ fn objects_that_flux_v2_took_over_are_no_orphans() {
     let args = ["prune", "flux-v1", "--plan", "--git-url", "git@example.com:o/r", "--allow-empty"];
     let plan = gitops(cluster, &args);
     let row = plan.stdout.lines().find(|line| line.contains("cm-0")).unwrap_or_else(|| panic!("{plan:?}"));
-    assert!(row.trim_start().starts_with("keep ") && row.contains("recorded: kustomization/apps -n taken lists it"), "{row}");
+    assert!(
+        row.trim_start().starts_with("keep ") && row.contains("recorded: kustomization/apps -n taken lists it"),
+        "{row}"
+    );
 }
