@@ -147,3 +147,13 @@ pub fn gitops_typing_on(cluster: &Cluster, columns: usize, args: &[&str], answer
     // The shell and `script` of util-linux.
     Run::of(Command::new("sh").args(["-c", &line]).env("KUBECONFIG", cluster.kubeconfig()).timeout(LIMIT))
 }
+
+/// Returns an answer in which the lines that say what is planned have no path, time and revision.
+pub fn without_subject(answer: impl std::fmt::Display) -> String {
+    let text = answer.to_string();
+    let known = text.lines().map(|line| {
+        let beginning = ["planning", "plan of"].into_iter().find(|word| line.starts_with(&format!("{word} ")));
+        beginning.map_or_else(|| line.to_owned(), |word| format!("{word} SUBJECT"))
+    });
+    known.collect::<Vec<_>>().join("\n")
+}

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
+use test_support::gitops::without_subject;
 use test_support::gitops::{Run, Transcript, command};
 use xtask::controlplane::bin;
 
@@ -217,13 +218,14 @@ fn a_failure_of_another_kustomize_is_a_gap() {
     let other =
         r#"case "$1" in version) echo '{"kustomizeVersion": "v5.4.2"}';; *) echo "no such thing" >&2; exit 1;; esac"#;
     let other = recording.run(&recording.folder.script("other", other), &[&source, "-o", "wide"]);
-    assert_snapshot!(other, @"
+    assert_snapshot!(without_subject(other), @"
     exit code 5
     --- stdout
     ACTION    NAMESPACE     KIND            NAME                                         OWNER   REASON                                                                                                                                         BY   CAUSE   UID
     unknown   flux-system   Kustomization   apps                                                 other-kustomize: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing; any of its 2 objects may be deleted
     gap                                     build of kustomization/apps -n flux-system           kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
     --- stderr
+    planning SUBJECT
     warning: kustomize v5.4.2 builds here, and the controller links 5.8.x: builds may differ
     no known deletions; 1 owner unknown: kustomization/apps -n flux-system: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing; any of its 2 objects may be deleted; the plan is incomplete
     warning: build of kustomization/apps -n flux-system could not be read: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
@@ -372,13 +374,17 @@ fn a_file_of_fifty_megabytes_is_carried_and_a_larger_one_is_named() {
     assert_eq!(Recording::new().plan(tree.path()).2, ["b"]);
     std::fs::File::create(tree.path().join("huge.bin")).unwrap().set_len(65 << 20).unwrap();
     let huge = Recording::new().source(tree.path(), &[]);
-    assert_snapshot!(huge.with("TREE", tree.path().display()), @"
+    assert_snapshot!(without_subject(huge.with("TREE", tree.path().display())), @"
     exit code 5
     --- stdout
-    ACTION   NAMESPACE     KIND        NAME                             OWNER                            REASON
-    delete   flux-system   ConfigMap   b                                flux-system/kustomization/apps   not-in-build
-    gap                                GitRepository/flux-system/repo                                    huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
+    plan of SUBJECT
+
+    kustomization/apps -n flux-system   applies   1 to delete   in namespace flux-system
+      delete    ConfigMap/b   not-in-build
+
+    gap: GitRepository/flux-system/repo: huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
     --- stderr
+    planning SUBJECT
     1 to delete; the plan is incomplete
     warning: GitRepository/flux-system/repo could not be read: huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
     ");
@@ -396,13 +402,16 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     hint: `kubectl gitops get kustomizations -A -o wide` shows the sources in use
     ");
     let both = recording.source(tree.path(), &[&other]);
-    assert_snapshot!(both, @"
+    assert_snapshot!(without_subject(both), @"
     exit code 0
     --- stdout
-    ACTION   NAMESPACE     KIND        NAME   OWNER                            REASON
-    delete   flux-system   ConfigMap   b      flux-system/kustomization/apps   not-in-build
+    plan of SUBJECT
+
+    kustomization/apps -n flux-system   applies   1 to delete   in namespace flux-system
+      delete    ConfigMap/b   not-in-build
     --- stderr
     warning: nothing in this cluster uses GitRepository/flux-system/other
+    planning SUBJECT
     1 to delete
     ");
     let none = format!("--source=GitRepository/flux-system/none={}", tree.path().display());
@@ -507,7 +516,8 @@ fn a_shallow_clone_says_that_it_cannot_check_itself() {
     clone.git(&["clone", "-q", "--depth", "1", &format!("file://{}", whole.path().display()), "."]);
     let run = recording.source(clone.path(), &["-o", "json"]);
     assert_eq!(run.code, 0, "{run}");
-    assert_snapshot!(run.stderr.replace(&clone.path().display().to_string(), "TREE"), @"
+    assert_snapshot!(without_subject(run.stderr.replace(&clone.path().display().to_string(), "TREE")), @"
+    planning SUBJECT
     warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git fetch --unshallow` fetches the history
     nothing to prune
     ");
@@ -524,24 +534,30 @@ fn a_recording_that_is_old_or_of_another_cluster_says_so() {
     let tree = tree(&[("apps/a.yaml", &config_map("a"))]);
     let mut recording = Recording::new();
     let fresh = recording.source(tree.path(), &[]);
-    assert_snapshot!(fresh, @"
+    assert_snapshot!(without_subject(fresh), @"
     exit code 0
     --- stdout
-    ACTION   NAMESPACE     KIND        NAME   OWNER                            REASON
-    delete   flux-system   ConfigMap   b      flux-system/kustomization/apps   not-in-build
+    plan of SUBJECT
+
+    kustomization/apps -n flux-system   applies   1 to delete   in namespace flux-system
+      delete    ConfigMap/b   not-in-build
     --- stderr
+    planning SUBJECT
     1 to delete
     ");
     recording.snapshot["taken"] = json!(chrono::Utc::now() - chrono::TimeDelta::hours(49));
     let old = recording.source(tree.path(), &[]);
-    assert_snapshot!(old, @"
+    assert_snapshot!(without_subject(old), @"
     exit code 0
     --- stdout
-    ACTION   NAMESPACE     KIND        NAME   OWNER                            REASON
-    delete   flux-system   ConfigMap   b      flux-system/kustomization/apps   not-in-build
+    plan of SUBJECT
+
+    kustomization/apps -n flux-system   applies   1 to delete   in namespace flux-system
+      delete    ConfigMap/b   not-in-build
     --- stderr
     warning: the snapshot is 2d1h old; the plan ignores later changes
     hint: record a new one with `kubectl gitops snapshot FILE`
+    planning SUBJECT
     1 to delete
     ");
     let other = recording.source(tree.path(), &["--server", "https://other.example.invalid"]);

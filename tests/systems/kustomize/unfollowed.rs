@@ -4,6 +4,7 @@
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
+use test_support::gitops::without_subject;
 
 use super::bad_trees::{Recording, object};
 
@@ -73,9 +74,12 @@ fn deployed() -> (Recording, Folder) {
 #[test]
 fn a_commit_that_changes_no_release_has_no_unknown_row() {
     let (recording, tree) = deployed();
-    assert_snapshot!(recording.source(tree.path(), &[]), @"
+    assert_snapshot!(without_subject(recording.source(tree.path(), &[])), @"
     exit code 0
+    --- stdout
+    plan of SUBJECT
     --- stderr
+    planning SUBJECT
     nothing to prune
     ");
     tree.write("README.md", "new");
@@ -87,13 +91,18 @@ fn a_commit_that_changes_no_release_has_no_unknown_row() {
 fn a_changed_value_is_an_unknown_row_in_every_output() {
     let (recording, tree) = deployed();
     tree.write("apps/web.yaml", release("two"));
-    assert_snapshot!(recording.source(tree.path(), &[]), @"
+    assert_snapshot!(without_subject(recording.source(tree.path(), &[])), @"
     exit code 5
     --- stdout
-    ACTION    NAMESPACE     KIND          NAME                                                     OWNER                         REASON
-    unknown   flux-system   HelmRelease   web                                                      flux-system/helmrelease/web   not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
-    gap                                   effect of the change on helmrelease/web -n flux-system                                 spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
+    plan of SUBJECT
+
+    helmrelease/web -n flux-system   unknown   1 unknown   in namespace flux-system
+      reason: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
+      unknown   HelmRelease/web   not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
+
+    gap: effect of the change on helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
     --- stderr
+    planning SUBJECT
     1 unknown; 1 owner unknown: helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted; the plan is incomplete
     warning: effect of the change on helmrelease/web -n flux-system could not be read: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
     ");
