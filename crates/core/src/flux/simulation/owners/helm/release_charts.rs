@@ -88,7 +88,7 @@ fn stored_charts(
         let (new, assumption) = other_chart(comparison, live, &new_source, &new_chart)?;
         return Ok(ReleaseCharts { old, new, assumption });
     }
-    let references = comparison.chart_references(&live.object.id.namespace, new_spec);
+    let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
     let is_same_values = old_chart.values == new_chart.values;
     // A HelmChart with other values files is packed again.
     let is_own = |change: &String| {

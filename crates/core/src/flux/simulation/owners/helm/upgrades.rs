@@ -125,7 +125,7 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     }
     check_change(&old_spec, &new_spec)?;
     comparison.state().target_of_live(live).map_err(|reason| reason.detail)?;
-    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec).into_iter().next() {
+    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;

@@ -64,7 +64,7 @@ pub(super) fn expand(
         }
         None => (Arc::default(), BTreeSet::new()),
     };
-    if let Some(change) = comparison.copied_changes(&new_spec).into_iter().next() {
+    if let Some(change) = comparison.copied_changes(&new_spec)?.into_iter().next() {
         return Err(format!("it copies data that changes: {change}").into());
     }
     if old == new && interrupted.is_empty() {
