@@ -34,10 +34,10 @@ enum Conversion {
 
 /// Returns the regular files at these paths as git would store them.
 pub(super) fn changed_files(checkout: &Checkout, paths: Vec<String>) -> Result<BTreeMap<String, File>> {
-    let mut conversions = conversions(checkout, &paths)?;
+    let mut conversion_of = conversions(checkout, &paths)?;
     let (mut found, mut converted, mut total) = (BTreeMap::new(), Vec::new(), 0);
     for path in paths {
-        let conversion = conversions.remove(&path).unwrap_or(Conversion::None);
+        let conversion = conversion_of.remove(&path).unwrap_or(Conversion::None);
         let file = match (read(checkout, &path), conversion) {
             (Err(why), _) => File::Unread(why),
             (_, Conversion::Filter(name)) => {

@@ -52,7 +52,7 @@ pub(crate) struct Upgrade {
     pub condition: Option<String>,
     /// Helm creates a hook without waiting until the old one is gone.
     pub does_not_wait: bool,
-    /// What follows if the upgrade fails after the deletions, for people; `None` if nothing does.
+    /// Consequence of an upgrade that fails after the deletions, for people; `None` if there is none.
     pub remediation: Option<&'static str>,
     /// Assumption about the chart, for people; `None` if the chart is known.
     pub assumption: Option<String>,

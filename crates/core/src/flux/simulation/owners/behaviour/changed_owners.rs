@@ -25,7 +25,7 @@ pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
 pub(crate) struct ChangeRules {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
-    /// What is not computed if the effect is not known, as a clause.
+    /// Part that is not computed if the effect is not known, as a clause.
     pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
     pub(crate) creation_remark: &'static str,
@@ -78,7 +78,7 @@ pub(crate) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
+    let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
     if (rules.is_inactive)(state, id) {
@@ -143,7 +143,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
 }
 
 /// Returns what changes in a live owner and in everything that it refers to, in words.
-fn changes(
+fn described_changes(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     live: Option<&Resource>,

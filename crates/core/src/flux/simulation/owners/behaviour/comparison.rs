@@ -36,10 +36,11 @@ pub(crate) struct Comparison<'d, 'r, 'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Part<'k> {
     /// The fields that decide what is deployed; the flag is true if the owner is ready.
-    Spec { is_ready: bool },
+    Spec {
+        is_ready: bool,
+    },
     /// One key of a ConfigMap or Secret, or all keys.
     Data(Option<&'k str>),
-    /// Labels and spec.
     SpecAndLabels,
 }
 

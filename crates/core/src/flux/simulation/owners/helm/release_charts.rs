@@ -15,7 +15,6 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 
-/// Charts of a release.
 pub(crate) struct ReleaseCharts {
     /// The chart of the last release.
     pub(crate) old: Chart,

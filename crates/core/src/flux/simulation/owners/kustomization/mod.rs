@@ -23,7 +23,6 @@ use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Actor, Fidelity, Reason, ReasonCode};
 
-/// Kustomizations.
 pub(super) const KUSTOMIZATIONS: OwnerKind =
     OwnerKind { group: GROUP, kind: KIND, actor: Actor::KustomizeController, affected, acting: does_nothing, deleted };
 
