@@ -256,13 +256,13 @@ impl Plan {
     }
 
     /// Records that the API server was asked about every change.
-    pub fn set_rehearsed(&mut self) {
+    pub(crate) fn set_rehearsed(&mut self) {
         self.document.rehearsed = true;
         self.document.unrehearsed.clear();
     }
 
     /// Sets the objects whose changes no dry-run has confirmed.
-    pub fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
+    pub(crate) fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
         self.document.unrehearsed = objects;
         self.sort();
     }
@@ -318,7 +318,7 @@ impl Plan {
     }
 
     /// Adds alarms that are less severe than those so far.
-    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
+    pub(crate) fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
         self.document.alarms.extend(alarms);
     }
 
