@@ -2,7 +2,7 @@
 //!
 //! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
 //!   `key=value`.
-//!   `json:FIELD=JSON` is a field of a Kustomization's spec; `~` is a space.
+//!   `json:FIELD=JSON` is a field of an object, or of a Kustomization's spec; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
 //! * `PATH/` is an empty directory.
@@ -84,6 +84,10 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         // A kind that no definition serves.
         "unserved" => json!({"apiVersion": "unserved.example.com/v1", "kind": "Unserved"}),
         "class" => json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h"}),
+        "quota" => {
+            let count = options.get("cm").unwrap_or(&"1").parse::<u32>()?;
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"count/configmaps": count}}})
+        }
         "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": plain.first(), "namespace": prefix}]}),
@@ -132,6 +136,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         }
         if let Some(annotation) = key.strip_prefix("note:") {
             manifest["metadata"]["annotations"][annotation] = (*value).into();
+        }
+        if let Some(field) = key.strip_prefix("json:").filter(|_| kind != "ks") {
+            manifest[field] = serde_json::from_str(value).with_context(|| (*value).to_owned())?;
         }
     }
     Ok(manifest)

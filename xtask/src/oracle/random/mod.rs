@@ -10,10 +10,15 @@ use super::idle::ON_REQUEST;
 use super::scenarios::Scenario;
 
 /// SplitMix64, a small generator of reproducible random numbers.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    /// Returns the numbers of one case of a seed.
+    pub(super) fn of(seed: u64, case: u64) -> Self {
+        Self(seed.wrapping_mul(1_000_003).wrapping_add(case))
+    }
+
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,11 +26,11 @@ impl Random {
         ((mixed ^ (mixed >> 31)) % limit.max(1) as u64) as usize
     }
 
-    fn one_in(&mut self, count: usize) -> bool {
+    pub(super) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 }
@@ -65,7 +70,7 @@ enum Edit {
 
 /// Returns case number `case` of a seed.
 pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
-    let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(case));
+    let mut random = Random::of(seed, case);
     let mut repository = Repository::new(&mut random);
     layouts::add(&mut random, &mut repository);
     let before = repository.lines();
