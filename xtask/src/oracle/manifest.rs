@@ -69,17 +69,30 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "sa" => json!({"apiVersion": "v1", "kind": "ServiceAccount"}),
         "cr" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}),
         "svc" => {
-            json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": options.get("ip").unwrap_or(&"None"),
-            "ports": [{"port": options.get("port").unwrap_or(&"80").parse::<u32>()?}]}})
+            let mut port = json!({"port": options.get("port").unwrap_or(&"80").parse::<u32>()?});
+            let mut spec = json!({"clusterIP": options.get("ip").unwrap_or(&"None")});
+            if let Some(node_port) = options.get("nodeport") {
+                port["nodePort"] = node_port.parse::<u32>()?.into();
+                spec["type"] = "NodePort".into();
+                spec.as_object_mut().filter(|_| !options.contains_key("ip")).and_then(|spec| spec.remove("clusterIP"));
+            }
+            spec["ports"] = json!([port]);
+            json!({"apiVersion": "v1", "kind": "Service", "spec": spec})
         }
         "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1,
             "selector": {"matchLabels": {"a": selects(name, &options)}},
             "template": {"metadata": {"labels": {"a": selects(name, &options)}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
-        "crd" => crd(name, options.get("versions").unwrap_or(&"v1")),
+        "crd" => crd(name, &options),
         "widget" => {
             let version = options.get("version").unwrap_or(&"v1");
-            json!({"apiVersion": format!("{prefix}.example.com/{version}"), "kind": "Widget"})
+            let mut widget = json!({"apiVersion": format!("{prefix}.example.com/{version}"), "kind": "Widget"});
+            for field in ["size", "typo"] {
+                if let Some(value) = options.get(field) {
+                    widget["spec"][field] = (*value).into();
+                }
+            }
+            widget
         }
         // A kind that no definition serves.
         "unserved" => json!({"apiVersion": "unserved.example.com/v1", "kind": "Unserved"}),
@@ -104,18 +117,22 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": prefix}]}),
         "policy" => policy(options.get("op").unwrap_or(&"DELETE"), options.get("deny").unwrap_or(&"denied")),
         "binding" => {
+            let namespace = options.get("in").unwrap_or(&prefix);
+            let mut selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+            if let Some(label) = options.get("exempt") {
+                selector["matchExpressions"] = json!([{"key": label, "operator": "DoesNotExist"}]);
+            }
             json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
             "spec": {"policyName": name, "validationActions": ["Deny"],
-                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": prefix}}}}})
+                "matchResources": {"namespaceSelector": selector}}})
         }
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
         other => bail!("no notation for {other:?}"),
     };
     let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding" | "class");
-    if kind == "crd" {
-        return Ok(manifest);
+    if kind != "crd" {
+        manifest["metadata"]["name"] = name.into();
     }
-    manifest["metadata"]["name"] = name.into();
     if !clustered && options.get("ns") != Some(&"none") {
         manifest["metadata"]["namespace"] = (*options.get("ns").unwrap_or(&prefix)).into();
     }
@@ -162,18 +179,25 @@ fn policy(operation: &str, denied: &str) -> Value {
 }
 
 /// Returns the CRD of a namespaced kind Widget in the group `group`. `versions` are separated by commas: the last one is
-/// stored, and one with a `-` in front is not served.
-fn crd(group: &str, versions: &str) -> Value {
-    let names: Vec<&str> = versions.split(',').collect();
+/// stored, and one with a `-` in front is not served. With `values`, `spec.size` has one of these values and there are no
+/// other fields.
+fn crd(group: &str, options: &BTreeMap<&str, &str>) -> Value {
+    let names: Vec<&str> = options.get("versions").unwrap_or(&"v1").split(',').collect();
+    let values: Option<Vec<&str>> = options.get("values").map(|values| values.split(',').collect());
+    let schema = match values {
+        Some(values) => json!({"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"size": {"type": "string", "enum": values}}}}}),
+        None => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+    };
     let version = |name: &&str| {
         let is_stored = names.last() == Some(name);
         json!({"name": name.trim_start_matches('-'), "served": !name.starts_with('-'), "storage": is_stored,
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+            "schema": {"openAPIV3Schema": schema}})
     };
     let versions: Vec<Value> = names.iter().map(version).collect();
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("widgets.{group}")},
-        "spec": {"group": group, "scope": "Namespaced",
+        "spec": {"group": group, "scope": options.get("scope").unwrap_or(&"Namespaced"),
             "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
             "versions": versions}})
 }
