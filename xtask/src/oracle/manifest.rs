@@ -72,7 +72,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             let mut port = json!({"port": options.get("port").unwrap_or(&"80").parse::<u32>()?});
             let mut spec = json!({"clusterIP": options.get("ip").unwrap_or(&"None")});
             if let Some(node_port) = options.get("nodeport") {
-                port["nodePort"] = node_port.parse::<u32>()?.into();
+                port["nodePort"] = port_number(node_port, prefix)?.into();
                 spec["type"] = "NodePort".into();
                 spec.as_object_mut().filter(|_| !options.contains_key("ip")).and_then(|spec| spec.remove("clusterIP"));
             }
@@ -114,7 +114,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         }
         "bind" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": prefix}]}),
+            "subjects": [{"kind": "ServiceAccount", "name": options.get("as").unwrap_or(&name), "namespace": prefix}]}),
         "policy" => policy(options.get("op").unwrap_or(&"DELETE"), options.get("deny").unwrap_or(&"denied")),
         "binding" => {
             let namespace = options.get("in").unwrap_or(&prefix);
@@ -164,6 +164,13 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
 /// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
+}
+
+/// Returns a node port: a number, or one of the four ports of a scenario, such as `@1`.
+fn port_number(text: &str, prefix: &str) -> Result<u32> {
+    let Some(port) = text.strip_prefix(prefix) else { return Ok(text.parse()?) };
+    let scenario: u32 = prefix.trim_matches(char::is_alphabetic).parse()?;
+    Ok(30_000 + (4 * scenario + port.parse::<u32>()? % 4) % 1_000)
 }
 
 /// Returns a policy that denies the deletion of the ConfigMap of this name, or else this value in a ConfigMap.
