@@ -9,12 +9,13 @@ use std::fmt;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
     include_str!("../../scenarios/controllers.txt"),
     include_str!("../../scenarios/dependencies.txt"),
+    include_str!("../../scenarios/runs.txt"),
 ];
 
 /// A repository, an edit of it, and the expected rows of the plan.
