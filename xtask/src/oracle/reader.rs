@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 14] = [
+const TYPES: [&str; 15] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -24,6 +24,7 @@ const TYPES: [&str; 14] = [
     "/api/v1/pods",
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/replicasets",
+    "/apis/batch/v1/cronjobs",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/rbac.authorization.k8s.io/v1/roles",
     "/apis/node.k8s.io/v1/runtimeclasses",

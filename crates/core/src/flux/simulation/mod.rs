@@ -94,11 +94,14 @@ impl<'a> Preview<'a> {
 
     /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
-        if let Some(plan) = self.confirmed_plan(answers) {
-            return Progress::Done(self.finish(plan, answers));
+        if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
+            return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }
         match self.settle(answers) {
-            Progress::Done(plan) => self.rehearse(plan, answers),
+            Progress::Done(plan) => {
+                let of_owners = std::mem::take(&mut self.owner_questions);
+                self.rehearsal.rehearse(&self.state, plan, of_owners, answers)
+            }
             Progress::Needs(needs) => Progress::Needs(needs),
         }
     }
@@ -138,7 +141,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let order = EventOrder::new(&self.state.nodes, self.state.input.features);
+        let order = EventOrder::new(&self.state.nodes, self.state.input.features, self.state.exceeds_workers);
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {

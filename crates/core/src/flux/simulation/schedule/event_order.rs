@@ -2,10 +2,11 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 6 and 7, all observed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::flux::kustomize_controller::Features;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, SimulationEvent};
+use crate::flux::spec::NamespacedName;
 
 /// The transitive order of events.
 pub(crate) struct EventOrder {
@@ -16,13 +17,16 @@ pub(crate) struct EventOrder {
 
 impl EventOrder {
     /// Computes the order of the events of these Kustomizations.
-    pub(crate) fn new(nodes: &[Node], features: Features) -> Self {
-        let mut builder = Builder { index: HashMap::new(), edges: Vec::new(), awaited: Vec::new() };
+    ///
+    /// With `exceeds_workers`, a Kustomization may have to wait for a worker.
+    pub(crate) fn new(nodes: &[Node], features: Features, exceeds_workers: bool) -> Self {
+        let mut builder =
+            Builder { features, exceeds_workers, index: HashMap::new(), edges: Vec::new(), awaited: Vec::new() };
         let by_id: HashMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
         for node in nodes {
-            builder.add_sequence(node, features);
+            builder.add_sequence(node);
             builder.add_triggers(node, nodes);
-            builder.add_dependencies(node, &by_id, features);
+            builder.add_dependencies(node, &by_id);
             builder.add_deletion(node);
         }
         builder.add_awaited(&by_id);
@@ -50,6 +54,8 @@ fn contains(bits: &[u64], event: usize) -> bool {
 }
 
 struct Builder {
+    features: Features,
+    exceeds_workers: bool,
     index: HashMap<SimulationEvent, usize>,
     edges: Vec<(usize, usize)>,
     /// Finalizations that a pass with forced deletions waits for.
@@ -77,7 +83,7 @@ impl Builder {
 
     /// One Kustomization does one thing at a time: apply, prune, apply, … and finalize. Its deletion waits for no pass that
     /// waits for a dependency, because such a pass may not happen any more.
-    fn add_sequence(&mut self, node: &Node, features: Features) {
+    fn add_sequence(&mut self, node: &Node) {
         let mut earlier: Option<SimulationEvent> = None;
         for (id, pass) in node.numbered_passes() {
             if let Some(earlier) = &earlier {
@@ -86,8 +92,7 @@ impl Builder {
             self.add_forced(&id, pass);
             let prune = SimulationEvent::Prune(id.clone());
             self.add(SimulationEvent::Apply(id), prune.clone());
-            let waits = !pass.spec.waits_for(&node.id.key.namespace, features.additive_ready_expr).is_empty();
-            if !waits || node.deletion.is_none() {
+            if node.deletion.is_none() || self.waited_for(node, pass).is_empty() {
                 self.add(prune.clone(), SimulationEvent::Finalize(node.id.clone()));
             }
             earlier = Some(prune);
@@ -137,21 +142,56 @@ impl Builder {
 
     /// A dependant waits until its dependency has reconciled the revision, unless an expression decides instead. One of
     /// another source only has to be ready, which it already is if it exists.
-    fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>, features: Features) {
+    fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>) {
         for (id, dependant) in node.numbered_passes() {
             let source = dependant.spec.source(&node.id.key.namespace);
-            for key in dependant.spec.waits_for(&node.id.key.namespace, features.additive_ready_expr) {
+            for key in self.waited_for(node, dependant) {
                 let exists = by_id.contains_key(&NodeId::live(&key));
                 for dependency in [NodeId::live(&key), NodeId::new(&key)].iter().filter_map(|id| by_id.get(id)) {
-                    let mut passes = dependency.numbered_passes();
-                    if let Some((first, pass)) = passes.find(|(_, pass)| pass.new_inventory().is_some())
+                    if let Some((awaited, pass)) = self.awaited_pass(dependency, by_id)
                         && (!exists || pass.spec.source(&key.namespace) == source)
                     {
-                        self.add_before(&SimulationEvent::Prune(first), &id, dependant);
+                        self.add_before(&SimulationEvent::Prune(awaited), &id, dependant);
                     }
                 }
             }
         }
+    }
+
+    /// Returns the Kustomizations that a pass waits for.
+    fn waited_for(&self, node: &Node, pass: &Pass) -> Vec<NamespacedName> {
+        pass.spec.waits_for(&node.id.key.namespace, self.features.additive_ready_expr)
+    }
+
+    /// Returns the pass of a dependency that its dependants wait for: the one with its last spec, because a changed spec makes
+    /// it unready, and dependants ask for it only after some time. If the parent waits itself, or the workers are busy, the
+    /// first pass that succeeds lets them go on.
+    fn awaited_pass<'n>(&self, dependency: &'n Node, by_id: &HashMap<&NodeId, &'n Node>) -> Option<(PassId, &'n Pass)> {
+        let succeeds = |(_, pass): &(PassId, &Pass)| pass.new_inventory().is_some();
+        let changes_spec = |(id, pass): &(PassId, &Pass)| {
+            let earlier = id.number.checked_sub(1).and_then(|number| dependency.passes.get(number));
+            earlier.is_some_and(|earlier| earlier.spec != pass.spec) && !self.comes_late(pass, by_id)
+        };
+        let last = dependency.numbered_passes().filter(changes_spec).last();
+        last.filter(succeeds).or_else(|| dependency.numbered_passes().find(succeeds))
+    }
+
+    /// Returns true if a pass may not happen, or happens after something that waits for a dependency.
+    fn comes_late(&self, pass: &Pass, by_id: &HashMap<&NodeId, &Node>) -> bool {
+        let mut seen = HashSet::new();
+        let mut next = Some(pass);
+        while let Some(pass) = next {
+            if self.exceeds_workers || pass.is_optional || pass.condition.is_some() {
+                return true;
+            }
+            let Some(trigger) = pass.trigger.as_ref().filter(|trigger| seen.insert(*trigger)) else { return false };
+            let Some(parent) = by_id.get(&trigger.node) else { return false };
+            next = parent.passes.get(trigger.number);
+            if next.is_some_and(|pass| !self.waited_for(parent, pass).is_empty()) {
+                return true;
+            }
+        }
+        false
     }
 
     /// A deletion by force waits until the object is gone, and so does one that takes along what is in a namespace.

@@ -173,6 +173,21 @@ fn a_refusal_in_the_run_with_the_old_spec_prunes_nothing() {
     assert!(cluster.outcome(&after, "k").starts_with("Applies"), "{}", cluster.outcome(&after, "k"));
 }
 
+#[test]
+fn a_dependant_waits_until_its_dependency_has_reconciled_its_new_spec() {
+    let files = |k: &str, l: &str| {
+        let dependant = ks("l", l, json!({"dependsOn": [{"name": "k"}]}));
+        vec![
+            ("root/k.yaml", vec![ks("k", k, json!({})), dependant]),
+            ("p/a.yaml", vec![cm("a")]),
+            ("q/b.yaml", vec![cm("b")]),
+        ]
+    };
+    let cluster = TestCluster::new(&files("./p", "./q"));
+    // k takes b over and prunes a, then l creates a and finds that b is not its own.
+    assert_eq!(cluster.rows(&files("./q", "./p")), set(&["recreate a", "keep b"]));
+}
+
 fn refused_to(account: Option<&str>) -> DeletionRefusal {
     DeletionRefusal {
         owner: NamespacedName { namespace: NS.into(), name: "k".into() },
