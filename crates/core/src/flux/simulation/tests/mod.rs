@@ -14,6 +14,7 @@ mod refusals;
 mod release_charts;
 mod releases;
 mod resource_sets;
+mod runs;
 mod shared_objects;
 mod spokes;
 mod unfollowed;
