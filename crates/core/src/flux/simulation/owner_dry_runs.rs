@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::model::questions::Verdict;
-use super::owners::comparison::Comparison;
+use super::owners::behaviour::comparison::Comparison;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};

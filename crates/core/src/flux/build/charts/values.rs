@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::overlay;
-use crate::flux::build::data::DataRef;
+use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 
 /// Key of the values in an entry without `valuesKey`.

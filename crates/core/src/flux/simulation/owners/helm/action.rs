@@ -8,7 +8,6 @@ use super::failure::Failure;
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::effects::applying_events;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::POLICY;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -158,7 +157,7 @@ impl ReleaseAction {
             }
         }
         Effect {
-            triggers: applying_events(state, release),
+            triggers: state.applying_events(release),
             deletes,
             keeps: self.kept(state),
             condition: self.waits.clone(),

@@ -14,7 +14,7 @@ use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::owner_dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
-use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
 use crate::helm::rendered::Rendered;
 use crate::helm::post_renderers;

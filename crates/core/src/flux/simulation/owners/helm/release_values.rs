@@ -6,10 +6,9 @@ use serde_json::Value;
 
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
-use crate::flux::build::data::Lookup;
+use crate::flux::build::objects::data::Lookup;
 use crate::flux::simulation::kustomization::variables::data_after_change;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::kubernetes::object::ObjectId;
 
 /// Values of a release.
