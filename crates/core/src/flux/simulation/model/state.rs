@@ -117,10 +117,10 @@ impl<'a> State<'a> {
     }
 
     /// Returns the passes that cause other owners to apply an object, and the object as they apply it.
-    pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&PassId, &Pass, &BuiltObject)> {
+    pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&OwnerApply, &Pass, &BuiltObject)> {
         self.owner_applies().filter_map(move |(_, applies)| {
             let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;
-            Some((&applies.trigger, pass, applies.objects.get(id)?))
+            Some((applies, pass, applies.objects.get(id)?))
         })
     }
 

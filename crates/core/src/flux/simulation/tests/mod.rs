@@ -11,6 +11,7 @@ mod finalizers;
 mod generators;
 mod instances;
 mod refusals;
+mod release_actions;
 mod release_charts;
 mod releases;
 mod resource_sets;
