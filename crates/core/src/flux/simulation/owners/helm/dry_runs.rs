@@ -1,0 +1,122 @@
+//! Changes of releases that the API server is asked about: Helm applies everything first, and deletes nothing if the server
+//! refuses one object.
+//!
+//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
+//! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
+use crate::flux::simulation::model::questions::Verdict;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+
+/// A manifest that Helm applies.
+pub(crate) struct AppliedManifest {
+    pub(crate) id: ObjectId,
+    pub(crate) manifest: Value,
+    /// The manifest is another one than that of the last release, or the object does not exist.
+    pub(crate) is_changed: bool,
+    /// The answer of the server is another one by then, because its definition is replaced.
+    pub(crate) is_open: bool,
+}
+
+/// Requests of Helm in one action for a release.
+pub(crate) struct ReleaseChanges<'m> {
+    pub(crate) release: &'m ObjectId,
+    pub(crate) spec: &'m Value,
+    pub(crate) target: &'m ReleaseTarget,
+    pub(crate) manifests: Vec<AppliedManifest>,
+    /// Live objects that it deletes.
+    pub(crate) removed: Vec<ObjectId>,
+    pub(crate) is_applied_on_server: bool,
+    pub(crate) is_private: bool,
+}
+
+/// Answers of the API server about an action.
+pub(crate) struct ReleaseAnswers {
+    /// The first object that it refuses, with its message.
+    pub(crate) refusal: Option<String>,
+    /// It accepts everything that changes.
+    pub(crate) is_proven: bool,
+    /// Messages about deletions that it refuses.
+    pub(crate) refused_deletions: BTreeMap<ObjectId, String>,
+}
+
+impl ReleaseChanges<'_> {
+    /// Returns true if helm-controller applied an object on the server.
+    pub(crate) fn is_applied(object: &ObjectMetadata) -> bool {
+        object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == HELM_CONTROLLER)
+    }
+
+    fn question(&self, id: &ObjectId, request: Request) -> Question {
+        Question::of_owner(self.release, self.spec, id, request, self.is_private)
+    }
+}
+
+impl Comparison<'_, '_, '_> {
+    /// Asks the API server about an action. An object without a clear answer is assumed to be accepted if it does not change.
+    pub(crate) fn ask_release(&mut self, changes: &ReleaseChanges<'_>) -> ReleaseAnswers {
+        let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
+        for AppliedManifest { id, manifest, is_changed, is_open } in &changes.manifests {
+            // A name that holds values of a Secret would be in the URL of the request, and so in logs.
+            let is_hidden = changes.is_private && self.state().live_object(id).is_none();
+            if *is_open || is_hidden || !changes.is_applied_on_server {
+                answers.is_proven &= !is_changed;
+                continue;
+            }
+            let manifest = manifest_to_apply(manifest, id, changes);
+            match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
+                Verdict::Accepted => {}
+                Verdict::Refused(message) if answers.refusal.is_none() => {
+                    answers.refusal = Some(format!("{id}: {message}"));
+                }
+                Verdict::Refused(_) => {}
+                Verdict::Open => answers.is_proven &= !is_changed,
+            }
+        }
+        for id in &changes.removed {
+            if let Verdict::Refused(message) = self.derivation.ask(changes.question(id, Request::Delete)) {
+                answers.refused_deletions.insert(id.clone(), message);
+            }
+        }
+        answers
+    }
+}
+
+/// Returns a manifest with what Helm and helm-controller add to it.
+fn manifest_to_apply(
+    rendered: &Value,
+    id: &ObjectId,
+    ReleaseChanges { release, spec, target, .. }: &ReleaseChanges<'_>,
+) -> Value {
+    let mut manifest = rendered.clone();
+    let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return manifest };
+    match &*id.namespace {
+        "" => metadata.remove("namespace"),
+        namespace => metadata.insert("namespace".to_owned(), json!(namespace)),
+    };
+    let pairs = |field: &str| spec.pointer(&format!("/commonMetadata/{field}")).and_then(Value::as_object);
+    let labels = entry(metadata, "labels");
+    labels.extend(pairs("labels").cloned().unwrap_or_default());
+    labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), json!(release.name));
+    labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), json!(release.namespace));
+    labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("Helm"));
+    let annotations = entry(metadata, "annotations");
+    annotations.extend(pairs("annotations").cloned().unwrap_or_default());
+    annotations.insert("meta.helm.sh/release-name".to_owned(), json!(target.name));
+    annotations.insert("meta.helm.sh/release-namespace".to_owned(), json!(target.namespace));
+    manifest
+}
+
+/// Returns the labels or annotations of a manifest.
+fn entry<'m>(metadata: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<String, Value> {
+    let value = metadata.entry(key).or_insert(Value::Null);
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value.as_object_mut().expect("it is a map")
+}
