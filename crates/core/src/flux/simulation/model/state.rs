@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::generated_artifacts::GeneratedArtifacts;
-use super::node::{Node, NodeId, Pass, PassId};
+use super::node::{Node, NodeId, Pass};
 use super::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
@@ -27,7 +27,6 @@ pub struct PreviewInput<'a> {
     pub pinned: BTreeMap<SourceId, String>,
     /// Rules of the controller's version.
     pub features: Features,
-    /// Flags of the controller.
     pub flags: ControllerFlags,
     /// Number of Kustomizations that the controller reconciles at once.
     pub workers: usize,

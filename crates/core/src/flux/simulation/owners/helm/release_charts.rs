@@ -19,7 +19,6 @@ use crate::ownership::schemes::flux_helmrelease::helm_chart;
 /// Revision of a source in the version of a chart, in place of the one that nobody knows yet.
 const UNKNOWN_REVISION: &str = "000000000000";
 
-/// Charts of a release.
 pub(crate) struct ReleaseCharts {
     /// The chart of the last release.
     pub(crate) old: Chart,
@@ -104,7 +103,8 @@ fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
 fn chart_spec(id: &ObjectId, spec: &Value) -> Value {
     let chart = &spec["chart"]["spec"];
     let source = SourceId::of_chart(chart, &id.namespace);
-    let or = |field: &str, default: Value| chart.get(field).filter(|value| !value.is_null()).cloned().unwrap_or(default);
+    let or =
+        |field: &str, default: Value| chart.get(field).filter(|value| !value.is_null()).cloned().unwrap_or(default);
     json!({
         "source": [source.kind, source.namespace, source.name],
         "chart": chart["chart"],
@@ -174,7 +174,7 @@ fn stored_charts(
         let new = if &*new_source.kind == "OCIRepository" { found.with_version(&version) } else { found };
         return Ok(ReleaseCharts { old, new, assumption });
     }
-    let references = comparison.chart_references(&live.object.id.namespace, new_spec);
+    let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
     let is_same_values = old_chart.values == new_chart.values;
     // A HelmChart with other values files is packed again.
     let is_own = |change: &String| {
@@ -244,8 +244,7 @@ fn fetched_chart(
 ) -> Asked<(Chart, Option<String>)> {
     let Origin { name, range, .. } = &wanted.origin;
     let is_registry = &*source.kind == "OCIRepository";
-    let repository =
-        if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
+    let repository = if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
     let Some(known) = comparison.state().input.snapshot.resource(&repository).map(Resource::spec) else {
         return Err(format!("{repository} of its chart is not in the cluster").into());
     };

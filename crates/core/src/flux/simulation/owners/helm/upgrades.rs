@@ -106,7 +106,7 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         check_spec(spec)?;
     }
     check_change(&old_spec, &new_spec)?;
-    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec).into_iter().next() {
+    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
@@ -236,7 +236,8 @@ fn acted(
         let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
         action.interrupted.extend(gone.cloned());
         let fates = intermediate.hook_fates(Some(old), kind.events()).into_iter();
-        let deleted = fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
+        let deleted =
+            fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
         action.interrupted_hooks.extend(deleted.map(|(id, _)| id));
     }
     action.can_fail_later = can_fail_later(spec, kind, new);
