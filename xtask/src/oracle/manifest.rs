@@ -79,7 +79,8 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             spec["ports"] = json!([port]);
             json!({"apiVersion": "v1", "kind": "Service", "spec": spec})
         }
-        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1,
+        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "spec": {"replicas": options.get("replicas").unwrap_or(&"1").parse::<u32>()?,
             "selector": {"matchLabels": {"a": selects(name, &options)}},
             "template": {"metadata": {"labels": {"a": selects(name, &options)}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),

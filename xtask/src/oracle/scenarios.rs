@@ -10,13 +10,14 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
     include_str!("../../scenarios/controllers.txt"),
     include_str!("../../scenarios/dependencies.txt"),
     include_str!("../../scenarios/conditions.txt"),
+    include_str!("../../scenarios/runs.txt"),
 ];
 
 /// Where the plan finds the edit.
