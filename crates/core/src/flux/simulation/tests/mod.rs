@@ -16,6 +16,7 @@ mod releases;
 mod resource_sets;
 mod shared_objects;
 mod spokes;
+mod suspended_owners;
 mod unfollowed;
 mod unknown_builds;
 mod unread_types;
