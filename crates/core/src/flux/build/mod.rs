@@ -5,7 +5,6 @@
 
 pub mod charts;
 pub(crate) mod comparison;
-pub mod data;
 pub(crate) mod emptied;
 pub mod envsubst;
 pub mod failure;
@@ -20,11 +19,10 @@ pub mod resource_sets;
 mod run;
 pub mod sops;
 pub(crate) mod substitute;
-mod yaml;
 
-pub use data::DataOverrides;
 pub use failure::{BuildFailure, Interrupt, KustomizeExit};
 pub use kustomization_file::generator;
 pub use needs::{Answers, BuildContext, Needs, Run};
+pub use objects::data::DataOverrides;
 pub use run::{build, build_text};
 pub use substitute::secrets_in_use;
