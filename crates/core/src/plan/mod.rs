@@ -82,6 +82,9 @@ struct PlanDocument {
     /// Kustomization files that the change empties. The alarms name them.
     #[serde(skip)]
     emptied_files: Vec<EmptiedFile>,
+    /// Suspended owners that the change does not touch.
+    #[serde(skip)]
+    untouched_owners: BTreeSet<OwnerId>,
     /// Kinds of objects that the plan depends on beside those of its rows; `None` if it depends on all.
     #[serde(skip)]
     read_kinds: Option<BTreeSet<GroupKind>>,
@@ -316,6 +319,11 @@ impl Plan {
         self.document.emptied_files = files;
     }
 
+    /// Sets the suspended owners that the change does not touch.
+    pub(crate) fn set_untouched_owners(&mut self, owners: BTreeSet<OwnerId>) {
+        self.document.untouched_owners = owners;
+    }
+
     /// Sets the deleted objects that finalizers keep terminating, in the order given.
     pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
         self.document.blocked_by_finalizers = blocked;
@@ -335,6 +343,15 @@ impl Plan {
     pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
         self.document.changes.iter_mut().for_each(update);
         self.sort();
+    }
+
+    /// Removes the suspended owners that the change does not touch, unless they have a row.
+    pub(crate) fn drop_untouched_owners(&mut self) {
+        let mut untouched = std::mem::take(&mut self.document.untouched_owners);
+        for owner in self.document.changes.iter().filter_map(|change| change.owner.as_ref()) {
+            untouched.remove(owner);
+        }
+        self.retain_owners(|row| !untouched.contains(&row.owner));
     }
 
     /// Removes the contested objects for which `keep` returns false.
