@@ -43,7 +43,12 @@ pub(super) fn tree(version: &str, templates: &[Template], spec: Value) -> Files 
 
 /// Returns a cluster in which version 1 of the chart is deployed without values.
 pub(super) fn deployed(spec_before: Value) -> TestCluster {
-    let mut cluster = cluster(&tree("1", &templates(), spec_before), true);
+    deployed_from(&tree("1", &templates(), spec_before))
+}
+
+/// Returns such a cluster after these files were applied.
+pub(super) fn deployed_from(files: &Files) -> TestCluster {
+    let mut cluster = cluster(files, true);
     let mut entries = vec![];
     for (_, name, annotations) in templates() {
         let mut manifest = cm(name);
@@ -175,7 +180,9 @@ fn an_upgrade_that_the_server_accepts_is_certain() {
     assert_eq!(cluster.rows(&after), set(&["keep extra"]), "nothing in the commit mends the refusal");
     let (outcome, why) = reason(&cluster.plan(&after));
     assert_eq!(outcome, Outcome::Blocked);
-    assert!(why.starts_with("apply-refused: ") && why.ends_with("as it does now: configmap/new -n flux-system: denied"));
+    assert!(
+        why.starts_with("apply-refused: ") && why.ends_with("as it does now: configmap/new -n flux-system: denied")
+    );
     cluster.upgrades = Some([("extra", "held by a webhook")].into());
     assert_eq!(cluster.rows(&after), set(&["delete? extra"]), "Helm applies the upgrade and cannot delete the object");
     let mut client_side = spec(json!({}));
