@@ -72,7 +72,10 @@ impl TestCluster {
 
     /// Returns true if the test says anything about dry-runs.
     pub(super) fn sends_dry_runs(&self) -> bool {
-        self.upgrades.is_some() || !self.refusals.is_empty() || !self.deletion_refusals.is_empty()
+        self.upgrades.is_some()
+            || !self.results.is_empty()
+            || !self.refusals.is_empty()
+            || !self.deletion_refusals.is_empty()
     }
 
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
@@ -83,6 +86,10 @@ impl TestCluster {
                 upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
             }
             Request::ApplyBuilt(applied) => {
+                let mut results = self.results.iter();
+                if let Some((_, result)) = results.find(|(accepts, _)| accepts(applied)) {
+                    return DryRunAnswer::Result(result.clone());
+                }
                 let mut refusals = self.refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
@@ -91,7 +98,9 @@ impl TestCluster {
             }
             Request::Apply(_) | Request::Delete => {
                 let mut refusals = self.deletion_refusals.iter();
-                let refusal = refusals.find(|refusal| (&refusal.owner, &refusal.id) == (&owner, &question.id));
+                let refusal = refusals.find(|refusal| {
+                    (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
+                });
                 refusal.map(|refusal| refusal.message.clone())
             }
         };

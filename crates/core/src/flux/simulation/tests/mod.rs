@@ -15,10 +15,12 @@ mod release_actions;
 mod release_charts;
 mod releases;
 mod resource_sets;
+mod runs;
 mod shared_objects;
 mod spokes;
 mod unfollowed;
 mod unknown_builds;
+mod unread_types;
 mod upgrades;
 mod variables;
 
