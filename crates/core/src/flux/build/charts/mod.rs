@@ -196,6 +196,12 @@ impl Chart {
         definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
     }
 
+    /// Returns true if a template asks which API versions the cluster has.
+    pub(crate) fn reads_api_versions(&self) -> bool {
+        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
+        texts.filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
+    }
+
     /// Returns true if a template may call a function whose result differs from render to render.
     pub(crate) fn may_be_random(&self, values: &Values) -> bool {
         let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());

@@ -30,6 +30,8 @@ pub(super) struct ReleaseAction {
     pub(super) kind: ActionKind,
     /// Objects that the new manifest lacks.
     pub(super) removed: BTreeSet<ObjectId>,
+    /// Those of them that it lacks only before, or only after, the change has defined further kinds.
+    pub(super) undecided: BTreeSet<ObjectId>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
     pub(super) interrupted: BTreeSet<ObjectId>,
     pub(super) hooks: BTreeMap<ObjectId, HookRun>,
@@ -60,6 +62,7 @@ impl ReleaseAction {
         Self {
             kind,
             removed: BTreeSet::new(),
+            undecided: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             hooks: BTreeMap::new(),
             interrupted_hooks: BTreeSet::new(),
@@ -170,6 +173,9 @@ impl ReleaseAction {
     fn removed_object(&self, id: &ObjectId) -> OwnerDeletion {
         let mut deletion = self.deletion(ReasonCode::NotInChart);
         self.add_failure(&mut deletion);
+        if self.undecided.contains(id) {
+            deletion.stays_if("it depends on whether the definitions that this change creates exist by then");
+        }
         if let Some(message) = self.refused_deletions.get(id) {
             deletion.stays_if(format!("it stays while the API server refuses: {message}"));
         }
