@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 14] = [
+const TYPES: [&str; 16] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -26,6 +26,8 @@ const TYPES: [&str; 14] = [
     "/apis/apps/v1/replicasets",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/rbac.authorization.k8s.io/v1/roles",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations",

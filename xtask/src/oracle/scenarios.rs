@@ -27,7 +27,7 @@ pub struct Scenario {
     pub cluster: Vec<String>,
     /// Files of the repository. The Kustomization `root` builds `./root`.
     pub before: Vec<String>,
-    /// kubectl commands to run after the repository is published.
+    /// kubectl commands to run after the repository is published. `apply OBJECT` has the notation of `cluster`.
     pub live: Vec<String>,
     /// Edit to plan and then publish.
     pub after: Vec<String>,

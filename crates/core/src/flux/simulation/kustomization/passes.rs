@@ -8,7 +8,7 @@ use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
-use super::scope::stop_at;
+use super::scope::{stage, stop_at};
 use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
@@ -19,6 +19,7 @@ use crate::flux::simulation::model::node::{
     Blocker, Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
+use crate::flux::simulation::model::refusals::Refusal;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
@@ -37,21 +38,27 @@ fn waits_for_same_source(state: &State<'_>, key: &NamespacedName, spec: &Kustomi
     })
 }
 
-/// Stops an application at the first object that the server refuses.
-fn apply_refusals(state: &State<'_>, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
-    let PassOutcome::Applied(objects) = &outcome else { return outcome };
-    let refusal = state.refusals.iter().find(|refusal| {
+/// Stops an application in the first stage with an object that the server refuses. Returns also the condition of a refusal
+/// that the change can end.
+fn apply_refusals(state: &State<'_>, key: &NamespacedName, outcome: PassOutcome) -> (PassOutcome, Option<Reason>) {
+    let PassOutcome::Applied(objects) = &outcome else { return (outcome, None) };
+    let custom = &state.input.flags.custom_stage_kinds;
+    let refusals = state.refusals.iter().filter(|refusal| {
         let built = objects.get(&refusal.id);
         refusal.owner == *key
             && built.is_some_and(|built| built.manifest == refusal.manifest)
             && !comes_back(state, &refusal.id, objects)
     });
-    match refusal {
-        Some(refusal) => {
-            let custom = &state.input.flags.custom_stage_kinds;
-            stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom)
-        }
-        None => outcome,
+    let (open, certain): (Vec<&Refusal>, Vec<&Refusal>) = refusals.partition(|refusal| refusal.condition.is_some());
+    let first = certain.into_iter().min_by_key(|refusal| stage(&refusal.id, custom));
+    let failing = first.map(|refusal| stage(&refusal.id, custom));
+    let mut open =
+        open.into_iter().filter(|refusal| failing.is_none_or(|failing| stage(&refusal.id, custom) < failing));
+    let condition = open.find_map(|refusal| refusal.condition.clone());
+    let condition = condition.map(|condition| Reason::new(ReasonCode::MayBeRefused, condition));
+    match first {
+        Some(refusal) => (stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom), condition),
+        None => (outcome, condition),
     }
 }
 
@@ -291,9 +298,10 @@ impl Derivation<'_, '_> {
             condition = Some(Reason::new(applying.code, detail));
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
+        let (outcome, refusal) = apply_refusals(state, key, outcome);
         let mut pass =
             Pass { spec, trigger: caused_by, outcome, is_optional, is_needed_without_next: false, condition: None };
-        if let Some(condition) = condition {
+        for condition in condition.into_iter().chain(refusal) {
             pass.add_condition(condition);
         }
         pass
@@ -326,7 +334,7 @@ impl Derivation<'_, '_> {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };
-        apply_refusals(state, key, self.place(cluster.as_ref(), built))
+        self.place(cluster.as_ref(), built, Some(spec))
     }
 }
 
