@@ -2,7 +2,7 @@
 //!
 //! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
 //!   `key=value`.
-//!   `json:FIELD=JSON` is a field of a Kustomization's spec; `~` is a space.
+//!   `json:FIELD=JSON` is a field of an object, or of a Kustomization's spec; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
 //! * `PATH/` is an empty directory.
@@ -72,14 +72,15 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
             let mut port = json!({"port": options.get("port").unwrap_or(&"80").parse::<u32>()?});
             let mut spec = json!({"clusterIP": options.get("ip").unwrap_or(&"None")});
             if let Some(node_port) = options.get("nodeport") {
-                port["nodePort"] = node_port.parse::<u32>()?.into();
+                port["nodePort"] = port_number(node_port, prefix)?.into();
                 spec["type"] = "NodePort".into();
                 spec.as_object_mut().filter(|_| !options.contains_key("ip")).and_then(|spec| spec.remove("clusterIP"));
             }
             spec["ports"] = json!([port]);
             json!({"apiVersion": "v1", "kind": "Service", "spec": spec})
         }
-        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1,
+        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "spec": {"replicas": options.get("replicas").unwrap_or(&"1").parse::<u32>()?,
             "selector": {"matchLabels": {"a": selects(name, &options)}},
             "template": {"metadata": {"labels": {"a": selects(name, &options)}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
@@ -97,6 +98,10 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         // A kind that no definition serves.
         "unserved" => json!({"apiVersion": "unserved.example.com/v1", "kind": "Unserved"}),
         "class" => json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h"}),
+        "quota" => {
+            let count = options.get("cm").unwrap_or(&"1").parse::<u32>()?;
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"count/configmaps": count}}})
+        }
         "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": plain.first(), "namespace": prefix}]}),
@@ -110,7 +115,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         }
         "bind" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": prefix}]}),
+            "subjects": [{"kind": "ServiceAccount", "name": options.get("as").unwrap_or(&name), "namespace": prefix}]}),
         "policy" => policy(options.get("op").unwrap_or(&"DELETE"), options.get("deny").unwrap_or(&"denied")),
         "binding" => {
             let namespace = options.get("in").unwrap_or(&prefix);
@@ -150,6 +155,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         if let Some(annotation) = key.strip_prefix("note:") {
             manifest["metadata"]["annotations"][annotation] = (*value).into();
         }
+        if let Some(field) = key.strip_prefix("json:").filter(|_| kind != "ks") {
+            manifest[field] = serde_json::from_str(value).with_context(|| (*value).to_owned())?;
+        }
     }
     Ok(manifest)
 }
@@ -157,6 +165,13 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
 /// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
+}
+
+/// Returns a node port: a number, or one of the four ports of a scenario, such as `@1`.
+fn port_number(text: &str, prefix: &str) -> Result<u32> {
+    let Some(port) = text.strip_prefix(prefix) else { return Ok(text.parse()?) };
+    let scenario: u32 = prefix.trim_matches(char::is_alphabetic).parse()?;
+    Ok(30_000 + (4 * scenario + port.parse::<u32>()? % 4) % 1_000)
 }
 
 /// Returns a policy that denies the deletion of the ConfigMap of this name, or else this value in a ConfigMap.

@@ -161,9 +161,11 @@ impl<'s, 'a> Premises<'s, 'a> {
             match self.fit(object, definition) {
                 Fit::Valid if definition.is_certain => {
                     let accepted = match self.state.live_object(&object.id) {
-                        Some(_) => {
-                            DryRunResult::Updated(Update { reason: ReasonCode::Changed.into(), diff: String::new() })
-                        }
+                        Some(_) => DryRunResult::Updated(Update {
+                            reason: ReasonCode::Changed.into(),
+                            diff: String::new(),
+                            changes_content: true,
+                        }),
                         None => DryRunResult::Created,
                     };
                     return Standing::Replaced(Box::new(accepted));

@@ -25,10 +25,12 @@ use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller;
-use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects};
+use crate::flux::simulation::kustomization::health::awaited_health;
+use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Actor, Plan};
+use crate::plan::contradictions::say_what_blocked_owners_delete;
+use crate::plan::{Actor, Plan, ReasonCode};
 
 /// Maximum number of times that the plan is made again with new answers.
 const MAX_ROUNDS: usize = 8;
@@ -66,20 +68,27 @@ impl Rehearsal {
         let Some(builds) = self.builds.as_ref().filter(|_| !self.asked.is_empty()) else { return false };
         let premises = Premises::new(state, builds, plan, &self.asked, answers);
         let standings: Vec<Standing> = self.asked.iter().map(|asked| premises.standing(asked, answers)).collect();
+        let mut is_raised = false;
         for (asked, standing) in self.asked.iter_mut().zip(standings) {
             // What has become possible stays so.
             if asked.standing.is_below(&standing) {
-                asked.standing = standing;
+                (asked.standing, is_raised) = (standing, true);
             }
         }
-        self.take_answers(state, answers)
+        is_raised && self.take_answers(state, answers)
     }
 
-    /// Writes what the answers so far refuse to the state. Returns true if it is something else than before.
+    /// Writes what follows from the answers so far to the state. Returns true if it is something else than before.
     fn take_answers(&self, state: &mut State<'_>, answers: &Answers) -> bool {
-        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.asked, answers);
-        let is_changed = refusals != state.refusals || refused_deletions != state.deletion_refusals;
+        let DryRuns { refusals, refused_deletions, forced, mut changed, .. } = DryRuns::collect(&self.asked, answers);
+        let awaited = awaited_health(state);
+        changed.retain(|(owner, _)| awaited.contains(owner));
+        let is_changed = refusals != state.refusals
+            || refused_deletions != state.deletion_refusals
+            || forced != state.forced
+            || changed != state.changed_health;
         (state.refusals, state.deletion_refusals) = (refusals, refused_deletions);
+        (state.forced, state.changed_health) = (forced, changed);
         is_changed
     }
 
@@ -104,17 +113,20 @@ impl Rehearsal {
     }
 
     /// Returns the plan with the answers of the API server.
-    pub(super) fn finish(&self, state: &State<'_>, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
+    pub(super) fn finish(&self, state: &State<'_>, mut plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
         let secrets = secret_mask(state, &answers.builds);
         let Some(scope) = &state.input.dry_runs else {
+            say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
+        dry_runs.retain_last_runs(&last_runs(state));
         if self.is_endless {
             dry_runs.add_endless();
         }
         let not_compared = dry_runs.not_compared();
-        let plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
+        let mut plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
+        say_what_blocked_owners_delete(&mut plan);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }
 
@@ -169,8 +181,8 @@ impl Rehearsal {
 }
 
 impl State<'_> {
-    /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
-    /// the last applied revision, and those that it may only delete by force.
+    /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
+    /// in the last applied revision, and those that it may only delete by force.
     fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let newest_rule = self.newest_rule();
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
@@ -220,7 +232,9 @@ impl State<'_> {
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.
     fn planned_deletions(&self, plan: &Plan) -> Vec<Question> {
         let mut deletions = vec![];
-        for change in plan.deletions().filter(|change| change.by == Actor::KustomizeController) {
+        let of_controller = plan.deletions().filter(|change| change.by == Actor::KustomizeController);
+        // A dry-run of what replaces an object has asked about its deletion too.
+        for change in of_controller.filter(|change| change.reason.code != ReasonCode::Forced) {
             let object = self.live_object(&change.object.id);
             let Some((object, owner)) = object.zip(change.owner.as_ref()) else { continue };
             let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
@@ -231,7 +245,11 @@ impl State<'_> {
                 Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
                 None => last.map(|pass| pass.spec.clone()).or(live),
             };
-            deletions.extend(spec.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
+            let passes = self.nodes.iter().filter(|node| node.id.key == key).flat_map(|node| &node.passes);
+            let pruning = passes.filter(|pass| pass.prunes(&object.id)).map(|pass| pass.spec.clone());
+            // Runs with the same service account ask the same question.
+            let specs = spec.into_iter().chain(pruning);
+            deletions.extend(specs.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
         }
         deletions
     }

@@ -2,7 +2,7 @@
 //!
 //! Every kind of owner has the same type of effect, whether it is changed, is created or is deleted. If the effect is not
 //! computed, any object of the owner may be deleted, and the plan says so. Only a change that is known to have no effect is
-//! left out. A new owner deletes nothing.
+//! left out. A new owner can delete what exists: hooks of its chart, and what the remedy of a failed installation uninstalls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Action, Reason};
+use crate::plan::{Action, Reason, ReasonCode};
 
 /// An owner that a change affects.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,6 +58,8 @@ pub(crate) struct Effect {
     pub(crate) keeps: BTreeMap<ObjectId, Reason>,
     /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.
     pub(crate) condition: Option<String>,
+    /// The action of the controller may fail, so that the owner is not ready.
+    pub(crate) may_fail: bool,
     /// Assumption on which the effect rests, for people; `None` if everything is known.
     pub(crate) assumption: Option<String>,
     /// Reason why it is not known what else is deleted.
@@ -70,6 +72,12 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
+    /// Field manager of the controller.
+    pub(crate) manager: &'static str,
+    /// Reason of the rows of those that it creates.
+    pub(crate) code: ReasonCode,
+    /// It may not get as far as applying all of them.
+    pub(crate) is_doubtful: bool,
 }
 
 /// Deletion of an object by the controller of its owner.
@@ -79,6 +87,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) kind: CascadeKind,
     /// Action of its row: the object is deleted, is created again, or it is not known.
     pub(crate) action: Action,
+    /// Code of its row; `None` for that of the mechanism.
+    pub(crate) code: Option<ReasonCode>,
     /// Remarks for its row.
     pub(crate) remarks: Vec<String>,
     /// Conditions under which it stays.
@@ -104,7 +114,7 @@ impl Effect {
 impl OwnerDeletion {
     /// Creates a deletion that is certain.
     pub(crate) fn new(kind: CascadeKind) -> Self {
-        Self { kind, action: Action::Delete, remarks: vec![], conditions: vec![], is_doubtful: false }
+        Self { kind, action: Action::Delete, code: None, remarks: vec![], conditions: vec![], is_doubtful: false }
     }
 
     /// Adds a remark to the row.

@@ -9,8 +9,8 @@ use super::cluster::TestCluster;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
-use crate::flux::build::charts::ChartRun;
 use crate::flux::build::charts::archive;
+use crate::flux::build::charts::{ChartOutput, ChartRun};
 use crate::flux::build::objects::data::{Data, Lookup};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
@@ -74,7 +74,10 @@ impl TestCluster {
 
     /// Returns true if the test says anything about dry-runs.
     pub(super) fn sends_dry_runs(&self) -> bool {
-        self.upgrades.is_some() || !self.refusals.is_empty() || !self.deletion_refusals.is_empty()
+        self.upgrades.is_some()
+            || !self.results.is_empty()
+            || !self.refusals.is_empty()
+            || !self.deletion_refusals.is_empty()
     }
 
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
@@ -85,6 +88,10 @@ impl TestCluster {
                 upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
             }
             Request::ApplyBuilt(applied) => {
+                let mut results = self.results.iter();
+                if let Some((_, result)) = results.find(|(accepts, _)| accepts(applied)) {
+                    return DryRunAnswer::Result(result.clone());
+                }
                 let mut refusals = self.refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
@@ -96,7 +103,9 @@ impl TestCluster {
             }
             Request::Apply(_) | Request::Delete => {
                 let mut refusals = self.deletion_refusals.iter();
-                let refusal = refusals.find(|refusal| (&refusal.owner, &refusal.id) == (&owner, &question.id));
+                let refusal = refusals.find(|refusal| {
+                    (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
+                });
                 refusal.map(|refusal| refusal.message.clone())
             }
         };
@@ -110,7 +119,11 @@ impl TestCluster {
             Some(live) if live == manifest => DryRunResult::Unchanged,
             // Tests of upgrades have no rows of updates.
             Some(_) if self.refusals.is_empty() && self.deletion_refusals.is_empty() => DryRunResult::Accepted,
-            Some(_) => DryRunResult::Updated(Update { reason: ReasonCode::Changed.into(), diff: String::new() }),
+            Some(_) => DryRunResult::Updated(Update {
+                reason: ReasonCode::Changed.into(),
+                diff: String::new(),
+                changes_content: true,
+            }),
         }
     }
 }
@@ -140,7 +153,7 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
 /// `fail.yaml`.
-fn rendered(run: &ChartRun) -> Result<String, String> {
+fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
     let templates = run
@@ -151,11 +164,11 @@ fn rendered(run: &ChartRun) -> Result<String, String> {
     let mut text = String::new();
     for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
         if at == "fail.yaml" {
-            return Err("helm fails to render it: a template fails".to_owned());
+            return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }
         text += &format!("---\n{}\n", String::from_utf8_lossy(content));
     }
-    Ok(text)
+    Ok(ChartOutput::Manifests(text))
 }
 
 /// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.

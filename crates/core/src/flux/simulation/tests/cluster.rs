@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::build;
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -21,6 +23,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
 use crate::plan::Action;
+use crate::plan::contradictions::contradictions;
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -74,6 +77,8 @@ pub(crate) struct TestCluster {
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// Results of the applies that a function accepts.
+    pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
     /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
@@ -104,6 +109,7 @@ impl TestCluster {
             data: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            results: vec![],
             upgrades: None,
             history: None,
             has_operator: false,
@@ -238,7 +244,9 @@ impl TestCluster {
     /// Plays a preview to its end.
     pub(crate) fn finish_preview(&self, input: PreviewInput<'_>) -> FinishedPreview {
         let mut preview = Preview::new(input);
-        *self.finish(|answers| preview.step(answers))
+        let finished = *self.finish(|answers| preview.step(answers));
+        assert_eq!(contradictions(&finished.plan), [""; 0]);
+        finished
     }
 
     pub(crate) fn input(&self, files: &Files) -> PreviewInput<'_> {

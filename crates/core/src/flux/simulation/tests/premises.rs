@@ -11,6 +11,7 @@ fn refused(owner: &str, manifest: &Value, message: &str) -> Refusal {
         owner: NamespacedName { namespace: NS.into(), name: owner.into() },
         id: ObjectId::new(group, kind, namespace, name),
         manifest: manifest.clone().into(),
+        spec: KustomizationSpec::new(&Value::Null),
         message: message.into(),
         condition: None,
     }
@@ -121,6 +122,7 @@ fn a_refused_deletion_is_a_race_if_the_change_may_give_the_right() {
     let denied = "configmaps \"a\" is forbidden: User \"s\" cannot delete resource \"configmaps\" in API group \"\"";
     cluster.deletion_refusals = vec![DeletionRefusal {
         owner: NamespacedName { namespace: NS.into(), name: "k".into() },
+        account: None,
         id: ObjectId::new("", "ConfigMap", NS, "a"),
         message: denied.into(),
     }];

@@ -37,6 +37,8 @@ pub(crate) struct ChangeRules {
     pub(crate) has_nothing: fn(&State<'_>, &Resource) -> bool,
     /// Returns true if a new owner may take over objects that it then changes.
     pub(crate) takes_over: fn(&State<'_>, &ObjectId) -> bool,
+    /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
+    pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
     /// Computes the effect on an owner: the live one, or a new one.
     ///
     /// Fails with the reason why it is not known.
@@ -54,6 +56,8 @@ pub(crate) enum Followed {
         /// Remarks for the outcome of the owner.
         remarks: Vec<String>,
     },
+    /// Its controller deletes nothing, because its action fails.
+    Blocked { reason: Reason, effect: Box<Effect> },
     /// The effect on owners of this kind is not computed.
     No,
 }
@@ -94,6 +98,7 @@ pub(crate) fn changed_owner(
     let why = match followed {
         Ok(Followed::Unchanged) | Err(Interrupt::Missing) => return None,
         Ok(Followed::Acts { effect, code, remarks }) => return Some(acting_owner(id, *effect, code, &what, &remarks)),
+        Ok(Followed::Blocked { reason, effect }) => return Some(blocked_owner(id, *effect, &reason, &what)),
         Ok(Followed::No) => rules.not_computed.to_owned(),
         Err(Interrupt::Failed(unknown)) => format!("{}, because {unknown}", rules.not_computed),
     };
@@ -120,6 +125,11 @@ fn acting_owner(id: &ObjectId, effect: Effect, code: ReasonCode, what: &str, rem
     AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect: Some(Arc::new(effect)) }
 }
 
+fn blocked_owner(id: &ObjectId, effect: Effect, reason: &Reason, what: &str) -> AffectedOwner {
+    let reason = Reason::new(reason.code, format!("{what}; {}", reason.detail));
+    AffectedOwner { id: id.clone(), reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) }
+}
+
 /// Returns an owner that is created, unless it is created inactive.
 fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: &ChangeRules) -> Option<AffectedOwner> {
     let state = comparison.state();
@@ -135,10 +145,21 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     } else if (rules.is_inactive)(state, id) {
         return None;
     } else {
-        return Some(match (rules.follow)(comparison, id, None) {
-            Ok(Followed::Acts { effect, code, remarks }) => acting_owner(id, *effect, code, "it is created", &remarks),
-            _ => AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)),
-        });
+        let why = match (rules.follow)(comparison, id, None) {
+            Ok(Followed::Acts { effect, code, remarks }) => {
+                return Some(acting_owner(id, *effect, code, "it is created", &remarks));
+            }
+            Ok(Followed::Blocked { reason, effect }) => {
+                return Some(blocked_owner(id, *effect, &reason, "it is created"));
+            }
+            Err(Interrupt::Failed(why)) => why,
+            _ => return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark))),
+        };
+        let Some(stake) = (rules.stake)(comparison.state(), id) else {
+            return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
+        };
+        let detail = format!("{stake}; {}, because {why}", rules.not_computed);
+        return Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))));
     };
     let detail = format!("{why}; {}", rules.not_computed);
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))

@@ -103,6 +103,16 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         applied.into_iter().find_map(|applied| self.difference_from(id, applied.owner, applied.built, part))
     }
 
+    /// Returns true if an object is created, or a manifest of it is another one than was applied last.
+    pub(crate) fn is_changed(&mut self, id: &ObjectId) -> bool {
+        let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
+        let last = last_applied.get(id).map_or(&[][..], Vec::as_slice);
+        let applied = self.derivation.state.applied(id);
+        let is_known = |manifest: &Value| last.iter().any(|(_, built)| *built.manifest == *manifest);
+        self.derivation.state.live_object(id).is_none()
+            || applied.iter().any(|applied| !is_known(&applied.built.manifest))
+    }
+
     /// Returns the difference of a manifest that a Kustomization applies from the live object.
     fn difference_from(
         &mut self,

@@ -55,6 +55,7 @@ const RULES: ChangeRules = ChangeRules {
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
     takes_over: |_, _| false,
+    stake: |_, _| None,
     follow,
 };
 
@@ -111,7 +112,13 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
     };
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
-        applies: Some(OwnerApply { trigger, objects }),
+        applies: Some(OwnerApply {
+            trigger,
+            objects,
+            manager: flux_operator::NAME,
+            code: ReasonCode::Generated,
+            is_doubtful: false,
+        }),
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })

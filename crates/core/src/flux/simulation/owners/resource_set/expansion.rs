@@ -27,7 +27,7 @@ use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator::FORCE;
+use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
@@ -107,7 +107,13 @@ pub(super) fn expand(
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         keeps: kept(state, id, &removed),
-        applies: Some(OwnerApply { trigger, objects: new }),
+        applies: Some(OwnerApply {
+            trigger,
+            objects: new,
+            manager: flux_operator::NAME,
+            code: ReasonCode::Generated,
+            is_doubtful: false,
+        }),
         condition,
         ..Effect::default()
     };
@@ -139,7 +145,7 @@ fn removal(
     }
     if state.is_generated(id) {
         deletion.action = Action::Recreate;
-        deletion.stays_if("another ResourceSet generates it, and may apply it first");
+        deletion.stays_if("another owner generates it, and may apply it first");
     }
     deletion.conditions.extend(condition.cloned());
     deletion.conditions.extend(refused.get(id).map(|why| format!("it stays while the API server refuses: {why}")));

@@ -36,6 +36,7 @@ const RULES: ChangeRules = ChangeRules {
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
     takes_over: |_, _| false,
+    stake: |_, _| None,
     follow: expansion::expand,
 };
 
