@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::charts::{ChartOutput, ChartRun};
-use kubectl_gitops::tools::helm::Helm;
+use kubectl_gitops::tools::programs::helm::Helm;
+use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
-use kubectl_gitops::tools::sandboxed::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::binary;
 use xtask::controlplane::{bin, ensure};

@@ -203,7 +203,7 @@ fn notes(plan: &Plan) -> Vec<PlanRow<'_>> {
             }
         }
     }
-    for Gap { subject, namespace, message, .. } in plan.gaps() {
+    for Gap { subject, namespace, message, .. } in plan.counting_gaps() {
         let place = [namespace.as_deref().unwrap_or_default(), "", subject];
         rows.push(PlanRow::new("gap", place, String::new(), message.clone()));
     }

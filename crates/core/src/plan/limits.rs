@@ -54,7 +54,8 @@ pub enum Base<'a> {
 pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
     let mut exceeded = vec![];
     if !plan.is_complete() && !limits.allow_incomplete {
-        let detail = format!("the plan is incomplete: {} could not be read", pluralize(plan.gaps().len(), "thing"));
+        let number = pluralize(plan.counting_gaps().count(), "thing");
+        let detail = format!("the plan is incomplete: {number} could not be read");
         exceeded.push(Alarm::new(AlarmCode::Incomplete, None, detail, Remedy::AllowIncomplete));
     }
     exceeded.extend(total(plan, limits));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
+use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 
@@ -105,7 +106,7 @@ impl Plan {
         if mask.is_empty() {
             return;
         }
-        for gap in &mut self.document.gaps {
+        for AnswerGap { gap, .. } in &mut self.document.gaps {
             (gap.subject, gap.message) = (mask.mask(&gap.subject), mask.mask(&gap.message));
             gap.namespace = gap.namespace.take().map(|namespace| mask.mask(&namespace));
         }

@@ -11,6 +11,7 @@ pub mod file;
 pub mod filter;
 pub mod finalizers;
 pub mod finished;
+mod gaps;
 pub mod grave;
 pub mod limits;
 pub mod mask;
@@ -36,8 +37,8 @@ pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 pub use subject::Subject;
 
-use crate::kubernetes::gap::Gap;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::gap::{AnswerGap, Gap};
+use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
@@ -61,7 +62,7 @@ struct PlanDocument {
     schema: String,
     complete: bool,
     rehearsed: bool,
-    gaps: Vec<Gap>,
+    gaps: Vec<AnswerGap>,
     cluster: ClusterIdentity,
     /// Other clusters in which owners of this one change objects, by the names in `cluster` of their objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -82,6 +83,9 @@ struct PlanDocument {
     /// Kustomization files that the change empties. The alarms name them.
     #[serde(skip)]
     emptied_files: Vec<EmptiedFile>,
+    /// Kinds of objects that the plan depends on beside those of its rows; `None` if it depends on all.
+    #[serde(skip)]
+    read_kinds: Option<BTreeSet<GroupKind>>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
@@ -140,7 +144,7 @@ impl Plan {
         self.document.recorded
     }
 
-    /// What this is a plan of; `None` for a plan of the cluster alone.
+    /// Returns the subject of the plan; `None` for a plan of the cluster alone.
     pub fn subject(&self) -> Option<&Subject> {
         self.document.subject.as_ref()
     }
@@ -150,14 +154,19 @@ impl Plan {
         self.document.subject = Some(subject);
     }
 
-    /// Everything that could not be read or computed.
-    pub fn gaps(&self) -> &[Gap] {
+    /// Everything that could not be read or computed, also what cannot change the plan.
+    pub fn gaps(&self) -> &[AnswerGap] {
         &self.document.gaps
+    }
+
+    /// What could not be read or computed and can change the plan.
+    pub fn counting_gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.document.gaps.iter().filter(|gap| gap.affects_answer).map(|gap| &gap.gap)
     }
 
     /// Returns true if nothing that could hide or misjudge an object is unknown.
     pub fn is_complete(&self) -> bool {
-        self.document.gaps.is_empty()
+        self.counting_gaps().next().is_none()
     }
 
     /// Outcome of each owner that was looked at.
@@ -270,7 +279,7 @@ impl Plan {
 
     /// Adds gaps; an equal gap is kept once.
     pub fn add_gaps(&mut self, gaps: impl IntoIterator<Item = Gap>) {
-        self.document.gaps.extend(gaps);
+        self.document.gaps.extend(gaps.into_iter().map(AnswerGap::from));
         self.sort();
     }
 

@@ -97,6 +97,7 @@ reason_codes! {
     Refused => "The API server refuses the change.",
     Renamed => "The name of the object contains a hash of its content, which changes.",
     HashUnknown => "The name contains a hash of encrypted content, which cannot be computed here.",
+    Unread => "Objects of this type could not be read, so it is not known what happens to the object.",
     IdentityUnknown => "The kind, namespace or name of the object is encrypted.",
     // Cascading deletion.
     InNamespace => "The namespace of the object is deleted.",

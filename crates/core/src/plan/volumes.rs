@@ -45,7 +45,7 @@ pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
         .clusters()
         .flat_map(|(_, cluster)| &cluster.objects)
         .any(|object| object.id.is("", KIND) && snapshot.resource(&object.id).is_none());
-    if deletes_claim && unread && !plan.gaps().iter().any(|gap| gap.subject == RESOURCE) {
+    if deletes_claim && unread && !plan.counting_gaps().any(|gap| gap.subject == RESOURCE) {
         plan.add_gaps([Gap {
             kind: GapKind::Failed,
             subject: RESOURCE.to_owned(),

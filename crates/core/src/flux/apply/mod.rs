@@ -22,7 +22,6 @@ use crate::ownership::schemes::flux_kustomization::{FORCE, RECONCILE, SSA};
 pub struct AppliedObject {
     /// Kustomization that applies the object.
     pub owner: NamespacedName,
-    /// Spec of the Kustomization.
     pub spec: KustomizationSpec,
     /// Identity in the cluster.
     pub id: ObjectId,

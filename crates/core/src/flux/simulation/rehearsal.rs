@@ -38,7 +38,6 @@ const MAX_ROUNDS: usize = 8;
 /// Dry-runs of one preview so far.
 #[derive(Default)]
 pub(super) struct Rehearsal {
-    /// Keys of all questions.
     keys: HashSet<QuestionKey>,
     /// Changes by Kustomizations, in the order in which refusals count.
     asked: Vec<AskedChange>,

@@ -30,7 +30,6 @@ pub struct ChartRun {
     pub key: String,
     /// Files of the chart, by their path in it.
     pub files: Arc<ChartFiles>,
-    /// Name of the release.
     pub release: String,
     /// Namespace of the release.
     pub namespace: String,

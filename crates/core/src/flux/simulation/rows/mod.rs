@@ -7,6 +7,7 @@ mod encrypted_objects;
 mod kustomization_outcomes;
 pub(crate) mod object_rows;
 mod owner_rows;
+mod read_kinds;
 pub(crate) mod secret_names;
 
 use crate::flux::simulation::model::state::State;
@@ -22,6 +23,7 @@ use encrypted_objects::annotate_encrypted;
 use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
 use owner_rows::{add_affected_owners, owner_rows};
+use read_kinds::read_kinds;
 
 /// Returns the plan of the last state. A state that is not stable is a gap.
 pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable: bool) -> Plan {
@@ -57,6 +59,9 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     plan.set_unrehearsed(unrehearsed(&plan));
     add_affected_owners(state, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));
+    if let Some(kinds) = read_kinds(state) {
+        plan.set_read_kinds(kinds);
+    }
     plan
 }
 

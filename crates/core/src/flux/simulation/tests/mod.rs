@@ -21,6 +21,7 @@ mod shared_objects;
 mod spokes;
 mod unfollowed;
 mod unknown_builds;
+mod unread_types;
 mod upgrades;
 mod variables;
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::flux::apply::question::Question;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 
-/// What the first test refuses.
+/// Refusal in the first test.
 const REFUSAL: &str = "the server refuses configmap/b -n flux-system: it is immutable";
 
 fn refused(owner: &str, manifest: Value) -> Refusal {

@@ -25,12 +25,12 @@ use crate::text::pluralize;
 pub(crate) struct ChangeRules {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
-    /// What is not computed if the effect is not known, as a clause.
+    /// Part that is not computed if the effect is not known, as a clause.
     pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
     pub(crate) creation_remark: &'static str,
     /// Returns what changes in the objects that an owner in a namespace with this spec refers to, in words.
-    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Vec<String>,
+    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Asked<Vec<String>>,
     /// Returns true if the controller does nothing for the owner after the change.
     pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
     /// Returns true if a live owner has nothing that its controller could change or delete.
@@ -62,7 +62,8 @@ pub(crate) enum Followed {
     No,
 }
 
-/// Returns the owners of a kind that the change affects and does not delete.
+/// Returns the owners of a kind that the change affects and does not delete. One for which an answer is missing is left out:
+/// the missing answer is among the needs.
 pub(crate) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(rules.group, rules.kind);
     ids.iter().filter_map(|id| changed_owner(comparison, id, rules)).collect()
@@ -81,10 +82,7 @@ pub(crate) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = changes(comparison, id, live, rules);
-    if changes.is_empty() {
-        return None;
-    }
+    let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
     if (rules.is_inactive)(state, id) {
@@ -166,14 +164,14 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
 }
 
 /// Returns what changes in a live owner and in everything that it refers to, in words.
-fn changes(
+fn described_changes(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     live: Option<&Resource>,
     rules: &ChangeRules,
-) -> Vec<String> {
+) -> Asked<Vec<String>> {
     let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-    let mut changes = match comparison.change(id, Part::Spec { is_ready }) {
+    let mut changes = match comparison.change(id, Part::Spec { is_ready })? {
         Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
         Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
         _ => vec![],
@@ -184,11 +182,11 @@ fn changes(
         changes.push("it is resumed".to_owned());
     }
     for spec in comparison.state().specs_after(id) {
-        changes.extend((rules.references)(comparison, &id.namespace, &spec));
+        changes.extend((rules.references)(comparison, &id.namespace, &spec)?);
     }
     let mut seen = BTreeSet::new();
     changes.retain(|change| seen.insert(change.clone()));
-    changes
+    Ok(changes)
 }
 
 /// Returns true if the controller of an owner of flux-operator does nothing for it after the change.

@@ -61,7 +61,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     found.collect()
 }
 
-fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Vec<String> {
+fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
     comparison.release_references(namespace, spec)
 }
 

@@ -90,6 +90,9 @@ impl Remedy {
                 if !flag_at(spec, "/uninstall/disableHooks") {
                     deletions.extend(hook_deletions(state, new, [HookEvent::PreDelete, HookEvent::PostDelete]));
                 }
+                if is_retried && !flag_at(spec, "/install/disableHooks") {
+                    deletions.extend(hook_deletions(state, new, ActionKind::Install.events()));
+                }
             }
             Self::Rollback => {
                 let taken_over = new.objects.iter().filter(is_live);

@@ -106,7 +106,7 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         check_spec(spec)?;
     }
     check_change(&old_spec, &new_spec)?;
-    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec).into_iter().next() {
+    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;

@@ -63,8 +63,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Vec<String> {
-    vec![]
+fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Asked<Vec<String>> {
+    Ok(vec![])
 }
 
 /// Returns what a deleted FluxInstance deletes: everything of Flux, unless it is disabled or installed nothing.
