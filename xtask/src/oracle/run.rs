@@ -113,6 +113,10 @@ impl Run<'_> {
         }
         for line in &scenario.live {
             let line = self.with_uids(&line.replace('@', &self.prefix))?;
+            if let Some(text) = line.strip_prefix("apply ") {
+                self.apply(&manifest::object(text, &self.prefix)?)?;
+                continue;
+            }
             // In a random repository, the object of the command may not exist.
             match self.cluster.kubectl(&line.split(' ').collect::<Vec<_>>()) {
                 Err(error) if !error.to_string().contains("NotFound") => return Err(error),

@@ -64,7 +64,7 @@ pub struct Scenario {
     pub before: Vec<String>,
     /// Edit that is published after the repository, such as a commit that fails.
     pub between: Vec<String>,
-    /// kubectl commands to run after the repository is published.
+    /// kubectl commands to run after the repository is published. `apply OBJECT` has the notation of `cluster`.
     pub live: Vec<String>,
     /// Edit to plan and then publish.
     pub after: Vec<String>,

@@ -5,6 +5,7 @@
 
 pub mod alarm;
 pub mod change;
+pub mod contradictions;
 pub mod execution;
 pub mod file;
 pub mod filter;
@@ -383,6 +384,12 @@ impl Plan {
         for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
             (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
         }
+        self.sort();
+    }
+
+    /// Changes the outcomes of owners.
+    pub(crate) fn update_owners(&mut self, update: impl FnMut(&mut OwnerOutcome)) {
+        self.document.owners.iter_mut().for_each(update);
         self.sort();
     }
 

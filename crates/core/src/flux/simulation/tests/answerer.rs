@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::cluster::TestCluster;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
+use crate::flux::apply::update::Update;
 use crate::flux::build::charts::archive;
 use crate::flux::build::charts::{ChartOutput, ChartRun};
 use crate::flux::build::objects::data::{Data, Lookup};
@@ -16,6 +17,7 @@ use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_operator::SET;
 use crate::plan::ReasonCode;
 
@@ -94,7 +96,10 @@ impl TestCluster {
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
                 });
-                refusal.map(|refusal| refusal.message.clone())
+                match refusal {
+                    Some(refusal) => Some(refusal.message.clone()),
+                    None => return DryRunAnswer::Result(self.accepted(&question.id, &applied.built.manifest)),
+                }
             }
             Request::Apply(_) | Request::Delete => {
                 let mut refusals = self.deletion_refusals.iter();
@@ -105,6 +110,21 @@ impl TestCluster {
             }
         };
         DryRunAnswer::Result(refusal.map_or(DryRunResult::Accepted, DryRunResult::Refused))
+    }
+
+    /// Returns the result of an apply that the API server accepts.
+    fn accepted(&self, id: &ObjectId, manifest: &Value) -> DryRunResult {
+        match self.data.get(&*id.name).filter(|_| self.snapshot.object(id).is_some()) {
+            None => DryRunResult::Created,
+            Some(live) if live == manifest => DryRunResult::Unchanged,
+            // Tests of upgrades have no rows of updates.
+            Some(_) if self.refusals.is_empty() && self.deletion_refusals.is_empty() => DryRunResult::Accepted,
+            Some(_) => DryRunResult::Updated(Update {
+                reason: ReasonCode::Changed.into(),
+                diff: String::new(),
+                changes_content: true,
+            }),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::pruning::{deletable, has_labels_of, reason_to_keep};
+use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
@@ -19,14 +20,14 @@ use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::changed_owners::{FORCE, Followed};
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator;
+use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Annotation of a Job that flux-operator deletes and creates again once it has failed.
@@ -84,7 +85,9 @@ pub(super) fn expand(
         new.values().filter(|built| !is_unchanged(built) || state.live_object(&built.id).is_none()).collect();
     let forces = sets_force(state, id, live);
     let is_forced = |built: &&&BuiltObject| {
-        state.live_object(&built.id).is_some() && (forces || built.has_label_or_annotation(FORCE, "enabled"))
+        state.live_object(&built.id).is_some_and(|live| {
+            forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
+        })
     };
     if let Some(forced) = changed.iter().find(is_forced) {
         return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
@@ -241,7 +244,7 @@ fn generated_of<'i>(
     };
     let objects =
         generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
-    match comparison.derivation.place(None, objects) {
+    match comparison.derivation.place(None, objects, None) {
         PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
         PassOutcome::Partial { desired, reason, .. } => {
             Ok(Generated { objects: desired, failure: Some(reason.detail) })
