@@ -5,6 +5,7 @@
 
 pub mod alarm;
 pub mod change;
+pub mod contradictions;
 pub mod execution;
 pub mod file;
 pub mod filter;
@@ -268,13 +269,13 @@ impl Plan {
     }
 
     /// Records that the API server was asked about every change.
-    pub fn set_rehearsed(&mut self) {
+    pub(crate) fn set_rehearsed(&mut self) {
         self.document.rehearsed = true;
         self.document.unrehearsed.clear();
     }
 
     /// Sets the objects whose changes no dry-run has confirmed.
-    pub fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
+    pub(crate) fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
         self.document.unrehearsed = objects;
         self.sort();
     }
@@ -335,7 +336,7 @@ impl Plan {
     }
 
     /// Adds alarms that are less severe than those so far.
-    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
+    pub(crate) fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
         self.document.alarms.extend(alarms);
     }
 
@@ -383,6 +384,12 @@ impl Plan {
         for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
             (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
         }
+        self.sort();
+    }
+
+    /// Changes the outcomes of owners.
+    pub(crate) fn update_owners(&mut self, update: impl FnMut(&mut OwnerOutcome)) {
+        self.document.owners.iter_mut().for_each(update);
         self.sort();
     }
 

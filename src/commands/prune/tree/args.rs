@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::WORKING_TREE;
 use crate::commands::prune::spokes::Spoke;
 use crate::error::{Error, Result};
 use crate::tools::git::WorktreeState;
+
+/// Heading of the flags of a working tree.
+pub const WORKING_TREE: &str = "Working tree";
 
 /// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]

@@ -101,6 +101,13 @@ pub(crate) fn row(
     Some(row)
 }
 
+/// Returns the reason why a pass deletes an object by force.
+fn forced_reason(state: &State<'_>, pass: &PassId, id: &ObjectId) -> Reason {
+    let pass = state.node(&pass.node).and_then(|node| node.passes.get(pass.number));
+    let forced = pass.and_then(|pass| pass.forced.get(id));
+    forced.map_or_else(|| ReasonCode::Forced.into(), |forced| forced.reason.clone())
+}
+
 /// Returns what could not be read, if that may hide an object.
 fn unread_message(state: &State<'_>, id: &ObjectId) -> Option<String> {
     let cluster = state.input.snapshot.of_cluster(id.cluster.as_ref())?;
@@ -108,13 +115,6 @@ fn unread_message(state: &State<'_>, id: &ObjectId) -> Option<String> {
     let mut gaps = cluster.gaps_hiding(&kind);
     let gap = gaps.find(|gap| gap.namespace.as_deref().is_none_or(|unread| *unread == *id.namespace))?;
     Some(format!("{} could not be read ({})", gap.subject, gap.kind.cause()))
-}
-
-/// Returns the reason why a pass deletes an object by force.
-fn forced_reason(state: &State<'_>, pass: &PassId, id: &ObjectId) -> Reason {
-    let pass = state.node(&pass.node).and_then(|node| node.passes.get(pass.number));
-    let forced = pass.and_then(|pass| pass.forced.get(id));
-    forced.map_or_else(|| ReasonCode::Forced.into(), |forced| forced.reason.clone())
 }
 
 /// Returns the reason why a Kustomization prunes an object.

@@ -10,6 +10,7 @@ mod deleted_containers;
 mod finalizers;
 mod generators;
 mod instances;
+mod premises;
 mod refusals;
 mod release_actions;
 mod release_charts;
