@@ -354,7 +354,7 @@ fn a_user_who_may_view_gets_the_answer_and_one_line() {
     words.truncate(words.len() - 2);
     words.push("--max-percent=100");
     let plan = run(cluster, VIEWER, &words);
-    assert!(plan.code == 5 && plan.stdout.contains("  delete    ConfigMap/web\n"), "{plan}");
+    assert!(plan.code == 5 && plan.stdout.contains("  delete    ConfigMap/web "), "{plan}");
     assert_eq!(plan.stdout.matches("gap: ").count(), 1, "{plan}");
     let lines: Vec<&str> = plan.stderr.lines().filter(|line| line.contains(" could not be read ")).collect();
     assert_eq!(lines.len(), 2, "one for each effect: {plan}");

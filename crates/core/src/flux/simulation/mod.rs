@@ -9,7 +9,6 @@ mod applied_builds;
 mod dry_run;
 mod kustomization;
 mod model;
-mod owner_dry_runs;
 mod owners;
 mod premises;
 mod rehearsal;

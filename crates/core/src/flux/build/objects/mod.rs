@@ -47,7 +47,7 @@ impl BuiltObject {
     }
 
     /// Returns the identity to show, which holds no value of a Secret.
-    pub fn shown_id(&self) -> &ObjectId {
+    pub(crate) fn shown_id(&self) -> &ObjectId {
         self.masked.as_deref().map_or(&self.id, |masked| &masked.id)
     }
 

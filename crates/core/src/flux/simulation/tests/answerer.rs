@@ -151,8 +151,8 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
     Ok(text)
 }
 
-/// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
-/// `fail.yaml`.
+/// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
+/// Cog is defined. Fails at a template `fail.yaml`.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
@@ -162,7 +162,9 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         .filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)))
         .filter(|(at, _)| !at.starts_with('_'));
     let mut text = String::new();
-    for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
+    let helpers = run.files.get("templates/_kubectl-gitops.tpl").map(|text| String::from_utf8_lossy(text).into_owned());
+    let has_cogs = helpers.is_some_and(|text| text.contains("\"e.com/v1/Cog\""));
+    for (at, content) in templates.filter(|(at, _)| !is_off(at) && (*at != "if-cog.yaml" || has_cogs)) {
         if at == "fail.yaml" {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }

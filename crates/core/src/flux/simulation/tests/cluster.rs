@@ -79,7 +79,7 @@ pub(crate) struct TestCluster {
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Results of the applies that a function accepts.
     pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
-    /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
+    /// Refusals of the API server in upgrades and of ResourceSets, by name; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,

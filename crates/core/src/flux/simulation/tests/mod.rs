@@ -19,6 +19,7 @@ mod resource_sets;
 mod runs;
 mod shared_objects;
 mod spokes;
+mod suspended_owners;
 mod unfollowed;
 mod unknown_builds;
 mod unread_types;

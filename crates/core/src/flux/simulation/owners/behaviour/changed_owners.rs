@@ -194,15 +194,25 @@ pub(crate) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_switched_off_after(id, OPERATOR_SWITCH)
 }
 
-/// Returns what is not known of the objects of an owner, as a clause.
+/// Kinds whose loss is grave, in the order in which they are named.
+const GRAVE: [&str; 5] =
+    ["PersistentVolumeClaim", "StatefulSet", "Namespace", "CustomResourceDefinition", "PersistentVolume"];
+
+/// Returns what is not known of the objects of an owner, as a clause. Those whose loss is grave are named.
 pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
-    let number = match live.map(|live| inventory_members(&live.content)) {
-        Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
-        _ => 0,
+    let ids = match live.map(|live| inventory_members(&live.content)) {
+        Some(Members::Listed(ids) | Members::Remote(ids)) => ids,
+        _ => vec![],
     };
-    match number {
+    let grave = GRAVE.iter().filter_map(|kind| {
+        let number = ids.iter().filter(|id| &*id.kind == *kind).count();
+        (number > 0).then(|| pluralize(number, kind))
+    });
+    let grave: Vec<String> = grave.collect();
+    let among = if grave.is_empty() { String::new() } else { format!(", {} among them", grave.join(", ")) };
+    match ids.len() {
         0 => "it is not known what is deleted".to_owned(),
         1 => "its object may be deleted".to_owned(),
-        _ => format!("any of its {} may be deleted", pluralize(number, "object")),
+        number => format!("any of its {} may be deleted{among}", pluralize(number, "object")),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pruning::{deletable, reason_to_keep};
+use super::pruning::{deletable, has_labels_of, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
@@ -29,6 +29,9 @@ use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
+
+/// Annotation of a Job that flux-operator deletes and creates again once it has failed.
+const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
 const CAN_FAIL: &str = "it stays while the API server refuses another object of its ResourceSet";
@@ -69,7 +72,8 @@ pub(super) fn expand(
     if let Some(change) = comparison.copied_changes(&new_spec)?.into_iter().next() {
         return Err(format!("it copies data that changes: {change}").into());
     }
-    if old == new && interrupted.is_empty() {
+    let failed = live.map(|set| failing_jobs(comparison.state(), set, &new)).unwrap_or_default();
+    if old == new && interrupted.is_empty() && failed.is_empty() {
         return Ok(Followed::Unchanged);
     }
     let Some(trigger) = trigger(comparison, id, &new_spec) else {
@@ -117,6 +121,13 @@ pub(super) fn expand(
         condition,
         ..Effect::default()
     };
+    for job in failed {
+        let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
+        (deletion.action, deletion.code) = (Action::Recreate, Some(ReasonCode::FailedJob));
+        deletion.stays_if("it stays unless it has failed");
+        deletion.is_doubtful = true;
+        effect.deletes.insert(job, deletion);
+    }
     if let Some(set) = live {
         for object in deletable(state, set, removed.iter().chain(&interrupted)) {
             let is_interrupted = interrupted.contains(&object.id);
@@ -125,6 +136,19 @@ pub(super) fn expand(
         }
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Returns the live Jobs of a ResourceSet that flux-operator deletes and creates again if they have failed. A snapshot does
+/// not tell if they have.
+fn failing_jobs(state: &State<'_>, set: &Resource, new: &BuiltObjects) -> Vec<ObjectId> {
+    let is_marked = |built: &BuiltObject| {
+        let annotations = built.manifest.pointer("/metadata/annotations");
+        let mark = annotations.and_then(|annotations| annotations.get(RECREATE_ON_FAILURE)?.as_str());
+        mark == Some("enabled")
+    };
+    let jobs = new.values().filter(|built| built.id.is("batch", "Job") && is_marked(built));
+    let own = jobs.filter_map(|built| state.live_object(&built.id)).filter(|job| has_labels_of(job, &set.object.id));
+    own.map(|job| job.id.clone()).collect()
 }
 
 /// Returns the deletion of an object that a ResourceSet no longer generates, or perhaps does not generate for a moment.
