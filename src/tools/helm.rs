@@ -24,8 +24,13 @@ use gitops_core::kubernetes::redact::redact_urls;
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
 /// Parts of the messages of helm about charts that fail wherever they are rendered with these values.
-const ALWAYS_FAILING: [&str; 5] =
-    ["template: ", "execution error at (", "values don't meet the specifications of the schema", "YAML parse error on", "chart requires kubeVersion"];
+const ALWAYS_FAILING: [&str; 5] = [
+    "template: ",
+    "execution error at (",
+    "values don't meet the specifications of the schema",
+    "YAML parse error on",
+    "chart requires kubeVersion",
+];
 /// Hint of helm about a flag of its own.
 const FLAG_HINT: &str = "Use --debug flag";
 

@@ -108,10 +108,7 @@ impl Rendered {
     }
 
     /// Returns the hooks that these events run.
-    pub(crate) fn hooks_at<const N: usize>(
-        &self,
-        events: [HookEvent; N],
-    ) -> impl Iterator<Item = (&ObjectId, &Hook)> {
+    pub(crate) fn hooks_at<const N: usize>(&self, events: [HookEvent; N]) -> impl Iterator<Item = (&ObjectId, &Hook)> {
         self.hooks.iter().filter(move |(_, hook)| hook.runs_at(&events))
     }
 
@@ -174,9 +171,8 @@ mod tests {
         let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
         let names: Vec<String> = rendered.objects.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["configmap/b -n made", "configmap/a -n shop", "namespace/made"]);
-        let hooks = |event: HookEvent| -> Vec<String> {
-            rendered.hooks_at([event]).map(|(id, _)| id.to_string()).collect()
-        };
+        let hooks =
+            |event: HookEvent| -> Vec<String> { rendered.hooks_at([event]).map(|(id, _)| id.to_string()).collect() };
         assert_eq!(hooks(HookEvent::PreUpgrade), ["job.batch/migrate -n shop"]);
         assert_eq!(hooks(HookEvent::PostUpgrade), ["configmap/late -n shop"]);
         assert_eq!(hooks(HookEvent::Test), ["pod/test -n shop"]);
@@ -205,8 +201,7 @@ mod tests {
     #[test]
     fn an_object_that_is_rendered_twice_is_named() {
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
-        let twice =
-            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None).unwrap().failure;
+        let twice = |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None).unwrap().failure;
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
         assert_eq!(twice(&named("a")).as_deref(), Some("the chart renders configmap/a -n shop twice"));
         assert_eq!(twice(&named("b")), None);

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::charts::{ChartOutput, ChartRun};
 use super::charts::archive::{ChartResult, check_digest, unpack};
 use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
+use super::charts::{ChartOutput, ChartRun};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;

@@ -60,8 +60,7 @@ impl ReleaseChanges<'_> {
 impl Comparison<'_, '_, '_> {
     /// Asks the API server about an action. An object without a clear answer is assumed to be accepted if it does not change.
     pub(crate) fn ask_release(&mut self, changes: &ReleaseChanges<'_>) -> ReleaseAnswers {
-        let mut answers =
-            ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
+        let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
         for AppliedManifest { id, manifest, is_changed, is_open } in &changes.manifests {
             // A name that holds values of a Secret would be in the URL of the request, and so in logs.
             let is_hidden = changes.is_private && self.state().live_object(id).is_none();

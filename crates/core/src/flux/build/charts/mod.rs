@@ -77,7 +77,16 @@ const VALUES: &str = "values.yaml";
 const NESTED_ARCHIVES: usize = 4;
 /// Functions whose results differ from render to render, or the beginnings of their names.
 const RANDOM: [&str; 11] = [
-    "rand", "genCA", "genPrivateKey", "genSelfSigned", "genSigned", "uuidv4", "shuffle", "now", "date", "ago",
+    "rand",
+    "genCA",
+    "genPrivateKey",
+    "genSelfSigned",
+    "genSigned",
+    "uuidv4",
+    "shuffle",
+    "now",
+    "date",
+    "ago",
     "encryptAES",
 ];
 
@@ -277,7 +286,8 @@ fn has_dependency(files: &ChartFiles, name: &str) -> bool {
         let below = at.strip_prefix("charts/").and_then(|below| below.split_once('/'));
         let is_about = below.is_some_and(|(_, file)| file == CHART_FILE);
         let is_packed = below.is_none() && at.starts_with(&format!("charts/{name}-")) && at.ends_with(".tgz");
-        is_packed || (is_about && metadata_of(content).is_some_and(|(found, _)| found == name))
+        is_packed
+            || (is_about && metadata_of(content).is_some_and(|(found, _)| found == name))
             || *at == format!("charts/{name}/{CHART_FILE}")
     })
 }
@@ -422,7 +432,8 @@ mod tests {
 
     #[test]
     fn dependencies_in_archives_and_in_the_same_source_are_read() {
-        let depends = "{apiVersion: v2, name: app, version: 1, dependencies: [{name: lib, repository: 'file://../lib'}]}";
+        let depends =
+            "{apiVersion: v2, name: app, version: 1, dependencies: [{name: lib, repository: 'file://../lib'}]}";
         let files = [
             ("charts/app/Chart.yaml", depends),
             ("charts/lib/Chart.yaml", "{apiVersion: v2, name: lib, version: 1}"),
@@ -430,13 +441,12 @@ mod tests {
         ];
         let chart = read(&files, json!({"chart": "charts/app"})).unwrap();
         assert!(chart.files.contains_key("charts/lib/templates/a.yaml"), "{:?}", chart.files.keys());
-        let inner = crate::testing::packed_chart(&[("Chart.yaml", "{name: db, version: '1'}"), ("templates/b.yaml", "")]);
+        let inner =
+            crate::testing::packed_chart(&[("Chart.yaml", "{name: db, version: '1'}"), ("templates/b.yaml", "")]);
         let about = "{apiVersion: v2, name: app, version: '1', dependencies: [{name: db, repository: 'https://x'}]}";
-        let packed: ChartFiles = [
-            ("Chart.yaml".to_owned(), Arc::from(about.as_bytes())),
-            ("charts/db-1.tgz".to_owned(), Arc::from(inner)),
-        ]
-        .into();
+        let packed: ChartFiles =
+            [("Chart.yaml".to_owned(), Arc::from(about.as_bytes())), ("charts/db-1.tgz".to_owned(), Arc::from(inner))]
+                .into();
         let chart = Chart::packed(Arc::new(packed)).unwrap();
         assert!(chart.files.contains_key("charts/db-1/templates/b.yaml"), "{:?}", chart.files.keys());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::generated_artifacts::GeneratedArtifacts;
-use super::node::{Node, NodeId, Pass, PassId};
+use super::node::{Node, NodeId, Pass};
 use super::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;

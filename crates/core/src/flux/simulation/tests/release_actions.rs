@@ -273,7 +273,8 @@ fn values_that_a_chart_writes_change_another_release() {
         cluster.add(&manifest, None);
     }
     let mut stored = record();
-    (stored["metadata"]["name"], stored["metadata"]["labels"]["name"]) = ("sh.helm.release.v1.other.v1".into(), "other".into());
+    (stored["metadata"]["name"], stored["metadata"]["labels"]["name"]) =
+        ("sh.helm.release.v1.other.v1".into(), "other".into());
     cluster.add(&stored, None);
     for (name, objects) in [("app", &["web", "kept", "extra", "values"][..]), ("other", &["gone"])] {
         let entries: Vec<Value> =

@@ -1,5 +1,6 @@
 //! Every run of a Kustomization: forced deletions and what follows from them, the run with the old spec, and health.
 
+use super::releases::{UNINSTALLED, installed, tree};
 use super::*;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
@@ -64,6 +65,28 @@ fn a_kustomization_that_is_replaced_by_force_comes_back_with_its_new_spec() {
     after[1] = ("m/k.yaml", vec![ks("k", "./r", json!({})), cm("x")]);
     after.push(("r/a.yaml", vec![cm("a")]));
     assert_eq!(cluster.rows(&after), set(&["recreate k", "recreate a", "delete g", "delete c"]));
+}
+
+#[test]
+fn a_kustomization_whose_finalizer_fails_never_comes_back() {
+    let mut cluster = TestCluster::new(&nested(json!({})));
+    cluster.results = vec![(is_k, DryRunResult::Recreated(text("path is immutable")))];
+    cluster.deletion_refusals = vec![refused_to(None)];
+    let mut after = nested(json!({}));
+    after[1] = ("m/k.yaml", vec![ks("k", "./r", json!({})), cm("new")]);
+    after.push(("r/a.yaml", vec![cm("other")]));
+    assert_eq!(cluster.rows(&after), set(&["delete k", "keep a", "delete g", "delete c", "keep x"]));
+    let outcome = cluster.outcome(&after, "m");
+    assert!(outcome.contains("waits until its finalizer succeeds"), "{outcome}");
+}
+
+#[test]
+fn a_release_that_is_deleted_by_force_is_uninstalled() {
+    let mut cluster = installed(json!({}));
+    cluster.results = vec![(|applied| is_named(applied, "app"), DryRunResult::DeletedOnly(text("invalid")))];
+    let after = tree(json!({"interval": "never"}));
+    let expected: Vec<&str> = UNINSTALLED.into_iter().chain(["delete app"]).collect();
+    assert_eq!(cluster.rows(&after), set(&expected));
 }
 
 #[test]

@@ -175,7 +175,9 @@ fn an_upgrade_that_the_server_accepts_is_certain() {
     assert_eq!(cluster.rows(&after), set(&["keep extra"]), "nothing in the commit mends the refusal");
     let (outcome, why) = reason(&cluster.plan(&after));
     assert_eq!(outcome, Outcome::Blocked);
-    assert!(why.starts_with("apply-refused: ") && why.ends_with("as it does now: configmap/new -n flux-system: denied"));
+    assert!(
+        why.starts_with("apply-refused: ") && why.ends_with("as it does now: configmap/new -n flux-system: denied")
+    );
     cluster.upgrades = Some([("extra", "held by a webhook")].into());
     assert_eq!(cluster.rows(&after), set(&["delete? extra"]), "Helm applies the upgrade and cannot delete the object");
     let mut client_side = spec(json!({}));

@@ -178,9 +178,7 @@ impl ReleaseAction {
                     ReasonCode::LeftBehind,
                     format!("the {} fails, and its remedy forgets the release", self.kind.word()),
                 ),
-                (Failure::Always(_), _) => {
-                    Reason::new(ReasonCode::HeldBack, format!("the {} fails", self.kind.word()))
-                }
+                (Failure::Always(_), _) => Reason::new(ReasonCode::HeldBack, format!("the {} fails", self.kind.word())),
                 _ => return None,
             };
             Some((object.id.clone(), reason))

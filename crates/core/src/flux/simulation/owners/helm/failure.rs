@@ -16,8 +16,8 @@ use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::owner_dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
-use crate::helm::rendered::Rendered;
 use crate::helm::post_renderers;
+use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, text_at};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 
@@ -96,13 +96,17 @@ impl Attempt<'_> {
             return Some(format!("the API server does not serve {kind}"));
         }
         if let Some(kind) = self.old.and_then(|old| old.kinds().into_iter().find(unserved)) {
-            return Some(format!("the API server does not serve {kind}, so Helm cannot read the release that is deployed"));
+            return Some(format!(
+                "the API server does not serve {kind}, so Helm cannot read the release that is deployed"
+            ));
         }
         let option = format!("/{}/disableTakeOwnership", self.kind.field());
         let taken = self.new.objects.iter().filter(|id| self.old.is_none_or(|old| !old.objects.contains(*id)));
         let mut foreign = taken.filter_map(|id| comparison.state().live_object(id)).filter(|live| !self.owns(live));
         let foreign = foreign.next().filter(|_| flag_at(self.spec, &option));
-        foreign.map(|live| format!("{} exists and is not part of the release ({}.disableTakeOwnership)", live.id, self.kind.field()))
+        foreign.map(|live| {
+            format!("{} exists and is not part of the release ({}.disableTakeOwnership)", live.id, self.kind.field())
+        })
     }
 
     /// Returns the failure that is expected, and the deletions that the API server refuses. `removed` are the objects that
@@ -158,7 +162,12 @@ impl Attempt<'_> {
                 continue;
             }
             let is_open = replaces && defined.contains(&kind);
-            manifests.push(AppliedManifest { id: id.clone(), manifest: manifest.clone(), is_changed: !is_same, is_open });
+            manifests.push(AppliedManifest {
+                id: id.clone(),
+                manifest: manifest.clone(),
+                is_changed: !is_same,
+                is_open,
+            });
         }
         let [before, _] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
@@ -240,8 +249,7 @@ impl Attempt<'_> {
     fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>) -> bool {
         let state = comparison.state();
         let applied = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
-        let rules: BTreeSet<ObjectId> =
-            applied.flat_map(BTreeMap::keys).filter(|id| is_rule(id)).cloned().collect();
+        let rules: BTreeSet<ObjectId> = applied.flat_map(BTreeMap::keys).filter(|id| is_rule(id)).cloned().collect();
         let consequences = comparison.derivation.consequences;
         let mut deleted = consequences.outcomes.keys().chain(consequences.cascaded.keys()).filter(|id| is_rule(id));
         deleted.any(|id| consequences.may_be_deleted(id)) || rules.iter().any(|id| comparison.is_changed(id))

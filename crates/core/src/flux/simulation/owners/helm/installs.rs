@@ -83,7 +83,10 @@ pub(super) fn install(
     let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();
     if is_refused {
         let detail = action.failure.describe(kind).unwrap_or_default();
-        return Ok(Followed::Blocked { reason: Reason::new(ReasonCode::ApplyRefused, detail), effect: Box::new(effect) });
+        return Ok(Followed::Blocked {
+            reason: Reason::new(ReasonCode::ApplyRefused, detail),
+            effect: Box::new(effect),
+        });
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
 }

@@ -99,8 +99,7 @@ fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
 /// Returns what a new release may delete if its namespace has objects of others.
 fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
     let specs = state.specs_after(id);
-    let namespaces: Vec<String> =
-        specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None).namespace).collect();
+    let namespaces: Vec<String> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None).namespace).collect();
     let has_live = |object: &ObjectMetadata| {
         let is_of_kubernetes = &*object.id.name == "kube-root-ca.crt" || object.id.is("", "ServiceAccount");
         let is_of_flux = object.id.group.ends_with("fluxcd.io") || object.labels.get("owner") == Some("helm");

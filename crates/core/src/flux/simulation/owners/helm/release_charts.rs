@@ -104,7 +104,8 @@ fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
 fn chart_spec(id: &ObjectId, spec: &Value) -> Value {
     let chart = &spec["chart"]["spec"];
     let source = SourceId::of_chart(chart, &id.namespace);
-    let or = |field: &str, default: Value| chart.get(field).filter(|value| !value.is_null()).cloned().unwrap_or(default);
+    let or =
+        |field: &str, default: Value| chart.get(field).filter(|value| !value.is_null()).cloned().unwrap_or(default);
     json!({
         "source": [source.kind, source.namespace, source.name],
         "chart": chart["chart"],
@@ -244,8 +245,7 @@ fn fetched_chart(
 ) -> Asked<(Chart, Option<String>)> {
     let Origin { name, range, .. } = &wanted.origin;
     let is_registry = &*source.kind == "OCIRepository";
-    let repository =
-        if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
+    let repository = if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
     let Some(known) = comparison.state().input.snapshot.resource(&repository).map(Resource::spec) else {
         return Err(format!("{repository} of its chart is not in the cluster").into());
     };

@@ -141,8 +141,7 @@ pub(super) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> 
     let [_, after] = kind.events();
     let has_failing = |event| new.hooks_at([event]).any(|(_, hook)| hook.can_fail());
     let ignored = spec.pointer(&format!("/{action}/remediation/ignoreTestFailures")).and_then(Value::as_bool);
-    let is_tested =
-        flag_at(spec, "/test/enable") && !ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"));
+    let is_tested = flag_at(spec, "/test/enable") && !ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"));
     (waits && new.kinds().iter().any(is_waited_for))
         || (runs_hooks && has_failing(after))
         || (is_tested && has_failing(HookEvent::Test))
@@ -159,9 +158,7 @@ pub(super) fn test_fates(spec: &Value, new: &Rendered) -> BTreeMap<ObjectId, Hoo
         found.map(|filter| text_at(filter, "/name")).collect::<Vec<_>>()
     };
     let (included, excluded) = (named(false), named(true));
-    let runs = |id: &ObjectId| {
-        !excluded.contains(&&*id.name) && (included.is_empty() || included.contains(&&*id.name))
-    };
+    let runs = |id: &ObjectId| !excluded.contains(&&*id.name) && (included.is_empty() || included.contains(&&*id.name));
     let tests = new.hooks_at([HookEvent::Test]).filter(|(id, _)| runs(id));
     tests.map(|(id, hook)| (id.clone(), hook.fate())).collect()
 }
@@ -174,12 +171,14 @@ mod tests {
 
     #[test]
     fn retries_and_the_strategy_decide_the_remedy() {
-        let install = |remediation: Value| Remedy::of(&json!({"install": {"remediation": remediation}}), ActionKind::Install);
+        let install =
+            |remediation: Value| Remedy::of(&json!({"install": {"remediation": remediation}}), ActionKind::Install);
         assert_eq!(install(json!({})), Remedy::None);
         assert_eq!(install(json!({"retries": 3})), Remedy::Uninstall { is_retried: true });
         assert_eq!(install(json!({"retries": -1})), Remedy::Uninstall { is_retried: true });
         assert_eq!(install(json!({"remediateLastFailure": true})), Remedy::Uninstall { is_retried: false });
-        let upgrade = |remediation: Value| Remedy::of(&json!({"upgrade": {"remediation": remediation}}), ActionKind::Upgrade);
+        let upgrade =
+            |remediation: Value| Remedy::of(&json!({"upgrade": {"remediation": remediation}}), ActionKind::Upgrade);
         assert_eq!(upgrade(json!({"strategy": "uninstall"})), Remedy::None);
         assert_eq!(upgrade(json!({"retries": 1})), Remedy::Rollback);
         assert_eq!(upgrade(json!({"retries": 1, "strategy": "uninstall"})), Remedy::Uninstall { is_retried: true });

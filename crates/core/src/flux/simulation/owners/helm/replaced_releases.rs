@@ -19,8 +19,8 @@ use crate::helm::target::{ReleaseTarget, TargetPart};
 use crate::helm::uninstall::{Fate, live_hooks, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
-use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::ownership::Members;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
 
@@ -90,7 +90,8 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     let mut objects = uninstalled(state, release, &replacement.spec);
     objects.extend(namesakes.iter().filter_map(|id| state.live_object(id)));
     if !flag_at(&replacement.spec, "/install/disableHooks") {
-        let hooks = state.cluster_of(release).into_iter().flat_map(|cluster| live_hooks(cluster, release, INSTALL_EVENTS));
+        let hooks =
+            state.cluster_of(release).into_iter().flat_map(|cluster| live_hooks(cluster, release, INSTALL_EVENTS));
         let deleted = hooks.filter(|(_, hook)| matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted));
         objects.extend(deleted.map(|(object, _)| object));
     }

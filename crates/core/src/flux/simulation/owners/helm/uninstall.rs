@@ -64,11 +64,7 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
 }
 
 /// Returns the deletions of live hooks that the uninstall runs.
-fn hook_deletions(
-    state: &State<'_>,
-    release: &Resource,
-    conditions: &[String],
-) -> BTreeMap<ObjectId, OwnerDeletion> {
+fn hook_deletions(state: &State<'_>, release: &Resource, conditions: &[String]) -> BTreeMap<ObjectId, OwnerDeletion> {
     let cluster = state.cluster_of(release).into_iter();
     let hooks = cluster.flat_map(|cluster| live_hooks(cluster, release, UNINSTALL_EVENTS));
     let mut deletions = BTreeMap::new();

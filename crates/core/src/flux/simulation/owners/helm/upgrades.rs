@@ -236,7 +236,8 @@ fn acted(
         let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
         action.interrupted.extend(gone.cloned());
         let fates = intermediate.hook_fates(Some(old), kind.events()).into_iter();
-        let deleted = fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
+        let deleted =
+            fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
         action.interrupted_hooks.extend(deleted.map(|(id, _)| id));
     }
     action.can_fail_later = can_fail_later(spec, kind, new);
