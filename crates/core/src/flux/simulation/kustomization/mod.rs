@@ -7,7 +7,6 @@ pub(crate) mod dependencies;
 pub(crate) mod derivation;
 pub(crate) mod live_spec;
 pub(crate) mod passes;
-pub(crate) mod refused_runs;
 pub(crate) mod scope;
 pub(crate) mod source_states;
 pub(crate) mod spec_changes;

@@ -1,14 +1,14 @@
 //! The reconciliations of each Kustomization: their specs, and the outcome of each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::blockers::{blocker, denied_source};
-use super::containers::fail_without_containers;
+use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
-use super::refused_runs::{apply_refusals, forced_objects};
+use super::scope::{stage, stop_at};
 use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
@@ -16,9 +16,12 @@ use crate::flux::build;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{
-    Blocker, Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
+    Blocker, BuiltObjects, Finalization, Forced, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome,
+    PassSpec, SimulationEvent,
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
+use crate::flux::simulation::model::refusals::Refusal;
+use crate::flux::simulation::model::refused_deletions::stuck_kustomization;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
@@ -35,6 +38,103 @@ fn waits_for_same_source(state: &State<'_>, key: &NamespacedName, spec: &Kustomi
     spec.waits_for(&key.namespace, state.input.features.additive_ready_expr).iter().any(|other| {
         state.live.get(other).is_some_and(|live| KustomizationSpec::of(live).source(&other.namespace) == source)
     })
+}
+
+/// Stops an application with a spec at the first object that the server refuses.
+fn apply_refusals(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: PassOutcome,
+) -> PassOutcome {
+    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+    let custom = &state.input.flags.custom_stage_kinds;
+    let refusals = refusals_of_run(state, key, spec, objects).filter(|refusal| {
+        !comes_back(state, &refusal.id, objects) && !was_replaced_before(state, key, spec, &refusal.id)
+    });
+    match refusals.min_by_key(|refusal| stage(&refusal.id, custom)) {
+        Some(refusal) => stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom),
+        None => outcome,
+    }
+}
+
+/// Returns what the server refuses of the objects that a Kustomization applies in a run with a spec.
+fn refusals_of_run<'s>(
+    state: &'s State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    objects: &BuiltObjects,
+) -> impl Iterator<Item = &'s Refusal> {
+    state.refusals.iter().filter(move |refusal| {
+        let built = objects.get(&refusal.id);
+        refusal.owner == *key
+            && refusal.spec.apply_fields() == spec.apply_fields()
+            && built.is_some_and(|built| built.manifest == refusal.manifest)
+    })
+}
+
+/// Returns true if an earlier run of a live Kustomization, with another spec, has created an object anew: what the server
+/// refuses to change is gone by then.
+pub(crate) fn was_replaced_before(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    id: &ObjectId,
+) -> bool {
+    let passes = state.node(&NodeId::live(key)).map_or(&[][..], |node| &node.passes);
+    let earlier = passes.iter().take_while(|pass| pass.spec != *spec);
+    earlier.into_iter().any(|pass| !pass.is_optional && pass.condition.is_none() && pass.replaces(id))
+}
+
+/// Returns the live objects that a pass with an outcome deletes by force. It asks the server about a whole stage before it
+/// applies anything of it, and deletes what it replaces at once.
+fn forced_objects(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: &PassOutcome,
+) -> BTreeMap<ObjectId, Forced> {
+    let (applied, desired) = match outcome {
+        PassOutcome::Applied(objects) => (objects, objects),
+        PassOutcome::Partial { applied, desired, .. } => (applied, desired),
+        PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => return BTreeMap::new(),
+    };
+    let custom = &state.input.flags.custom_stage_kinds;
+    let missing = desired.keys().filter(|id| !applied.contains_key(*id));
+    let failing = missing.map(|id| stage(id, custom)).min();
+    let refusals = refusals_of_run(state, key, spec, desired).map(|refusal| &refusal.id);
+    let refused: Vec<&ObjectId> = refusals.filter(|id| Some(stage(id, custom)) == failing).collect();
+    let own = state.forced.iter().filter(|forced| {
+        let built = desired.get(&forced.id);
+        forced.owner == *key
+            && forced.spec.apply_fields() == spec.apply_fields()
+            && built.is_some_and(|built| built.manifest == forced.manifest)
+    });
+    let reached = own.filter(|forced| failing.is_none_or(|failing| stage(&forced.id, custom) <= failing));
+    let deleted = reached.map(|forced| {
+        let in_failing_stage = failing == Some(stage(&forced.id, custom));
+        let comes_back = forced.comes_back && !in_failing_stage;
+        let is_stuck = refused.is_empty() && stuck_kustomization(state, &forced.id).is_some();
+        let is_alone = is_stuck || refused == [&forced.id];
+        let is_certain = !in_failing_stage || is_alone;
+        (forced.id.clone(), Forced { comes_back, is_certain, reason: forced.reason.clone() })
+    });
+    deleted.collect()
+}
+
+/// Stops an application with a spec at the first Kustomization that it deletes by force and that stays.
+fn stop_if_stuck(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: PassOutcome,
+) -> PassOutcome {
+    let forced = forced_objects(state, key, spec, &outcome);
+    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+    match forced.keys().find_map(|id| Some((id, stuck_kustomization(state, id)?))) {
+        Some((id, failure)) => stop_at(objects.clone(), id, failure, &state.input.flags.custom_stage_kinds),
+        None => outcome,
+    }
 }
 
 impl Derivation<'_, '_> {
@@ -298,6 +398,7 @@ impl Derivation<'_, '_> {
             condition = Some(Reason::new(applying.code, detail));
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
+        let outcome = stop_if_stuck(state, key, &spec, outcome);
         let forced = forced_objects(state, key, &spec, &outcome);
         let mut pass = Pass { is_optional, forced, ..Pass::new(spec, caused_by, outcome) };
         if let Some(condition) = condition {
