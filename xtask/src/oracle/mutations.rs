@@ -221,7 +221,7 @@ fn change_object(random: &mut Random, words: &Words, object: &str) -> String {
     let mut own: Vec<String> = object.split(' ').map(str::to_owned).collect();
     let kind = own[0].clone();
     let (named, namespaced) = (1.min(own.len() - 1), KINDS.contains(&kind.as_str()));
-    let option = (0..own.len()).filter(|at| own[*at].contains('=')).last();
+    let option = (0..own.len()).rfind(|at| own[*at].contains('='));
     match random.below(10) {
         0 if namespaced => own[0] = random.pick(&KINDS).into(),
         1 => {

@@ -61,7 +61,7 @@ struct State {
     request: Option<Child>,
     /// No request follows the running one.
     is_stopped: bool,
-    /// Why the watch ended before the reader.
+    /// Reason why the watch ended before the reader.
     failure: Option<String>,
 }
 

@@ -18,7 +18,6 @@ const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
 /// Effect of an uninstall on an object in the inventory of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is deleted.
     Deleted,
     /// It stays, for this reason.
     Kept(String),

@@ -110,14 +110,14 @@ pub(crate) fn followed_ref(source: &Resource) -> FollowedRef {
 /// Returns a URL without the user, the password and the query, which can have a token.
 pub fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let without_query = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = without_query.find('/').map_or((without_query, ""), |at| without_query.split_at(at));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     format!("{scheme}://{host}{path}")
 }
 
 /// Returns one spelling for a repository: `host/path` without scheme, user, default port, `.git` or trailing slash.
-pub fn normalise_url(url: &str) -> String {
+pub(crate) fn normalise_url(url: &str) -> String {
     let trimmed = url.trim().trim_end_matches('/');
     let without_suffix = trimmed.strip_suffix(".git").unwrap_or(trimmed);
     let (is_scp, address) = match without_suffix.split_once("://") {

@@ -19,7 +19,7 @@ pub(crate) struct AffectedOwner {
     pub(crate) id: ObjectId,
     /// Reaction of its controller.
     pub(crate) reaction: Reaction,
-    /// What the controller does with its objects, if that follows from more than the state of the Kustomizations.
+    /// Effect on its objects, if that follows from more than the state of the Kustomizations.
     pub(crate) effect: Option<Arc<Effect>>,
 }
 
@@ -38,17 +38,16 @@ pub(crate) enum Reaction {
     Elsewhere {
         /// Kustomization that changes the owner.
         applied_by: NamespacedName,
-        /// What changes, for people.
+        /// The change, for people.
         change: String,
     },
 }
 
-/// What the controller of an owner does with the objects of the owner.
+/// Effect of the controller of an owner on the objects of the owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Effect {
     /// Events that cause it. Those that delete an owner are not among them.
     pub(crate) triggers: BTreeSet<SimulationEvent>,
-    /// Objects that it deletes.
     pub(crate) deletes: BTreeMap<ObjectId, OwnerDeletion>,
     /// The dependents of these objects stay.
     pub(crate) orphans_dependents: bool,

@@ -29,7 +29,6 @@ pub struct PreviewInput<'a> {
     pub pinned: BTreeMap<SourceId, String>,
     /// Rules of the controller's version.
     pub features: Features,
-    /// Flags of the controller.
     pub flags: ControllerFlags,
     /// Number of Kustomizations that the controller reconciles at once.
     pub workers: usize,

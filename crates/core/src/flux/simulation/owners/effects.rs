@@ -1,4 +1,4 @@
-//! What the controllers of owners do with the objects of the owners, whatever deletes or changes the owners.
+//! Effects of the controllers of owners on the objects of the owners, whatever deletes or changes the owners.
 //!
 //! Source: docs/reference/flux.md 3.2, 6.2 and 7.
 

@@ -17,7 +17,7 @@ pub(crate) struct Consequences<'a> {
     pub(crate) cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
     /// Order of the events that caused them.
     pub(crate) order: EventOrder,
-    /// What the controllers of owners do that are deleted, or that stay and delete objects all the same.
+    /// Effects of the owners that are deleted, or that stay and delete objects all the same.
     pub(crate) effects: BTreeMap<ObjectId, Arc<Effect>>,
 }
 

@@ -4,6 +4,12 @@ use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cm, ks};
 use super::releases::record;
+use crate::flux::build::Interrupt;
+use crate::flux::simulation::Preview;
+use crate::flux::simulation::kustomization::derivation::Derivation;
+use crate::flux::simulation::owners::behaviour::comparison::{Comparison, Part};
+use crate::flux::simulation::questions::Answers;
+use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, Outcome, Plan};
 
 pub(super) fn flux(api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
@@ -141,6 +147,20 @@ fn values_from_config_maps_and_secrets_count() {
     let keyed = release(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "values", "valuesKey": "k"}]}));
     let with = |value: &str| root(vec![keyed.clone(), data("ConfigMap", "values", json!({"k": value}))]);
     assert_eq!(what(&with("1"), &with("2")), "k of configmap/values -n flux-system changes");
+}
+
+#[test]
+fn values_without_an_answer_are_neither_equal_nor_different() {
+    let files = root(vec![data("ConfigMap", "values", json!({"k": "1"}))]);
+    let cluster = cluster(&files, false);
+    let mut preview = Preview::new(cluster.input(&files));
+    cluster.finish(|answers| preview.step(answers));
+    let (consequences, none) = (preview.consequences(), Answers::default());
+    let mut derivation = Derivation::new(&preview.state, &consequences, &none);
+    let id = ObjectId::new("", "ConfigMap", NS, "values");
+    let difference = Comparison::new(&mut derivation).difference(&id, Part::Data(Some("k")));
+    assert!(matches!(difference, Err(Interrupt::Missing)));
+    assert_eq!(derivation.needs.data.len(), 1);
 }
 
 #[test]

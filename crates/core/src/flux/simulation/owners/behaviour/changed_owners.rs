@@ -14,23 +14,23 @@ use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_operator::FORCE;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Annotation that lets flux-operator delete and create again what it cannot change.
-pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
 
 /// Rules of a kind for the effect of a change on its owners.
 pub(crate) struct ChangeRules {
     pub(crate) group: &'static str,
     pub(crate) kind: &'static str,
-    /// What is not computed if the effect is not known, as a clause.
+    /// Part that is not computed if the effect is not known, as a clause.
     pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
     pub(crate) creation_remark: &'static str,
     /// Returns what changes in the objects that an owner in a namespace with this spec refers to, in words.
-    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Vec<String>,
+    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Asked<Vec<String>>,
     /// Returns true if the controller does nothing for the owner after the change.
     pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
     /// Returns true if a live owner has nothing that its controller could change or delete.
@@ -62,7 +62,8 @@ pub(crate) enum Followed {
     No,
 }
 
-/// Returns the owners of a kind that the change affects and does not delete.
+/// Returns the owners of a kind that the change affects and does not delete. One for which an answer is missing is left out:
+/// the missing answer is among the needs.
 pub(crate) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(rules.group, rules.kind);
     ids.iter().filter_map(|id| changed_owner(comparison, id, rules)).collect()
@@ -81,10 +82,7 @@ pub(crate) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = changes(comparison, id, live, rules);
-    if changes.is_empty() {
-        return None;
-    }
+    let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
     if (rules.is_inactive)(state, id) {
@@ -166,14 +164,14 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
 }
 
 /// Returns what changes in a live owner and in everything that it refers to, in words.
-fn changes(
+fn described_changes(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     live: Option<&Resource>,
     rules: &ChangeRules,
-) -> Vec<String> {
+) -> Asked<Vec<String>> {
     let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-    let mut changes = match comparison.change(id, Part::Spec { is_ready }) {
+    let mut changes = match comparison.change(id, Part::Spec { is_ready })? {
         Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
         Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
         _ => vec![],
@@ -184,11 +182,11 @@ fn changes(
         changes.push("it is resumed".to_owned());
     }
     for spec in comparison.state().specs_after(id) {
-        changes.extend((rules.references)(comparison, &id.namespace, &spec));
+        changes.extend((rules.references)(comparison, &id.namespace, &spec)?);
     }
     let mut seen = BTreeSet::new();
     changes.retain(|change| seen.insert(change.clone()));
-    changes
+    Ok(changes)
 }
 
 /// Returns true if the controller of an owner of flux-operator does nothing for it after the change.
@@ -196,15 +194,25 @@ pub(crate) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_switched_off_after(id, OPERATOR_SWITCH)
 }
 
-/// Returns what is not known of the objects of an owner, as a clause.
+/// Kinds whose loss is grave, in the order in which they are named.
+const GRAVE: [&str; 5] =
+    ["PersistentVolumeClaim", "StatefulSet", "Namespace", "CustomResourceDefinition", "PersistentVolume"];
+
+/// Returns what is not known of the objects of an owner, as a clause. Those whose loss is grave are named.
 pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
-    let number = match live.map(|live| inventory_members(&live.content)) {
-        Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
-        _ => 0,
+    let ids = match live.map(|live| inventory_members(&live.content)) {
+        Some(Members::Listed(ids) | Members::Remote(ids)) => ids,
+        _ => vec![],
     };
-    match number {
+    let grave = GRAVE.iter().filter_map(|kind| {
+        let number = ids.iter().filter(|id| &*id.kind == *kind).count();
+        (number > 0).then(|| pluralize(number, kind))
+    });
+    let grave: Vec<String> = grave.collect();
+    let among = if grave.is_empty() { String::new() } else { format!(", {} among them", grave.join(", ")) };
+    match ids.len() {
         0 => "it is not known what is deleted".to_owned(),
         1 => "its object may be deleted".to_owned(),
-        _ => format!("any of its {} may be deleted", pluralize(number, "object")),
+        number => format!("any of its {} may be deleted{among}", pluralize(number, "object")),
     }
 }

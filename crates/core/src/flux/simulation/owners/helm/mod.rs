@@ -1,7 +1,9 @@
 //! HelmReleases: upgrades, replacements and uninstalls of their releases.
 
 mod action;
+mod action_kind;
 mod conditions;
+mod dry_runs;
 mod failure;
 mod installs;
 pub(crate) mod release_charts;
@@ -61,7 +63,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     found.collect()
 }
 
-fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Vec<String> {
+fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
     comparison.release_references(namespace, spec)
 }
 

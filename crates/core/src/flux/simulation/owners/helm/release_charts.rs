@@ -19,7 +19,6 @@ use crate::ownership::schemes::flux_helmrelease::helm_chart;
 /// Revision of a source in the version of a chart, in place of the one that nobody knows yet.
 const UNKNOWN_REVISION: &str = "000000000000";
 
-/// Charts of a release.
 pub(crate) struct ReleaseCharts {
     /// The chart of the last release.
     pub(crate) old: Chart,
@@ -175,7 +174,7 @@ fn stored_charts(
         let new = if &*new_source.kind == "OCIRepository" { found.with_version(&version) } else { found };
         return Ok(ReleaseCharts { old, new, assumption });
     }
-    let references = comparison.chart_references(&live.object.id.namespace, new_spec);
+    let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
     let is_same_values = old_chart.values == new_chart.values;
     // A HelmChart with other values files is packed again.
     let is_own = |change: &String| {

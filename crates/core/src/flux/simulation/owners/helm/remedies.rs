@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::action::ActionKind;
+use super::action_kind::ActionKind;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::Rendered;
@@ -89,6 +89,9 @@ impl Remedy {
                 deletions.extend(objects.map(|id| (id.clone(), action)));
                 if !flag_at(spec, "/uninstall/disableHooks") {
                     deletions.extend(hook_deletions(state, new, [HookEvent::PreDelete, HookEvent::PostDelete]));
+                }
+                if is_retried && !flag_at(spec, "/install/disableHooks") {
+                    deletions.extend(hook_deletions(state, new, ActionKind::Install.events()));
                 }
             }
             Self::Rollback => {

@@ -63,8 +63,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Vec<String> {
-    vec![]
+fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Asked<Vec<String>> {
+    Ok(vec![])
 }
 
 /// Returns what a deleted FluxInstance deletes: everything of Flux, unless it is disabled or installed nothing.
@@ -107,7 +107,7 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
         return Err("it is not known what changes its spec".to_owned().into());
     };
     let built: Vec<BuiltObject> = manifests.into_iter().flat_map(|manifest| objects(manifest.into(), None)).collect();
-    let PassOutcome::Applied(objects) = comparison.derivation.place(None, built) else {
+    let PassOutcome::Applied(objects) = comparison.derivation.place(None, built, None) else {
         return Err("its source and its Kustomization cannot be applied".to_owned().into());
     };
     let effect = Effect {

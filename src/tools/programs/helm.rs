@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::OnceCell;
 
-use super::program::Program;
-use super::sandbox::PrivateDirectories;
 use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, first_lines};
-use super::{files, limits};
 use crate::error::Result;
+use crate::tools::program::Program;
+use crate::tools::sandbox::PrivateDirectories;
+use crate::tools::{files, limits};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
 use gitops_core::flux::build::charts::templates::{LOOKUP_FAILURE, NOT_KNOWN};
@@ -105,8 +105,9 @@ impl Helm {
         let workspace = self.workspace().await?;
         let directories = workspace.directories.clone();
         let (chart, values) = (directories.root().join("chart"), directories.root().join("values"));
-        let written = write(&chart, &values, run)
-            .map_err(|error| super::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error))?;
+        let written = write(&chart, &values, run).map_err(|error| {
+            crate::tools::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error)
+        })?;
         let mut arguments: Vec<OsString> = ["template", "--namespace"].map(OsString::from).into();
         arguments.push((&run.namespace).into());
         arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
@@ -184,7 +185,7 @@ fn credentials() -> Vec<(&'static str, PathBuf)> {
         ("HELM_REGISTRY_CONFIG", registry, ".config/helm/registry/config.json"),
         ("DOCKER_CONFIG", docker.map(|directory| directory.join("config.json")), ".docker/config.json"),
     ];
-    let home = super::home_directory();
+    let home = crate::tools::home_directory();
     let files = candidates.into_iter().filter_map(|(variable, named, default)| {
         Some((variable, named.or_else(|| home.as_ref().map(|home| home.join(default)))?))
     });
