@@ -6,12 +6,8 @@
 //! `plugin/pkg/admission/resourcequota/controller.go`, `pkg/registry/core/service/portallocator`, and
 //! `structured-merge-diff` (schemas).
 
-use super::dry_run::HIDDEN_MESSAGE;
+use super::dry_run::{HIDDEN_MESSAGE, is_of_schema};
 use crate::kubernetes::object::ObjectId;
-
-/// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
-/// refuses the manifest for as long as it has this schema.
-const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 
 /// Phrases of messages about rights.
 const RIGHTS: [&str; 2] = [" cannot ", "is attempting to grant RBAC permissions not currently held"];
@@ -107,11 +103,6 @@ impl Cause {
 pub(crate) struct Changed<'c> {
     pub(crate) id: &'c ObjectId,
     pub(crate) is_deleted: bool,
-}
-
-/// Returns true if a message is about a manifest that does not fit the schema of its kind.
-pub(crate) fn is_of_schema(message: &str) -> bool {
-    message.contains(NO_TYPED_PATCH) || message.contains("field not declared in schema")
 }
 
 /// Returns true if an object can give a right to change another one.

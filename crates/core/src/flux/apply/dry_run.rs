@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::is_of_schema;
 use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
@@ -29,6 +28,10 @@ const IMPERSONATION_DENIED: &str = " cannot impersonate resource ";
 
 /// Part of the message about a role that gives rights that the user who applies it does not have.
 const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+
+/// Parts of messages about a manifest that does not fit the schema of its kind. The API server answers 500, but it refuses
+/// the manifest for as long as it has this schema.
+const OF_SCHEMA: [&str; 2] = ["failed to create typed patch object", "field not declared in schema"];
 
 /// Result of the server-side dry-run of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,6 +183,11 @@ impl ApplyError<'_> {
         let has_failed = self.code == Some(500) && !is_of_schema(self.message);
         Some(if has_failed { DryRunResult::ServerFailed(message) } else { DryRunResult::Refused(message) })
     }
+}
+
+/// Returns true if a message is about a manifest that does not fit the schema of its kind.
+pub(crate) fn is_of_schema(message: &str) -> bool {
+    OF_SCHEMA.iter().any(|part| message.contains(part))
 }
 
 /// Retries of an apply without the fields that the API server does not know. The controller drops these fields
