@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, PassOutcome, Unserved};
+use super::node::{Node, NodeId, PassOutcome, Unserved};
 use super::refusals::DeletionRefusal;
 use super::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Runs of Kustomizations that the server does not let delete an object.
 #[derive(Default)]
@@ -73,6 +74,15 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
             && !was_pruned_before(state, node, refusal)
     });
     failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
+}
+
+/// Returns the failure of a run that deletes a live Kustomization by force, if the finalizer of that one fails: the run waits
+/// without a limit until it is gone.
+pub(crate) fn stuck_kustomization(state: &State<'_>, id: &ObjectId) -> Option<String> {
+    let key = Some(id).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of)?;
+    let node = state.node(&NodeId::live(&key)).filter(|node| node.deletion.is_some())?;
+    let failure = failing_deletion(state, node)?;
+    Some(format!("{id} is deleted, and the controller waits until its finalizer succeeds: {failure}"))
 }
 
 /// Returns true if an earlier run of a Kustomization, with another service account, has pruned an object.
