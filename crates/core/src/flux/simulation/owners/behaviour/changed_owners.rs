@@ -19,8 +19,6 @@ use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::pluralize;
 
-/// Annotation that lets flux-operator delete and create again what it cannot change.
-
 /// Rules of a kind for the effect of a change on its owners.
 pub(crate) struct ChangeRules {
     pub(crate) group: &'static str,
