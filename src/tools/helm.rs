@@ -16,9 +16,9 @@ use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, firs
 use super::{files, limits};
 use crate::error::Result;
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
-use gitops_core::flux::build::charts::ChartRun;
 use gitops_core::flux::build::charts::remote::RemoteChart;
 use gitops_core::flux::build::charts::templates::LOOKUP_FAILURE;
+use gitops_core::flux::build::charts::{ChartRun, RenderFailure, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
 
 /// Major version of helm that helm-controller links.
@@ -45,8 +45,13 @@ impl Helm {
         &self,
         runs: impl IntoIterator<Item = ChartRun>,
         parallel: usize,
-    ) -> Result<Vec<(String, Answer<String>)>> {
-        sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key).await
+    ) -> Result<Vec<(String, std::result::Result<String, RenderFailure>)>> {
+        let answers = sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key).await?;
+        let answers = answers.into_iter().map(|(key, answer)| match answer {
+            Ok(rendered) => (key, rendered),
+            Err(reason) => (key, Err(RenderFailure::Unknown(reason))),
+        });
+        Ok(answers.collect())
     }
 
     /// Fetches charts, `parallel` at a time. Returns the archive or the failure of each.
@@ -91,7 +96,8 @@ impl Helm {
         Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
     }
 
-    async fn render(&self, run: &ChartRun) -> Result<String, NoAnswer> {
+    /// Returns the output of a run, or the reason why the chart has none.
+    async fn render(&self, run: &ChartRun) -> Result<std::result::Result<String, RenderFailure>, NoAnswer> {
         let workspace = self.workspace().await?;
         let directories = workspace.directories.clone();
         let (chart, values) = (directories.root().join("chart"), directories.root().join("values"));
@@ -105,10 +111,16 @@ impl Helm {
         for file in written {
             arguments.extend(["--values".into(), file.into_os_string()]);
         }
+        for number in &run.numbers {
+            arguments.extend(["--set".into(), number.into()]);
+        }
+        if run.skips_schema {
+            arguments.push("--skip-schema-validation".into());
+        }
         arguments.extend(["--".into(), (&run.release).into(), (&chart).into()]);
         let output = self.program.run(&workspace.reading(&chart).reading(&values), arguments).await?;
         if output.status.success() {
-            return self.program.text(output);
+            return self.program.text(output).map(Ok);
         }
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
@@ -117,7 +129,9 @@ impl Helm {
         }
         // The lines after the first one say which expression failed.
         let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
-        Err(self.program.failed("render it", &first_lines(message), run.is_private))
+        let message = message_of_chart(message);
+        let shown = self.program.failure("render it", &first_lines(message), run.is_private);
+        Ok(Err(RenderFailure::of_message(message, shown)))
     }
 
     /// Returns the workspace of a run, if the program is helm of the right major version.

@@ -108,9 +108,9 @@ impl SandboxedProgram {
 
     /// Returns the reason why a run failed: what the program cannot do, and its message unless that can hold values of
     /// Secrets.
-    pub(super) fn failed(&self, what: &str, message: &str, is_private: bool) -> NoAnswer {
+    pub(super) fn failure(&self, what: &str, message: &str, is_private: bool) -> String {
         let reason = if is_private { ", with values of Secrets".to_owned() } else { format!(": {message}") };
-        NoAnswer::Reason(format!("{} fails to {what}{reason}", self.name))
+        format!("{} fails to {what}{reason}", self.name)
     }
 }
 

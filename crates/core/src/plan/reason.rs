@@ -69,6 +69,8 @@ reason_codes! {
     ArtifactsGenerated => "The sources or the rules of the ArtifactGenerator change, so source-watcher makes its artifacts anew.",
     ResourcesGenerated => "The ResourceSet, its inputs or the FluxInstance change, so flux-operator generates its resources anew.",
     ReleaseUpgraded => "The chart or the values of the HelmRelease change, so helm-controller upgrades its release.",
+    RenderFailed => "The chart of the HelmRelease fails to render, so its upgrade fails before anything is changed.",
+    ValuesMissing => "Values of the HelmRelease do not exist, so helm-controller does nothing until they do.",
     NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::charts::ChartRun;
 use super::charts::archive::{ChartResult, check_digest, unpack};
 use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
+use super::charts::{ChartRun, RenderFailure};
 use super::data::{DataOverrides, DataRef, Lookup};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
@@ -71,7 +71,7 @@ type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 pub struct Answers {
     runs: HashMap<String, RunResult>,
     data: HashMap<DataRef, Lookup>,
-    charts: HashMap<String, Result<String, String>>,
+    charts: HashMap<String, Result<String, RenderFailure>>,
     artifacts: HashMap<String, ChartResult>,
     folder_charts: HashMap<String, ChartResult>,
     remote_charts: HashMap<RemoteChart, ChartResult>,
@@ -99,7 +99,7 @@ impl Answers {
     }
 
     /// Records the output of `helm template`, or the reason why it has none.
-    pub fn record_chart(&mut self, key: String, output: Result<String, String>) {
+    pub fn record_chart(&mut self, key: String, output: Result<String, RenderFailure>) {
         self.charts.insert(key, output);
     }
 
@@ -146,7 +146,7 @@ impl Answers {
     }
 
     /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.
-    pub fn chart(&self, key: &str) -> Option<&Result<String, String>> {
+    pub(crate) fn chart(&self, key: &str) -> Option<&Result<String, RenderFailure>> {
         self.charts.get(key)
     }
 

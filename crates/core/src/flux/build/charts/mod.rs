@@ -19,6 +19,54 @@ use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles};
 use templates::ClusterValues;
+use values::Values;
+
+/// Reason why a chart is not rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RenderFailure {
+    /// helm-controller cannot render it either, for this reason.
+    Proven(String),
+    /// It may be rendered in the cluster; the reason why it is not known.
+    Unknown(String),
+}
+
+/// Beginnings of messages with which Helm refuses a chart or its values, in the cluster as well as here.
+const PROVEN: [&str; 5] = [
+    "YAML parse error on ",
+    "chart requires kubeVersion: ",
+    "execution error at (",
+    "parse error at (",
+    "values don't meet the specifications of the schema(s)",
+];
+/// Part of the messages of templates that fail while they are executed.
+const EXECUTING: &str = "executing \"";
+/// Hint of the program about its own flags, which no user of this program can set.
+const PROGRAM_HINT: &str = "Use --debug flag";
+
+impl RenderFailure {
+    /// Reads a message of `helm template`, without `Error: `. `shown` is what is shown of it.
+    pub fn of_message(message: &str, shown: String) -> Self {
+        let is_own = message.contains(templates::NOT_KNOWN);
+        let is_proven = PROVEN.iter().any(|start| message.starts_with(start)) || message.contains(EXECUTING);
+        if is_proven && !is_own { Self::Proven(shown) } else { Self::Unknown(shown) }
+    }
+}
+
+/// Returns the part of a message of `helm template` that speaks of the chart.
+pub fn message_of_chart(message: &str) -> &str {
+    message.split(PROGRAM_HINT).next().unwrap_or_default().trim()
+}
+
+/// What decides on the output for a release, besides the chart.
+#[derive(Clone, Copy)]
+pub(crate) struct ReleaseInput<'a> {
+    pub(crate) release: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) values: &'a Values,
+    pub(crate) cluster: &'a ClusterValues,
+    /// The values need not meet the schema of the chart.
+    pub(crate) skips_schema: bool,
+}
 
 /// One run of `helm template`.
 #[derive(Clone, Debug)]
@@ -33,12 +81,20 @@ pub struct ChartRun {
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
     pub values: Vec<String>,
+    /// Whole numbers for `--set`, which overrides the values.
+    pub numbers: Vec<String>,
+    /// The values need not meet the schema of the chart.
+    pub skips_schema: bool,
     /// Version of the API server; `None` if it is not known and no template reads it.
     pub kube_version: Option<String>,
     /// The values hold those of Secrets, so that no message may show a part of the output.
     pub is_private: bool,
 }
 
+/// Type of a chart that renders no template of its own.
+const LIBRARY: &str = "library";
+/// Directory with the templates of a chart.
+const TEMPLATES: &str = "templates/";
 /// File with the values of a chart.
 const VALUES: &str = "values.yaml";
 
@@ -54,17 +110,11 @@ impl ChartRun {
     /// Creates a run of a chart for a release in a namespace.
     ///
     /// Fails if a template reads what is not known of the cluster.
-    pub(crate) fn new(
-        chart: &Chart,
-        release: &str,
-        namespace: &str,
-        values: &[String],
-        cluster: &ClusterValues,
-        is_private: bool,
-    ) -> Result<Self, String> {
-        let files = cluster.applied_to(&chart.files)?;
+    pub(crate) fn new(chart: &Chart, input: ReleaseInput<'_>) -> Result<Self, String> {
+        let ReleaseInput { release, namespace, values, cluster, skips_schema } = input;
+        let files = cluster.applied_to(&chart.installable_files())?;
         let mut known_values = Vec::new();
-        for text in values {
+        for text in &values.texts {
             let applied = cluster.applied_to_text(text);
             known_values.push(
                 applied
@@ -72,9 +122,10 @@ impl ChartRun {
             );
         }
         let kube_version = cluster.kube_version.clone();
-        let count = known_values.len().to_le_bytes();
+        let counts = [known_values.len(), values.numbers.len(), usize::from(skips_schema)].map(usize::to_le_bytes);
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let parts = texts.into_iter().chain([&count[..]]).chain(known_values.iter().map(String::as_bytes));
+        let all_values = known_values.iter().chain(&values.numbers).map(String::as_bytes);
+        let parts = texts.into_iter().chain(counts.iter().map(|count| &count[..])).chain(all_values);
         let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         Ok(Self {
             key: hash_of_parts(parts.chain(contents)),
@@ -82,8 +133,10 @@ impl ChartRun {
             release: release.to_owned(),
             namespace: namespace.to_owned(),
             values: known_values,
+            numbers: values.numbers.clone(),
+            skips_schema,
             kube_version,
-            is_private,
+            is_private: values.is_private,
         })
     }
 }
@@ -121,6 +174,19 @@ impl Chart {
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
         let [name, version] = ["/name", "/version"].map(|pointer| text_at(about, pointer).to_owned());
         Self { files, name, version }
+    }
+
+    /// Returns the files to render. `helm template` refuses a library, and helm-controller renders its dependencies only.
+    fn installable_files(&self) -> ChartFiles {
+        let mut files = (*self.files).clone();
+        let about = files.get(CHART_FILE).and_then(|content| document(content));
+        let Some(mut about) = about.filter(|about| text_at(about, "/type").eq_ignore_ascii_case(LIBRARY)) else {
+            return files;
+        };
+        about["type"] = "application".into();
+        files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
+        files.retain(|at, _| !at.starts_with(TEMPLATES) || at.rsplit('/').next().is_some_and(is_partial));
+        files
     }
 
     /// Returns the chart with the `valuesFiles` of a spec in place of its values.
@@ -176,6 +242,11 @@ pub fn metadata_of(about: &[u8]) -> Option<(String, String)> {
     let about = document(about)?;
     let [name, version] = ["/name", "/version"].map(|pointer| text_at(&about, pointer).to_owned());
     (!name.is_empty() && !version.is_empty()).then_some((name, version))
+}
+
+/// Returns true for the name of a file with named templates only.
+fn is_partial(name: &str) -> bool {
+    name.starts_with('_')
 }
 
 fn document(content: &[u8]) -> Option<Value> {
@@ -281,6 +352,46 @@ mod tests {
         let mut ignored = missing;
         ignored["ignoreMissingValuesFiles"] = true.into();
         assert!(read(&files, ignored).is_ok());
+    }
+
+    #[test]
+    fn a_library_renders_only_its_dependencies() {
+        let about = "{apiVersion: v2, name: app, version: 1.0.0, type: Library}";
+        let files = [
+            ("charts/app/Chart.yaml", about),
+            ("charts/app/templates/a.yaml", "a: b"),
+            ("charts/app/templates/_helpers.tpl", ""),
+            ("charts/app/charts/sub/Chart.yaml", "{name: sub}"),
+            ("charts/app/charts/sub/templates/b.yaml", "b: c"),
+        ];
+        let chart = read(&files, json!({"chart": "charts/app"})).unwrap();
+        let rendered = chart.installable_files();
+        let expected = ["Chart.yaml", "charts/sub/Chart.yaml", "charts/sub/templates/b.yaml", "templates/_helpers.tpl"];
+        assert_eq!(rendered.keys().collect::<Vec<_>>(), expected);
+        assert_eq!(text_at(&document(&rendered["Chart.yaml"]).unwrap(), "/type"), "application");
+    }
+
+    #[test]
+    fn a_failure_of_the_chart_is_one_of_the_controller_too() {
+        let proven = [
+            "execution error at (app/templates/a.yaml:1:3): no good",
+            "parse error at (app/templates/a.yaml:1): function \"nosuch\" not defined",
+            "app/templates/a.yaml:1:10\n  executing \"app/templates/a.yaml\" at <.Values.a.b>:\n    nil pointer",
+            "YAML parse error on app/templates/a.yaml: error converting YAML to JSON",
+            "values don't meet the specifications of the schema(s) in the following chart(s):\napp:",
+            "chart requires kubeVersion: >=1.99.0 which is incompatible with Kubernetes v1.36.3",
+        ];
+        for message in proven {
+            let failure = RenderFailure::of_message(message, "shown".to_owned());
+            assert_eq!(failure, RenderFailure::Proven("shown".to_owned()), "{message}");
+        }
+        let metrics = format!("execution error at (app/templates/a.yaml:1:3): {}", templates::NOT_KNOWN);
+        for message in [&*metrics, "failed to parse v.yaml", "open chart: no such file"] {
+            let failure = RenderFailure::of_message(message, "shown".to_owned());
+            assert_eq!(failure, RenderFailure::Unknown("shown".to_owned()), "{message}");
+        }
+        let hint = "execution error at (a:1:3): no\n\nUse --debug flag to render out invalid YAML";
+        assert_eq!(message_of_chart(hint), "execution error at (a:1:3): no");
     }
 
     #[test]

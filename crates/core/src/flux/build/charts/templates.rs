@@ -28,6 +28,8 @@ const HAS: &str = "kubectl-gitops.serves";
 const FAILING: &str = "fail";
 /// Message of helm if this function is called in place of `lookup`.
 pub const LOOKUP_FAILURE: &str = "wrong number of args for fail: want 1";
+/// Message of a template that asks for what is not known of the cluster.
+pub(super) const NOT_KNOWN: &str = "kubectl-gitops: it is not known if the cluster serves this API";
 /// API versions of the cluster that have no objects to list.
 const WITHOUT_OBJECTS: [&str; 2] = ["authentication.k8s.io/v1", "authorization.k8s.io/v1"];
 
@@ -51,7 +53,7 @@ impl ClusterValues {
         }
         let versions: String = self.api_versions.iter().map(|version| format!(" {version:?}")).collect();
         let has = format!(
-            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail \"not known\" -}}}}{{{{- end -}}}}\
+            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail \"{NOT_KNOWN}\" -}}}}{{{{- end -}}}}\
              {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n"
         );
         applied.insert(FILE.to_owned(), has.into_bytes().into());

@@ -25,6 +25,95 @@ pub(crate) struct ValuesSource<'a> {
     pub(crate) optional: bool,
 }
 
+/// Values of a release, as helm-controller merges them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Values {
+    /// Texts in YAML; each overrides those before it.
+    pub(crate) texts: Vec<String>,
+    /// Whole numbers at paths, as `PATH=NUMBER`. They have another type than the numbers of a text.
+    pub(crate) numbers: Vec<String>,
+    /// Values of Secrets are among them.
+    pub(crate) is_private: bool,
+}
+
+impl Values {
+    /// Returns true if a release has the same values with both.
+    pub(crate) fn has_same_texts(&self, other: &Self) -> bool {
+        (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
+    }
+}
+
+/// The value of an entry with a `targetPath`, and the texts before it.
+struct Placed<'a> {
+    source: ValuesSource<'a>,
+    text: String,
+    /// Number of texts before it.
+    position: usize,
+}
+
+/// Merges the texts of entries of `spec.valuesFrom`, in order, with `spec.values`.
+///
+/// Fails with the reason why an entry cannot be read here as in the cluster.
+pub(crate) fn merged(entries: Vec<(ValuesSource<'_>, String)>, inline: Option<&Value>) -> Result<Values, String> {
+    let (mut texts, mut placed) = (vec![], vec![]);
+    for (source, text) in entries {
+        let values = source.values(&text)?;
+        if !source.target_path.is_empty() {
+            placed.push(Placed { source, text, position: texts.len() });
+        }
+        texts.push(values);
+    }
+    let inline = inline.filter(|values| values.is_object());
+    // The first entry with a path changes the maps of `spec.values` in place where it has them from there, and then
+    // overrides them. The later ones find copies.
+    let overriding = placed.first().filter(|first| {
+        let before = texts[..first.position].iter().map(|text| crate::yaml::document(text).unwrap_or_default());
+        inline.is_some_and(|inline| first.is_shared(&before.collect::<Vec<_>>(), inline))
+    });
+    let last = overriding.map(|first| texts[first.position].clone());
+    texts.extend(inline.map(Value::to_string));
+    texts.extend(last);
+    let mut numbers = vec![];
+    for (at, entry) in placed.iter().enumerate() {
+        let is_last = at == 0 && overriding.is_some();
+        let after = if is_last { &[][..] } else { &texts[entry.position + 1..] };
+        numbers.extend(entry.number(after)?);
+    }
+    Ok(Values { texts, numbers, is_private: false })
+}
+
+impl Placed<'_> {
+    /// Returns true if the map that gets the value is the one of `spec.values`, and not a copy.
+    fn is_shared(&self, before: &[Value], inline: &Value) -> bool {
+        let path = self.source.target_path;
+        let Some((parents, _)) = path.rsplit_once('.') else { return false };
+        let pointer = format!("/{}", parents.replace('.', "/"));
+        let is_map = |value: &Value| value.pointer(&pointer).is_some_and(Value::is_object);
+        is_map(inline) && !before.iter().any(is_map)
+    }
+
+    /// Returns `PATH=NUMBER` if the value is a whole number that none of the texts after it overrides.
+    fn number(&self, after: &[String]) -> Result<Option<String>, String> {
+        let value = if self.source.is_literal { Value::Null } else { typed(&self.text) };
+        let names = self.source.names()?;
+        let is_overridden = after.iter().any(|text| {
+            let document = crate::yaml::document(text).unwrap_or_default();
+            overrides(&document, &names)
+        });
+        Ok((value.is_i64() && !is_overridden).then(|| format!("{}={value}", self.source.target_path)))
+    }
+}
+
+/// Returns true if a map has another value for a path, or no map above it.
+fn overrides(document: &Value, names: &[&str]) -> bool {
+    let Some((first, rest)) = names.split_first() else { return true };
+    match document.get(*first) {
+        None => false,
+        Some(below) if below.is_object() => overrides(below, rest),
+        Some(_) => true,
+    }
+}
+
 /// Returns the entries of `spec.valuesFrom` of a HelmRelease in a namespace, in order.
 pub(crate) fn values_sources<'a>(namespace: &str, spec: &'a Value) -> impl Iterator<Item = ValuesSource<'a>> {
     let entries = list_at(spec, "/valuesFrom").iter();
@@ -116,5 +205,21 @@ mod tests {
         assert!(values("a", false, "1,2").unwrap_err().contains("helm --set"));
         assert!(values("a[0]", false, "1").unwrap_err().contains("is not read here"));
         assert_eq!(values("", false, "a: 1").as_deref(), Ok("a: 1"));
+    }
+
+    #[test]
+    fn the_first_path_overrides_the_map_of_the_spec_that_it_is_in() {
+        let spec = json!({"valuesFrom": [{"targetPath": "a.b"}, {"targetPath": "a.c"}, {}, {"targetPath": "d"}]});
+        let merge = |texts: [&str; 4], inline: Value| {
+            let sources = values_sources("shop", &spec).zip(texts.map(str::to_owned));
+            merged(sources.collect(), Some(&inline)).unwrap()
+        };
+        let values = merge(["1", "2", "x: 1", "x"], json!({"a": {"b": 9, "c": 9}}));
+        let expected = [r#"{"a":{"b":1}}"#, r#"{"a":{"c":2}}"#, "x: 1", r#"{"d":"x"}"#, r#"{"a":{"b":9,"c":9}}"#];
+        assert_eq!(values.texts[..5], expected);
+        assert_eq!(values.texts[5..], [r#"{"a":{"b":1}}"#]);
+        assert_eq!(values.numbers, ["a.b=1"], "spec.values overrides the second one");
+        let values = merge(["1", "02", "a: {b: 3}", "0"], json!({"e": 1}));
+        assert_eq!((values.texts.len(), values.numbers), (5, vec!["d=0".to_owned()]));
     }
 }

@@ -56,6 +56,8 @@ pub(super) enum Followed {
         /// Remarks for the outcome of the owner.
         remarks: Vec<String>,
     },
+    /// Its controller fails before it changes anything, for this reason.
+    Blocked(Reason),
     /// The effect on owners of this kind is not computed.
     No,
 }
@@ -96,6 +98,10 @@ pub(super) fn changed_owner(
     let why = match followed {
         Ok(Followed::Unchanged) | Err(Interrupt::Missing) => return None,
         Ok(Followed::Acts { effect, code, remarks }) => return Some(acting_owner(id, *effect, code, &what, &remarks)),
+        Ok(Followed::Blocked(Reason { code, detail })) => {
+            let reason = Reason::new(code, format!("{what}; {detail}, so nothing of it is changed or deleted"));
+            return Some(AffectedOwner::new(id, Reaction::Waits(reason)));
+        }
         Ok(Followed::No) => rules.not_computed.to_owned(),
         Err(Interrupt::Failed(unknown)) => format!("{}, because {unknown}", rules.not_computed),
     };

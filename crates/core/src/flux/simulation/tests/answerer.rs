@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 use super::cluster::TestCluster;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
-use crate::flux::build::charts::ChartRun;
-use crate::flux::build::charts::archive;
+use crate::flux::build::charts::{ChartRun, RenderFailure, archive};
 use crate::flux::build::data::{Data, Lookup};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
@@ -123,8 +122,8 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 }
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
-/// `fail.yaml`.
-fn rendered(run: &ChartRun) -> Result<String, String> {
+/// `fail.yaml`, and is not here if there is one `crash.yaml`.
+fn rendered(run: &ChartRun) -> Result<String, RenderFailure> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
     let templates = run
@@ -135,7 +134,10 @@ fn rendered(run: &ChartRun) -> Result<String, String> {
     let mut text = String::new();
     for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
         if at == "fail.yaml" {
-            return Err("helm fails to render it: a template fails".to_owned());
+            return Err(RenderFailure::Proven("helm fails to render it: a template fails".to_owned()));
+        }
+        if at == "crash.yaml" {
+            return Err(RenderFailure::Unknown("helm cannot be run".to_owned()));
         }
         text += &format!("---\n{}\n", String::from_utf8_lossy(content));
     }

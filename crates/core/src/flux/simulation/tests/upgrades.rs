@@ -119,6 +119,59 @@ fn values_decide_what_is_rendered() {
 }
 
 #[test]
+fn a_render_that_fails_in_the_cluster_too_blocks_the_release() {
+    let mut broken = without("extra");
+    broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
+    let cluster = deployed(spec(json!({})));
+    let plan = cluster.plan(&tree("2", &broken, spec(json!({}))));
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.is_complete(), plan.summary().delete), (Outcome::Blocked, true, 0), "{:?}", plan.gaps());
+    assert!(why.starts_with("render-failed: "), "{why}");
+    let end = "helm fails to render it: a template fails, so nothing of it is changed or deleted";
+    assert!(why.ends_with(end), "{why}");
+    let mut twice = templates();
+    twice.push(("charts/app/templates/again.yaml", "web", json!({})));
+    let why = reason(&cluster.plan(&tree("2", &twice, spec(json!({})))));
+    assert_eq!(why.0, Outcome::Blocked);
+    assert!(why.1.contains("the chart renders configmap/web -n flux-system twice"), "{}", why.1);
+}
+
+#[test]
+fn an_upgrade_on_the_way_to_a_render_that_fails_can_delete() {
+    let mut before = spec(json!({}));
+    before["values"] = json!({"off": ["fail.yaml"]});
+    let cluster = deployed(before);
+    let mut broken = without("extra");
+    broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
+    // The new chart with the old values is an upgrade, and deletes the object.
+    let plan = cluster.plan(&tree("2", &broken, spec(json!({}))));
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
+    assert!(row.reason.detail.contains("with both, the upgrade fails: helm fails to render it"), "{}", row.reason);
+    assert_eq!(cluster.rows(&tree("2", &broken, spec(json!({})))), set(&["delete? extra"]));
+}
+
+#[test]
+fn values_that_the_change_removes_block_the_release_unless_it_is_upgraded_before() {
+    let mut with_values = spec(json!({}));
+    with_values["valuesFrom"] = json!([{"kind": "ConfigMap", "name": "values"}]);
+    let mut cluster = deployed(with_values.clone());
+    let values = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values", "namespace": NS},
+        "data": {"values.yaml": "a: b"}});
+    let root = cluster.kustomization("root").object.id.clone();
+    cluster.add(&values, Some(&root.name));
+    let entry = json!({"id": format!("{NS}_values__ConfigMap"), "v": "v1"});
+    cluster.kustomization("root").content["status"]["inventory"]["entries"].as_array_mut().unwrap().push(entry);
+    cluster.snapshot.normalise();
+    cluster.data.insert("values".to_owned(), values);
+    let plan = cluster.plan(&tree("1", &templates(), with_values.clone()));
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.is_complete()), (Outcome::Blocked, true), "{why}");
+    assert!(why.contains("values-missing: ") && why.contains("in its valuesFrom is deleted"), "{why}");
+    let rows = cluster.rows(&tree("2", &without("extra"), with_values));
+    assert_eq!(rows, set(&["delete values", "delete? extra"]));
+}
+
+#[test]
 fn a_chart_of_the_same_version_is_not_packed_again() {
     let cluster = deployed(spec(json!({})));
     let plan = cluster.plan(&tree("1", &without("extra"), spec(json!({}))));
@@ -300,8 +353,8 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     };
     assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
     let mut broken = templates();
-    broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
-    assert!(why(&nothing, "2", &broken, spec(json!({}))).contains("helm fails to render it"));
+    broken.push(("charts/app/templates/crash.yaml", "crash", json!({})));
+    assert!(why(&nothing, "2", &broken, spec(json!({}))).contains("helm cannot be run"));
     let fields = [
         ("postRenderers", json!([{"kustomize": {"patches": [{"patch": "$patch: delete"}]}}]), "postRenderers"),
         ("driftDetection", json!({"mode": "enabled"}), "spec.driftDetection"),

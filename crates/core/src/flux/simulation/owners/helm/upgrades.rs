@@ -10,8 +10,8 @@ use super::release_charts::{ReleaseCharts, charts};
 use super::replaced_releases::condition;
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
-use crate::flux::build::charts::values::{ValuesSource, values_sources};
-use crate::flux::build::charts::{Chart, ChartRun};
+use crate::flux::build::charts::values::{Values, ValuesSource, merged, values_sources};
+use crate::flux::build::charts::{Chart, ChartRun, ReleaseInput, RenderFailure};
 use crate::flux::build::data::Lookup;
 use crate::flux::simulation::kustomization::variables::data_after_change;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
@@ -40,10 +40,28 @@ const POLICY: &str = "helm.sh/resource-policy";
 pub(crate) const CAN_FAIL: &str =
     "it stays if the upgrade fails, because the API server refuses an object or a hook fails";
 
-/// Values of a release, each overriding those before it.
-struct Values {
-    texts: Vec<String>,
-    is_private: bool,
+/// Values of a release after the change, and what they lack.
+struct KnownValues {
+    values: Values,
+    /// A part of the values that is missing, and when.
+    missing: Option<MissingValues>,
+}
+
+/// A ConfigMap, Secret or key of values that does not exist.
+struct MissingValues {
+    /// What is missing, for people.
+    what: String,
+    /// It exists until the change removes it, and the values are those with it.
+    is_removed: bool,
+}
+
+/// Result of an upgrade.
+enum UpgradeResult {
+    /// There is nothing to upgrade.
+    Unchanged,
+    /// helm-controller fails before it changes an object, for this reason.
+    Fails(Reason),
+    Upgrades(Box<Upgrade>),
 }
 
 /// Computes the effect of a changed chart or changed values on a release. Answers that are missing are added to the needs.
@@ -53,7 +71,11 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
     if let Some(key) = FORCES_UPGRADE.into_iter().find(|key| sets_annotation(comparison.state(), live, key)) {
         return Err(format!("the effect of the annotation {key} is not computed").into());
     }
-    let Some(upgrade) = rendered_upgrade(comparison, live)? else { return Ok(Followed::Unchanged) };
+    let upgrade = match rendered_upgrade(comparison, live)? {
+        UpgradeResult::Unchanged => return Ok(Followed::Unchanged),
+        UpgradeResult::Fails(reason) => return Ok(Followed::Blocked(reason)),
+        UpgradeResult::Upgrades(upgrade) => *upgrade,
+    };
     let mut remarks = vec!["objects that the upgrade creates are not in this plan".to_owned()];
     remarks.extend(upgrade.remediation.map(str::to_owned));
     let effect = Box::new(effect(comparison.state(), &live.object.id, upgrade));
@@ -89,7 +111,7 @@ fn upgraded_object(object: &ObjectMetadata, upgrade: &Upgrade) -> OwnerDeletion 
         deletion.remark("it is a hook, which each upgrade deletes and creates again");
     } else if is_interrupted {
         deletion.action = Action::Recreate;
-        deletion.stays_if("it stays if the new values come before the new chart, or after it");
+        deletion.stays_if("it stays unless helm-controller upgrades its release in the middle of the change");
     }
     let is_hook = upgrade.hooks.contains(id) || upgrade.interrupted_hooks.contains(id);
     if is_hook && upgrade.does_not_wait && is_gone_later(object) {
@@ -114,18 +136,20 @@ fn sets_annotation(state: &State<'_>, live: &Resource, key: &str) -> bool {
     })
 }
 
-fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Option<Upgrade>> {
+fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<UpgradeResult> {
     let id = &live.object.id;
     let old_spec = live.spec().clone();
-    let new_spec = match &comparison.state().specs_after(id)[..] {
-        [one] => one.clone(),
-        _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
-    };
-    for spec in [&old_spec, &new_spec] {
+    let (new_spec, earlier_specs) = comparison.state().successive_specs(id)?;
+    for spec in [&old_spec, &new_spec].into_iter().chain(&earlier_specs) {
         check_recorded(spec)?;
         check_spec(spec)?;
+        check_change(&old_spec, spec)?;
     }
-    check_change(&old_spec, &new_spec)?;
+    if let Some(other) = earlier_specs.iter().find(|spec| !has_same_chart(spec, &new_spec)) {
+        let charts =
+            [other, &new_spec].map(|spec| spec.pointer("/chart/spec").unwrap_or(&spec["chartRef"]).to_string());
+        return Err(format!("it gets two charts one after the other: {}", charts.join(" and ")).into());
+    }
     comparison.state().target_of_live(live).map_err(|reason| reason.detail)?;
     if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec).into_iter().next() {
         return Err(format!("it may reach another cluster then: {moves}").into());
@@ -141,26 +165,69 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     if old_chart.name != new_chart.name {
         return Err(format!("its chart becomes {}", new_chart.name).into());
     }
-    let (old_values, new_values) =
-        (values(comparison, live, &old_spec, false)?, values(comparison, live, &new_spec, true)?);
+    let old_values = values(comparison, live, &old_spec, false)?;
+    if let Some(missing) = old_values.missing {
+        return Err(missing.what.into());
+    }
+    let (old_values, KnownValues { values: new_values, missing }) =
+        (old_values.values, values(comparison, live, &new_spec, true)?);
+    let mut earlier_values = vec![];
+    for spec in &earlier_specs {
+        earlier_values.push(values(comparison, live, spec, true)?.values);
+    }
     let is_same_chart = old_chart == new_chart;
-    let is_same_values = old_values.texts == new_values.texts;
+    let is_same_values = old_values.has_same_texts(&new_values);
     let is_same_metadata =
         ["commonMetadata", "postRenderers"].iter().all(|field| old_spec.get(field) == new_spec.get(field));
-    if is_same_chart && is_same_values && is_same_metadata {
-        return Ok(None);
+    // Without its values, helm-controller does not get as far as an upgrade. One whose chart does not change then does
+    // nothing.
+    if let Some(missing) = missing.as_ref().filter(|missing| is_same_chart && (is_same_values || !missing.is_removed)) {
+        return Ok(UpgradeResult::Fails(Reason::new(ReasonCode::ValuesMissing, &missing.what)));
     }
+    earlier_values.retain(|values| !values.has_same_texts(&new_values));
+    if is_same_chart && is_same_values && is_same_metadata && earlier_values.is_empty() {
+        return Ok(UpgradeResult::Unchanged);
+    }
+    let mut removed_values = None;
     let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
     // Both are asked for at once, so that they are rendered side by side.
-    let old = render(comparison, live, &old_chart, &old_values, revision);
-    let new = render(comparison, live, &new_chart, &new_values, revision + 1);
-    let (old, new) = (old?, new?);
+    let old = render(comparison, live, &old_chart, &old_values, revision, true);
+    let skips_schema = flag_at(&new_spec, "/upgrade/disableSchemaValidation");
+    let new = render(comparison, live, &new_chart, &new_values, revision + 1, skips_schema);
+    let old = old?.map_err(|why| format!("its deployed chart cannot be rendered here: {why}"))?;
+    let new = match missing {
+        // There are no values, so that there is no render.
+        Some(missing) if !missing.is_removed => Err(Reason::new(ReasonCode::ValuesMissing, missing.what)),
+        missing => {
+            removed_values = missing;
+            new?.and_then(single).map_err(|why| Reason::new(ReasonCode::RenderFailed, why))
+        }
+    };
+    // Chart and values do not change at the same time: either can come first.
+    let mut between: Vec<(&Chart, &Values)> = vec![];
+    if !is_same_chart && !is_same_values {
+        between = vec![(&new_chart, &old_values), (&old_chart, &new_values)];
+    }
+    between.extend(earlier_values.iter().flat_map(|values| [(&new_chart, values), (&old_chart, values)]));
+    let between: Vec<_> = between
+        .into_iter()
+        .map(|(chart, values)| render(comparison, live, chart, values, revision + 1, skips_schema))
+        .collect();
+    let mut intermediates = vec![];
+    for rendered in between {
+        // A render that fails is no upgrade.
+        intermediates.extend(rendered?.and_then(single));
+    }
     let types = comparison.state().cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
     if let Some(differing) = old.difference_from(&inventory, types) {
         let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
         return Err(why.into());
     }
     let runs_hooks = !flag_at(&new_spec, "/upgrade/disableHooks");
+    let new = match new {
+        Ok(new) => new,
+        Err(reason) => return Ok(failing_upgrade(&old, &intermediates, reason, runs_hooks)),
+    };
     let mut upgrade = Upgrade {
         removed: old.objects.difference(&new.objects).cloned().collect(),
         hooks: if runs_hooks { new.recreated_hooks(&old) } else { BTreeSet::new() },
@@ -176,22 +243,15 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     let is_kept = |id: &ObjectId| !new.upgrade_hooks.contains(id) && is_kept_in_upgrade(comparison.state(), id);
     upgrade.hooks.retain(|id| !is_kept(id));
     upgrade.removed.retain(|id| !upgrade.hooks.contains(id));
-    // Chart and values do not change at the same time: either can come first.
-    if !is_same_chart && !is_same_values {
-        let between = [(&new_chart, &old_values), (&old_chart, &new_values)]
-            .map(|(chart, values)| render(comparison, live, chart, values, revision + 1));
-        for intermediate in between {
-            let intermediate = intermediate?;
-            let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
-            upgrade.interrupted.extend(gone.cloned());
-            let hooks = intermediate.upgrade_hooks.difference(&upgrade.hooks).filter(|_| runs_hooks);
-            upgrade.interrupted_hooks.extend(hooks.cloned());
-        }
+    for intermediate in &intermediates {
+        let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
+        upgrade.interrupted.extend(gone.cloned());
+        let hooks = intermediate.upgrade_hooks.difference(&upgrade.hooks).filter(|_| runs_hooks);
+        upgrade.interrupted_hooks.extend(hooks.cloned());
     }
     upgrade.condition = condition(comparison.state(), live, &new_spec, false);
-    if let (None, Some(id)) = (&upgrade.condition, &new.duplicate) {
-        let twice = format!("it stays while the upgrade fails: the chart renders {id} twice");
-        upgrade.condition = Some(twice);
+    if let Some(missing) = removed_values {
+        upgrade.condition = Some(format!("it stays if the values are gone before the upgrade: {}", missing.what));
     }
     if upgrade.condition.is_none() && new.has_hook_before && runs_hooks {
         upgrade.condition = Some(CAN_FAIL.to_owned());
@@ -204,14 +264,46 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
         let is_private = old_values.is_private || new_values.is_private;
         comparison.rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
     }
-    Ok(Some(upgrade))
+    Ok(UpgradeResult::Upgrades(Box::new(upgrade)))
+}
+
+/// Fails if an object is rendered twice: helm-controller then fails in its post-renderer.
+fn single(rendered: Rendered) -> Result<Rendered, String> {
+    match &rendered.duplicate {
+        Some(id) => Err(format!("the chart renders {id} twice")),
+        None => Ok(rendered),
+    }
+}
+
+/// Returns the effect of a change whose result fails to render: upgrades on the way to it can delete objects.
+fn failing_upgrade(old: &Rendered, intermediates: &[Rendered], reason: Reason, runs_hooks: bool) -> UpgradeResult {
+    let removed = intermediates.iter().flat_map(|between| old.objects.difference(&between.objects)).cloned();
+    let hooks = intermediates.iter().flat_map(|between| between.recreated_hooks(old)).filter(|_| runs_hooks);
+    let mut upgrade = Upgrade { removed: removed.collect(), hooks: hooks.collect(), ..Upgrade::default() };
+    if upgrade.removed.is_empty() && upgrade.hooks.is_empty() {
+        return UpgradeResult::Fails(reason);
+    }
+    let both = "it stays unless helm-controller upgrades with the new chart or the new values alone; with both, the upgrade \
+                fails";
+    upgrade.condition = Some(format!("{both}: {}", reason.detail));
+    UpgradeResult::Upgrades(Box::new(upgrade))
+}
+
+/// Returns true if two specs name the same chart.
+fn has_same_chart(one: &Value, other: &Value) -> bool {
+    ["chart", "chartRef"].iter().all(|field| one.get(field) == other.get(field))
 }
 
 /// Returns the values of a release as helm-controller merges them.
-fn values(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value, is_after: bool) -> Asked<Values> {
+fn values(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    spec: &Value,
+    is_after: bool,
+) -> Asked<KnownValues> {
     let id = &live.object.id;
     let mut is_private = comparison.state().is_private(id);
-    let mut texts = vec![];
+    let (mut entries, mut missing) = (vec![], None);
     for source in values_sources(&id.namespace, spec) {
         source.names()?;
         let ValuesSource { reference, key, optional, .. } = source.clone();
@@ -224,17 +316,32 @@ fn values(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value
             return Err(Interrupt::Missing);
         };
         let changed = is_after.then(|| data_after_change(comparison.derivation, &reference, &found)).flatten();
-        match changed.map_or(found, |(lookup, _)| lookup) {
+        let lookup = changed.map_or_else(|| found.clone(), |(lookup, _)| lookup);
+        let before = match &found {
+            Lookup::Found(data) => data.values.get(key),
+            _ => None,
+        };
+        match lookup {
             Lookup::Found(data) => {
                 is_private |= data.is_secret || reference.is_secret();
                 match data.values.get(key) {
-                    Some(values) => texts.push(source.values(values)?),
+                    Some(values) => entries.push((source, values.clone())),
                     None if optional => {}
-                    None => return Err(format!("{data_id} in its valuesFrom has no key {key}").into()),
+                    None => {
+                        let what = format!("{data_id} in its valuesFrom has no key {key}");
+                        missing = missing.or(Some(MissingValues { what, is_removed: before.is_some() }));
+                        entries.extend(before.map(|values| (source, values.clone())));
+                    }
                 }
             }
             Lookup::Missing if optional => {}
-            Lookup::Missing => return Err(format!("{data_id} in its valuesFrom does not exist").into()),
+            Lookup::Missing => {
+                is_private |= reference.is_secret();
+                let verb = if before.is_some() { "is deleted" } else { "does not exist" };
+                let what = format!("{data_id} in its valuesFrom {verb}");
+                missing = missing.or(Some(MissingValues { what, is_removed: before.is_some() }));
+                entries.extend(before.map(|values| (source, values.clone())));
+            }
             Lookup::Unreadable(why) => {
                 return Err(format!("{data_id} in its valuesFrom cannot be read: {why}").into());
             }
@@ -243,8 +350,8 @@ fn values(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value
             }
         }
     }
-    texts.extend(spec.get("values").filter(|values| values.is_object()).map(Value::to_string));
-    Ok(Values { texts, is_private })
+    let values = merged(entries, spec.get("values"))?;
+    Ok(KnownValues { values: Values { is_private, ..values }, missing })
 }
 
 fn render(
@@ -253,7 +360,8 @@ fn render(
     chart: &Chart,
     values: &Values,
     revision: i64,
-) -> Asked<Rendered> {
+    skips_schema: bool,
+) -> Asked<Result<Rendered, String>> {
     let name = comparison.state().target_of_live(live).map_err(|reason| reason.detail)?;
     let Some(kube_version) = comparison.derivation.answers.kube_version(&name).cloned() else {
         comparison.derivation.needs.kube_versions.insert(name);
@@ -263,11 +371,15 @@ fn render(
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
     let cluster = ClusterValues { revision, api_versions: served_versions(snapshot), kube_version };
     let ReleaseTarget { name: release, namespace, .. } = &target;
-    let run = ChartRun::new(chart, release, namespace, &values.texts, &cluster, values.is_private)?;
+    let input = ReleaseInput { release, namespace, values, cluster: &cluster, skips_schema };
+    let run = ChartRun::new(chart, input)?;
     match comparison.derivation.answers.chart(&run.key) {
-        Some(Ok(text)) => Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref())
-            .map_err(|_| Interrupt::Failed("the output of helm for its chart cannot be read".to_owned())),
-        Some(Err(why)) => Err(Interrupt::Failed(why.clone())),
+        Some(Ok(text)) => match Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref()) {
+            Ok(rendered) => Ok(Ok(rendered)),
+            Err(_) => Err("the output of helm for its chart cannot be read".to_owned().into()),
+        },
+        Some(Err(RenderFailure::Proven(why))) => Ok(Err(why.clone())),
+        Some(Err(RenderFailure::Unknown(why))) => Err(why.clone().into()),
         None => {
             comparison.derivation.needs.charts.insert(run.key.clone(), run);
             Err(Interrupt::Missing)

@@ -52,10 +52,10 @@ pub(super) fn expand(
     id: &ObjectId,
     live: Option<&Resource>,
 ) -> Asked<Followed> {
-    let new_spec = match &comparison.state().specs_after(id)[..] {
-        [one] => one.clone(),
-        _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
-    };
+    let (new_spec, earlier_specs) = comparison.state().successive_specs(id)?;
+    if !earlier_specs.is_empty() {
+        return Err("its Kustomization applies several specs of it, one after the other".to_owned().into());
+    }
     let Generated { objects: new, failure } = generated(comparison, id, &new_spec, true)?;
     let (old, interrupted) = match live {
         Some(live) => {
