@@ -14,7 +14,7 @@ use crate::tools::flux_operator::FluxOperator;
 use crate::tools::helm::Helm;
 use crate::tools::kustomize::Kustomize;
 use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
-use gitops_core::flux::build::data::{DataRef, Lookup};
+use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::kubernetes::snapshot::Snapshot;

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use super::model::owner_names::owner_id;
 use super::model::questions::Answers;
 use super::model::refusals::{DeletionRefusal, Refusal};
-use super::rehearsal::Rehearsal;
 use super::rows::cascade_rows::mark_held_dependent;
 use super::rows::object_rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
-use crate::flux::apply::question::{DryRunAnswer, Request};
+use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
@@ -24,6 +23,24 @@ use crate::text::join_limited;
 
 /// Number of objects that one gap names.
 const NAMED_OBJECTS: usize = 5;
+
+/// A change by a Kustomization that the API server is asked about, or that needs no request.
+pub(super) struct AskedChange {
+    pub(super) question: Question,
+    /// Answer that is known without a request.
+    pub(super) known: Option<DryRunAnswer>,
+    /// The name holds values of Secrets, so that no request may have it.
+    pub(super) is_hidden: bool,
+    /// The cluster cannot be asked.
+    pub(super) is_unread: bool,
+}
+
+impl AskedChange {
+    /// Returns the answer; `None` if it was not recorded.
+    fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
+        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
+    }
+}
 
 /// Answers of the server to the changes by the Kustomizations of one preview.
 #[derive(Default)]
@@ -48,9 +65,9 @@ pub(super) struct DryRuns<'r> {
 
 impl<'r> DryRuns<'r> {
     /// Collects the answers so far, in the order of the questions.
-    pub(super) fn collect(rehearsal: &'r Rehearsal, answers: &'r Answers) -> Self {
+    pub(super) fn collect(changes: &'r [AskedChange], answers: &'r Answers) -> Self {
         let mut dry_runs = Self::default();
-        for asked in &rehearsal.asked {
+        for asked in changes {
             let (question, answer) = (&asked.question, asked.answer(answers));
             dry_runs.has_unsent |= answer.is_none() || asked.is_unread;
             if asked.is_hidden || asked.is_unread {
@@ -76,12 +93,14 @@ impl<'r> DryRuns<'r> {
             }
         }
         dry_runs.gaps.extend(answers.dry_runs.unknown_rights().cloned());
-        if rehearsal.is_endless {
-            let message = "each answer of the server led to another plan, and no plan was confirmed".to_owned();
-            let subject = "answers to dry-runs".to_owned();
-            dry_runs.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message });
-        }
         dry_runs
+    }
+
+    /// Adds the gap of a preview whose answers never confirm a plan.
+    pub(super) fn add_endless(&mut self) {
+        let message = "each answer of the server led to another plan, and no plan was confirmed".to_owned();
+        let subject = "answers to dry-runs".to_owned();
+        self.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message });
     }
 
     fn add_applied(&mut self, applied: &'r AppliedObject, result: &'r DryRunResult) {

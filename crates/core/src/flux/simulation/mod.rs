@@ -92,11 +92,14 @@ impl<'a> Preview<'a> {
 
     /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
-        if let Some(plan) = self.confirmed_plan(answers) {
-            return Progress::Done(self.finish(plan, answers));
+        if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
+            return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }
         match self.settle(answers) {
-            Progress::Done(plan) => self.rehearse(plan, answers),
+            Progress::Done(plan) => {
+                let of_owners = std::mem::take(&mut self.owner_questions);
+                self.rehearsal.rehearse(&self.state, plan, of_owners, answers)
+            }
             Progress::Needs(needs) => Progress::Needs(needs),
         }
     }

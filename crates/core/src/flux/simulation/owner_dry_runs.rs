@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::model::questions::Verdict;
 use super::model::state::State;
-use super::owners::comparison::Comparison;
+use super::owners::behaviour::comparison::Comparison;
 use super::owners::helm::upgrades::{CAN_FAIL, is_kept_in_upgrade};
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::helm::target::ReleaseTarget;

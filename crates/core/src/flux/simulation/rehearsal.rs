@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Preview;
-use super::dry_run::DryRuns;
+use super::dry_run::{AskedChange, DryRuns};
 use super::model::node::{Node, NodeId};
 use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::model::state::State;
@@ -37,34 +36,16 @@ pub(super) struct Rehearsal {
     /// Keys of all questions.
     keys: HashSet<QuestionKey>,
     /// Changes by Kustomizations, in the order in which refusals count.
-    pub(super) asked: Vec<AskedChange>,
+    asked: Vec<AskedChange>,
     /// Plan that raised the last questions.
     plan: Option<Plan>,
     /// The last questions are also about other owners than Kustomizations.
     asks_of_owners: bool,
     rounds: usize,
     /// Each answer led to another plan, and there are further questions.
-    pub(super) is_endless: bool,
+    is_endless: bool,
     /// Builds to compare with; `None` until the first plan.
     builds: Option<AppliedBuilds>,
-}
-
-/// A change by a Kustomization that the API server is asked about, or that needs no request.
-pub(super) struct AskedChange {
-    pub(super) question: Question,
-    /// Answer that is known without a request.
-    known: Option<DryRunAnswer>,
-    /// The name holds values of Secrets, so that no request may have it.
-    pub(super) is_hidden: bool,
-    /// The cluster cannot be asked.
-    pub(super) is_unread: bool,
-}
-
-impl AskedChange {
-    /// Returns the answer; `None` if it was not recorded.
-    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
-        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
-    }
 }
 
 /// Objects of the last applied revisions, for the Kustomizations whose build was verified.
@@ -91,59 +72,74 @@ impl AppliedBuilds {
     }
 }
 
-impl Preview<'_> {
+impl Rehearsal {
     /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
     /// the plan must be made again.
-    pub(super) fn confirmed_plan(&mut self, answers: &Answers) -> Option<Plan> {
-        let plan = self.rehearsal.plan.take()?;
-        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.rehearsal, answers);
-        let is_refused = refusals != self.state.refusals || refused_deletions != self.state.deletion_refusals;
-        (self.state.refusals, self.state.deletion_refusals) = (refusals, refused_deletions);
-        Some(plan).filter(|_| !is_refused && !self.rehearsal.asks_of_owners)
+    pub(super) fn confirmed_plan(&mut self, state: &mut State<'_>, answers: &Answers) -> Option<Plan> {
+        let plan = self.plan.take()?;
+        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.asked, answers);
+        let is_refused = refusals != state.refusals || refused_deletions != state.deletion_refusals;
+        (state.refusals, state.deletion_refusals) = (refusals, refused_deletions);
+        Some(plan).filter(|_| !is_refused && !self.asks_of_owners)
     }
 
-    /// Returns the questions that a plan raises, or the finished preview if there is no new one.
-    pub(super) fn rehearse(&mut self, plan: Plan, answers: &Answers) -> Progress<Box<FinishedPreview>> {
-        let dry_runs = self.new_questions(&plan, answers);
-        self.rehearsal.is_endless = !dry_runs.is_empty() && self.rehearsal.rounds == MAX_ROUNDS;
-        if dry_runs.is_empty() || self.rehearsal.is_endless {
-            return Progress::Done(self.finish(plan, answers));
+    /// Returns the questions that a plan raises, with `of_owners` about other owners than Kustomizations, or the finished
+    /// preview if there is no new one.
+    pub(super) fn rehearse(
+        &mut self,
+        state: &State<'_>,
+        plan: Plan,
+        of_owners: Vec<Question>,
+        answers: &Answers,
+    ) -> Progress<Box<FinishedPreview>> {
+        let dry_runs = self.new_questions(state, &plan, of_owners, answers);
+        self.is_endless = !dry_runs.is_empty() && self.rounds == MAX_ROUNDS;
+        if dry_runs.is_empty() || self.is_endless {
+            return Progress::Done(self.finish(state, plan, answers));
         }
-        self.rehearsal.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
-        self.rehearsal.rounds += 1;
-        self.rehearsal.plan = Some(plan);
+        self.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
+        self.rounds += 1;
+        self.plan = Some(plan);
         Progress::Needs(Box::new(Needs { dry_runs, ..Needs::default() }))
     }
 
     /// Returns the plan with the answers of the API server.
-    pub(super) fn finish(&self, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
-        let secrets = secret_mask(&self.state, &answers.builds);
-        let Some(scope) = &self.state.input.dry_runs else {
+    pub(super) fn finish(&self, state: &State<'_>, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
+        let secrets = secret_mask(state, &answers.builds);
+        let Some(scope) = &state.input.dry_runs else {
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
-        let dry_runs = DryRuns::collect(&self.rehearsal, answers);
+        let mut dry_runs = DryRuns::collect(&self.asked, answers);
+        if self.is_endless {
+            dry_runs.add_endless();
+        }
         let not_compared = dry_runs.not_compared();
-        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &applied_ids(&self.state), scope.compares_all);
+        let plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }
 
     /// Returns the changes of a plan that the API server was not asked about yet.
-    fn new_questions(&mut self, plan: &Plan, answers: &Answers) -> Vec<Question> {
-        let of_owners = std::mem::take(&mut self.owner_questions);
-        let Some(scope) = &self.state.input.dry_runs else { return vec![] };
-        let builds = match self.rehearsal.builds.take() {
+    fn new_questions(
+        &mut self,
+        state: &State<'_>,
+        plan: &Plan,
+        of_owners: Vec<Question>,
+        answers: &Answers,
+    ) -> Vec<Question> {
+        let Some(scope) = &state.input.dry_runs else { return vec![] };
+        let builds = match self.builds.take() {
             Some(builds) => builds,
             None if scope.compares_all => AppliedBuilds::default(),
-            None => self.state.applied_builds(&answers.builds),
+            None => state.applied_builds(&answers.builds),
         };
-        let changed = self.state.changed_objects(&builds).into_iter();
+        let changed = state.changed_objects(&builds).into_iter();
         let mut questions: Vec<Question> =
-            changed.map(|applied| Question::of_apply(applied, &self.state.input.flags)).collect();
-        questions.extend(self.state.planned_deletions(plan));
+            changed.map(|applied| Question::of_apply(applied, &state.input.flags)).collect();
+        questions.extend(state.planned_deletions(plan));
         questions.extend(of_owners);
-        self.rehearsal.builds = Some(builds);
-        questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
-        let (secrets, mut needed) = (secret_mask(&self.state, &answers.builds), vec![]);
+        self.builds = Some(builds);
+        questions.retain(|question| self.keys.insert(question.key().clone()));
+        let (secrets, mut needed) = (secret_mask(state, &answers.builds), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
             let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);
@@ -155,7 +151,7 @@ impl Preview<'_> {
             }
             let mut known = None;
             if let Request::ApplyBuilt(applied) = &question.request {
-                known = DryRunResult::without_request(applied, self.state.input.snapshot);
+                known = DryRunResult::without_request(applied, state.input.snapshot);
             }
             if known.is_none() && (is_hidden || is_unread) {
                 known = Some(DryRunResult::Accepted);
@@ -164,7 +160,7 @@ impl Preview<'_> {
                 needed.push(question.clone());
             }
             let asked = AskedChange { question, known: known.map(DryRunAnswer::Result), is_hidden, is_unread };
-            self.rehearsal.asked.push(asked);
+            self.asked.push(asked);
         }
         needed
     }

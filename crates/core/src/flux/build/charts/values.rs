@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::flux::build::data::DataRef;
+use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 
 /// Key of the values in an entry without `valuesKey`.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::derivation::Derivation;
 use crate::flux::build::DataOverrides;
-use crate::flux::build::data::{Data, DataRef, Lookup};
+use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::PassId;

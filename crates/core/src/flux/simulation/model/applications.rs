@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::node::{Node, NodeId, Pass, PassId};
+use super::node::{Node, NodeId, Pass, PassId, SimulationEvent};
 use super::owner_names::owner_id;
 use super::protection::{is_marked, is_never_applied, is_never_changed};
 use super::state::State;
@@ -57,6 +57,12 @@ impl<'a> State<'a> {
         let mut applied: Vec<Applied<'_>> = self.applications(id).collect();
         applied.dedup_by(|next, earlier| next.built.manifest == earlier.built.manifest);
         applied
+    }
+
+    /// Returns the events that apply an object.
+    pub(crate) fn applying_events(&self, id: &ObjectId) -> BTreeSet<SimulationEvent> {
+        let passes = self.nodes.iter().flat_map(Node::numbered_passes);
+        passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
     }
 
     /// Returns the applications of an object that can change it: those by passes, in order, and those by ResourceSets.

@@ -2,12 +2,11 @@
 //!
 //! Source: docs/reference/flux.md 3.2, 6.2 and 7.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::kinds::kind_of;
 use crate::flux::simulation::model::affected_owner::Effect;
-use crate::flux::simulation::model::node::{Node, SimulationEvent};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadedObject;
@@ -61,10 +60,4 @@ pub(crate) fn owner_deletions<'a>(state: &State<'a>, consequences: &Consequences
         }
     }
     deletions
-}
-
-/// Returns the events that apply an object.
-pub(super) fn applying_events(state: &State<'_>, id: &ObjectId) -> BTreeSet<SimulationEvent> {
-    let passes = state.nodes.iter().flat_map(Node::numbered_passes);
-    passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
 }

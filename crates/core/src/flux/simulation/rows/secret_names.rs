@@ -1,8 +1,8 @@
 //! Names of a plan that hold values of Secrets.
 
 use crate::flux::build::Answers;
-use crate::flux::build::data::Lookup;
-use crate::flux::build::sops::undecrypted::UNKNOWN;
+use crate::flux::build::objects::data::Lookup;
+use crate::flux::build::objects::undecrypted::UNKNOWN;
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;

@@ -9,7 +9,7 @@ use super::cluster::TestCluster;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::build::charts::{ChartRun, RenderFailure, archive};
-use crate::flux::build::data::{Data, Lookup};
+use crate::flux::build::objects::data::{Data, Lookup};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};

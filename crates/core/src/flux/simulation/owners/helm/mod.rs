@@ -7,13 +7,11 @@ pub(crate) mod upgrades;
 
 use serde_json::Value;
 
-use super::changed_owners::{ChangeRules, Followed, changed_owner};
-use super::comparison::Comparison;
-use super::kinds::OwnerKind;
-use super::search::ids_of;
 use crate::flux::simulation::model::affected_owner::AffectedOwner;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
+use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
@@ -43,7 +41,7 @@ const RULES: ChangeRules = ChangeRules {
 };
 
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
-    let ids = ids_of(comparison.state(), GROUP, KIND);
+    let ids = comparison.ids_of(GROUP, KIND);
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison.state(), id, comparison.derivation.consequences);
         replaced.or_else(|| changed_owner(comparison, id, &RULES))

@@ -11,8 +11,7 @@ use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{Chart, follows_revision, values_files};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 

@@ -12,7 +12,6 @@ use crate::flux::build::charts;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::effects::applying_events;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
 use crate::helm::target::{ReleaseTarget, TargetPart};
@@ -109,7 +108,7 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
         (object.id.clone(), replaced_object(object, fates.get(&object.id), is_namesake, &replacement))
     });
     Some(Effect {
-        triggers: applying_events(state, &release.object.id),
+        triggers: state.applying_events(&release.object.id),
         deletes: deletes.collect(),
         orphans_dependents: orphans_dependents(&replacement.spec),
         keeps: kept(state, release, ReasonCode::Protected),

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::search::unrecorded;
+use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::uninstall::{Fate, records, uninstalled_objects, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;

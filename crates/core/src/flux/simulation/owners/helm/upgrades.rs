@@ -12,16 +12,14 @@ use crate::flux::build::Interrupt;
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::{Values, ValuesSource, merged, values_sources};
 use crate::flux::build::charts::{Chart, ChartRun, ReleaseInput, RenderFailure};
-use crate::flux::build::data::Lookup;
+use crate::flux::build::objects::data::Lookup;
 use crate::flux::simulation::kustomization::variables::data_after_change;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::changed_owners::Followed;
-use crate::flux::simulation::owners::comparison::Comparison;
-use crate::flux::simulation::owners::effective_fields::FORCES_UPGRADE;
-use crate::flux::simulation::owners::effects::applying_events;
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
 use crate::helm::post_renderers;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::upgrade::{Rendered, Upgrade};
@@ -91,7 +89,7 @@ fn effect(state: &State<'_>, release: &ObjectId, upgrade: Upgrade) -> Effect {
     let kept = upgrade.removed.iter().filter(|id| is_kept_in_upgrade(state, id));
     let reason = Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep"));
     Effect {
-        triggers: applying_events(state, release),
+        triggers: state.applying_events(release),
         deletes,
         keeps: kept.map(|id| (id.clone(), reason.clone())).collect(),
         condition: upgrade.condition,

@@ -4,9 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use super::changed_owners::may_be_deleted;
-use super::comparison::Comparison;
-use super::kinds::{OwnerKind, does_nothing};
 use crate::flux::build;
 use crate::flux::build::fidelity::RecordedBuild;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -16,7 +13,10 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reac
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::source_changes::UsedFiles;
+use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
+use crate::flux::simulation::owners::behaviour::source_changes::UsedFiles;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};

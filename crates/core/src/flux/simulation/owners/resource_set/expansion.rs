@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{deletable, reason_to_keep};
+use super::pruning::{deletable, reason_to_keep};
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
@@ -19,9 +19,8 @@ use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::changed_owners::{FORCE, Followed};
-use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::changed_owners::{FORCE, Followed};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};

@@ -3,7 +3,7 @@
 use crate::flux::kinds;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::node::Pass;
-use crate::flux::simulation::owners::comparison::{Comparison, Difference, Part};
+use crate::flux::simulation::owners::behaviour::comparison::{Comparison, Difference, Part};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Plan;

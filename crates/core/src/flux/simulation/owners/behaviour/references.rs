@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Difference, Part};
-use super::search::ids_of;
 use super::source_changes::UsedFiles;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::copied_data::copied_names;
@@ -89,7 +88,7 @@ impl Comparison<'_, '_, '_> {
 
     /// Returns the input providers that an entry of `inputsFrom` names, or selects by labels, before or after the change.
     pub(crate) fn providers(&self, namespace: &str, entry: &Value, is_after: bool) -> Vec<ObjectId> {
-        let all = ids_of(self.state(), flux_operator::GROUP, PROVIDER).into_iter();
+        let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter();
         let own = all.filter(|id| {
             let is_live = self.state().live_object(id).is_some();
             let exists = if is_after { !self.derivation.consequences.may_be_deleted(id) } else { is_live };
@@ -120,7 +119,7 @@ impl Comparison<'_, '_, '_> {
     /// Returns the ConfigMaps and Secrets with a name of the form `NAMESPACE/NAME`, in which `<<` begins a placeholder.
     fn named_data(&self, name: &str) -> Vec<ObjectId> {
         let Ok(pattern) = Glob::parse(with_wildcards(name).as_bytes()) else { return vec![] };
-        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| ids_of(self.state(), "", kind));
+        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| self.ids_of("", kind));
         ids.filter(|id| pattern.matches(format!("{}/{}", id.namespace, id.name).as_bytes())).collect()
     }
 }

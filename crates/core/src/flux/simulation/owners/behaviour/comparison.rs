@@ -1,22 +1,24 @@
 //! Comparison of objects before and after the change: what the Kustomizations applied last, or what is live, with what
 //! they apply now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::effective_fields::differing_parts;
-use crate::flux::build;
-use crate::flux::build::BuildContext;
-use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::sops::content_without_recipients;
+use crate::flux::build::{self, BuildContext, Interrupt};
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::clusters::in_cluster;
-use crate::flux::simulation::model::node::PassOutcome;
+use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
+
+/// Result of a computation that lacks an answer, or fails with a reason for the user.
+pub(crate) type Asked<T> = Result<T, Interrupt<String>>;
 
 /// Objects of the last applied builds, by identity, each with its Kustomization.
 type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
@@ -71,6 +73,16 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
 
     pub(crate) fn state(&self) -> &'r State<'a> {
         self.derivation.state
+    }
+
+    /// Returns the objects of a kind, live ones and those that a pass or another owner applies.
+    pub(crate) fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
+        let state = self.state();
+        let live = state.input.snapshot.objects.iter().map(|object| &object.id);
+        let passes = state.nodes.iter().flat_map(|node| &node.passes);
+        let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
+        let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
+        live.chain(applied).chain(generated).filter(|id| id.is_here(group, kind)).cloned().collect()
     }
 
     /// Returns the difference of an object; `None` if there is none.

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::comparison::{Comparison, Difference, Part};
-use super::search::ids_of;
+use super::comparison::{Asked, Comparison, Difference, Part};
 use crate::flux::build::Interrupt;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -21,32 +19,32 @@ use crate::plan::{Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Annotation that lets flux-operator delete and create again what it cannot change.
-pub(super) const FORCE: &str = "fluxcd.controlplane.io/force";
+pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
 
 /// Rules of a kind for the effect of a change on its owners.
-pub(super) struct ChangeRules {
-    pub(super) group: &'static str,
-    pub(super) kind: &'static str,
+pub(crate) struct ChangeRules {
+    pub(crate) group: &'static str,
+    pub(crate) kind: &'static str,
     /// What is not computed if the effect is not known, as a clause.
-    pub(super) not_computed: &'static str,
+    pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
-    pub(super) creation_remark: &'static str,
+    pub(crate) creation_remark: &'static str,
     /// Returns what changes in the objects that an owner in a namespace with this spec refers to, in words.
-    pub(super) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Vec<String>,
+    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Vec<String>,
     /// Returns true if the controller does nothing for the owner after the change.
-    pub(super) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
+    pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
     /// Returns true if a live owner has nothing that its controller could change or delete.
-    pub(super) has_nothing: fn(&State<'_>, &Resource) -> bool,
+    pub(crate) has_nothing: fn(&State<'_>, &Resource) -> bool,
     /// Returns true if a new owner may take over objects that it then changes.
-    pub(super) takes_over: fn(&State<'_>, &ObjectId) -> bool,
+    pub(crate) takes_over: fn(&State<'_>, &ObjectId) -> bool,
     /// Computes the effect on an owner: the live one, or a new one.
     ///
     /// Fails with the reason why it is not known.
-    pub(super) follow: fn(&mut Comparison<'_, '_, '_>, &ObjectId, Option<&Resource>) -> Asked<Followed>,
+    pub(crate) follow: fn(&mut Comparison<'_, '_, '_>, &ObjectId, Option<&Resource>) -> Asked<Followed>,
 }
 
 /// Effect of a change on an owner.
-pub(super) enum Followed {
+pub(crate) enum Followed {
     /// Its controller changes nothing.
     Unchanged,
     /// Its controller acts.
@@ -63,13 +61,13 @@ pub(super) enum Followed {
 }
 
 /// Returns the owners of a kind that the change affects and does not delete.
-pub(super) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
-    let ids = ids_of(comparison.state(), rules.group, rules.kind);
+pub(crate) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
+    let ids = comparison.ids_of(rules.group, rules.kind);
     ids.iter().filter_map(|id| changed_owner(comparison, id, rules)).collect()
 }
 
 /// Returns an owner if the change affects it and does not delete it.
-pub(super) fn changed_owner(
+pub(crate) fn changed_owner(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     rules: &ChangeRules,
@@ -179,12 +177,12 @@ fn changes(
 }
 
 /// Returns true if the controller of an owner of flux-operator does nothing for it after the change.
-pub(super) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
+pub(crate) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_switched_off_after(id, OPERATOR_SWITCH)
 }
 
 /// Returns what is not known of the objects of an owner, as a clause.
-pub(super) fn may_be_deleted(live: Option<&Resource>) -> String {
+pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
     let number = match live.map(|live| inventory_members(&live.content)) {
         Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
         _ => 0,

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Comparison, Part};
-use super::search::is_resumed;
 use crate::flux::build::charts::{follows_revision, values_files};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
+use crate::flux::simulation::model::state::State;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::flux::spec::SourceId;
@@ -108,6 +108,12 @@ impl Comparison<'_, '_, '_> {
         };
         changed.map(|at| format!("{at} of {source} changes"))
     }
+}
+
+/// Returns true if `spec.suspend` is true before the change and not after it.
+fn is_resumed(state: &State<'_>, id: &ObjectId) -> bool {
+    let live = state.input.snapshot.resource(id);
+    live.is_some_and(|live| live.flag("/spec/suspend")) && !state.is_suspended_after(id)
 }
 
 fn is_below(path: &str, directory: &str) -> bool {
