@@ -17,7 +17,6 @@ use super::{files, limits};
 use crate::error::Result;
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
-use gitops_core::flux::build::charts::templates::LOOKUP_FAILURE;
 use gitops_core::flux::build::charts::{ChartRun, RenderFailure, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
 
@@ -124,9 +123,6 @@ impl Helm {
         }
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
-        if stderr.contains(LOOKUP_FAILURE) {
-            return Err("its chart calls lookup, whose result in the cluster is not known here".to_owned().into());
-        }
         // The lines after the first one say which expression failed.
         let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
         let message = message_of_chart(message);

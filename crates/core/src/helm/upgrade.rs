@@ -33,6 +33,8 @@ pub(crate) struct Rendered {
     pub hooks_after: BTreeSet<ObjectId>,
     /// Tests that delete an older object of the same identity.
     pub tests: BTreeSet<ObjectId>,
+    /// A template looked something up in the cluster.
+    pub depends_on_cluster: bool,
 }
 
 /// Effect of an upgrade on the live objects of a release.
@@ -137,6 +139,23 @@ impl Rendered {
         let recreated = hooks.filter(|id| !old.objects.contains(id) || self.hooks_after.contains(id));
         let becoming = self.hooks_after.intersection(&old.objects);
         recreated.chain(becoming).cloned().collect()
+    }
+
+    /// Returns true if another render has the same objects, hooks included.
+    pub(crate) fn has_same_objects(&self, other: &Self) -> bool {
+        self.written == other.written
+            && (&self.objects, &self.upgrade_hooks, &self.hooks_after, &self.tests, self.has_hook_before)
+                == (&other.objects, &other.upgrade_hooks, &other.hooks_after, &other.tests, other.has_hook_before)
+    }
+
+    /// Returns the manifest with the objects in the inventory of the release. The definitions in the inventory can also be
+    /// those in `crds/`, and count only if they are rendered.
+    pub(crate) fn with_recorded(self, inventory: &[ObjectId], types: &[ResourceType]) -> Self {
+        let recorded = inventory.iter().map(|id| in_scope(id.clone(), types));
+        let is_counted =
+            |id: &ObjectId| !id.is("apiextensions.k8s.io", "CustomResourceDefinition") || self.objects.contains(id);
+        let objects = recorded.filter(is_counted).collect();
+        Self { objects, ..self }
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The

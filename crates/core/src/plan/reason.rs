@@ -102,6 +102,8 @@ reason_codes! {
     Uninstalled => "The HelmRelease is deleted, so helm-controller uninstalls its release.",
     ReleaseReplaced => "The target of a HelmRelease changes, so helm-controller uninstalls its release and installs another one.",
     NotInChart => "The chart of a HelmRelease no longer renders the object, so helm-controller deletes it in an upgrade.",
+    Hook => "The object is a hook of a chart, or has the name of one: Helm deletes it before it creates the hook, or after.",
+    FailedJob => "The Job has failed and has the annotation recreateOnFailure, so flux-operator creates it anew.",
     NotGenerated => "The ArtifactGenerator or ResourceSet no longer generates the object, so its controller deletes it.",
     Reclaimed => "The claim of the volume is deleted and its reclaim policy is Delete.",
     Released => "The volume is being deleted already and only its claim holds it; its data remains.",

@@ -3,6 +3,8 @@
 //! Source: source-controller v1.9.3 `internal/helm/chart`; helm-controller v1.6.3 `internal/action`.
 
 pub mod archive;
+pub(crate) mod lookups;
+pub(crate) mod random;
 pub mod remote;
 pub mod stored_artifact;
 pub mod templates;
@@ -13,11 +15,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles};
+use random::Randomness;
 use templates::ClusterValues;
 use values::Values;
 
@@ -28,6 +32,8 @@ pub enum RenderFailure {
     Proven(String),
     /// It may be rendered in the cluster; the reason why it is not known.
     Unknown(String),
+    /// A template looks this up in the cluster.
+    Asks(ObjectQuery),
 }
 
 /// Beginnings of messages with which Helm refuses a chart or its values, in the cluster as well as here.
@@ -46,9 +52,16 @@ const PROGRAM_HINT: &str = "Use --debug flag";
 impl RenderFailure {
     /// Reads a message of `helm template`, without `Error: `. `shown` is what is shown of it.
     pub fn of_message(message: &str, shown: String) -> Self {
-        let is_own = message.contains(templates::NOT_KNOWN);
+        if let Some(query) = lookups::question(message) {
+            return Self::Asks(query);
+        }
+        if let Some((_, unknown)) = message.split_once(templates::NOT_KNOWN) {
+            return Self::Unknown(unknown.lines().next().unwrap_or_default().to_owned());
+        }
+        // A schema can name an address, which is not asked here.
+        let has_schema_elsewhere = message.contains("://") && !message.contains(EXECUTING);
         let is_proven = PROVEN.iter().any(|start| message.starts_with(start)) || message.contains(EXECUTING);
-        if is_proven && !is_own { Self::Proven(shown) } else { Self::Unknown(shown) }
+        if is_proven && !has_schema_elsewhere { Self::Proven(shown) } else { Self::Unknown(shown) }
     }
 }
 
@@ -136,7 +149,8 @@ impl ChartRun {
             numbers: values.numbers.clone(),
             skips_schema,
             kube_version,
-            is_private: values.is_private,
+            // A message can quote what was looked up.
+            is_private: values.is_private || !cluster.lookups.is_empty(),
         })
     }
 }
@@ -169,6 +183,12 @@ impl Chart {
             .ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
         check_dependencies(&files, &about)?;
         Ok(Self::of(files, &about))
+    }
+
+    /// Returns the use that the chart and its values make of functions whose results differ from render to render.
+    pub(crate) fn randomness(&self, values: &Values) -> Randomness {
+        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
+        random::randomness(texts.chain(values.texts.iter().map(String::as_str)))
     }
 
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
@@ -385,8 +405,11 @@ mod tests {
             let failure = RenderFailure::of_message(message, "shown".to_owned());
             assert_eq!(failure, RenderFailure::Proven("shown".to_owned()), "{message}");
         }
-        let metrics = format!("execution error at (app/templates/a.yaml:1:3): {}", templates::NOT_KNOWN);
-        for message in [&*metrics, "failed to parse v.yaml", "open chart: no such file"] {
+        let metrics = format!("execution error at (app/templates/a.yaml:1:3): {}why", templates::NOT_KNOWN);
+        let unknown = RenderFailure::of_message(&metrics, "shown".to_owned());
+        assert_eq!(unknown, RenderFailure::Unknown("why".to_owned()));
+        let elsewhere = "values don't meet the specifications of the schema(s): https://example.com/a.json";
+        for message in [elsewhere, "failed to parse v.yaml", "open chart: no such file"] {
             let failure = RenderFailure::of_message(message, "shown".to_owned());
             assert_eq!(failure, RenderFailure::Unknown("shown".to_owned()), "{message}");
         }

@@ -11,7 +11,7 @@ use super::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Action, Reason};
+use crate::plan::{Action, Reason, ReasonCode};
 
 /// An owner that a change affects.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +79,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) kind: CascadeKind,
     /// Action of its row: the object is deleted, is created again, or it is not known.
     pub(crate) action: Action,
+    /// Code of its row; `None` for that of the mechanism.
+    pub(crate) code: Option<ReasonCode>,
     /// Remarks for its row.
     pub(crate) remarks: Vec<String>,
     /// Conditions under which it stays.
@@ -104,7 +106,7 @@ impl Effect {
 impl OwnerDeletion {
     /// Creates a deletion that is certain.
     pub(crate) fn new(kind: CascadeKind) -> Self {
-        Self { kind, action: Action::Delete, remarks: vec![], conditions: vec![], is_doubtful: false }
+        Self { kind, action: Action::Delete, code: None, remarks: vec![], conditions: vec![], is_doubtful: false }
     }
 
     /// Adds a remark to the row.

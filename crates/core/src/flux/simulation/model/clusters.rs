@@ -30,7 +30,10 @@ impl<'a> State<'a> {
             HubTarget::Access(access) => self.input.snapshot.spoke_of(&access.id, access.key.as_deref()),
             HubTarget::Address(_) | HubTarget::Unknown => None,
         };
-        cluster.cloned().map(Some).ok_or_else(|| Reason::new(ReasonCode::OtherCluster, NOT_READ))
+        cluster.cloned().map(Some).ok_or_else(|| {
+            let flag = self.kube_config(namespace, spec).map(|config| spoke_hint(&config)).unwrap_or_default();
+            Reason::new(ReasonCode::OtherCluster, format!("{NOT_READ}{flag}"))
+        })
     }
 
     /// Returns the cluster to which a live owner applies, or the reason why it was not read.
@@ -96,6 +99,16 @@ impl<'a> State<'a> {
             HubTarget::Access(Access { id, .. }) => Some(id),
             _ => None,
         }
+    }
+}
+
+/// Returns how to read the cluster that the kubeconfig in an object reaches.
+fn spoke_hint(config: &ObjectId) -> String {
+    let (namespace, name) = (&config.namespace, &config.name);
+    if config.is("", "Secret") {
+        format!(", which was not read: --spoke {namespace}/{name}=CONTEXT reads the one of {config}")
+    } else {
+        format!(", that of {config}, which cannot be read")
     }
 }
 

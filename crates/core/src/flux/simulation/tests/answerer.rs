@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::cluster::TestCluster;
+use super::cluster::{NS, TestCluster};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::build::charts::{ChartRun, RenderFailure, archive};
 use crate::flux::build::objects::data::{Data, Lookup};
+use crate::flux::build::objects::query::{ObjectQuery, QueryAnswer};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
@@ -55,6 +56,10 @@ impl TestCluster {
         for name in needs.kube_versions {
             answers.record_kube_version(name, Some("v1.33.1".to_owned()));
         }
+        for query in needs.queries {
+            let answer = self.content.get(&query.query.name).cloned().map_or(QueryAnswer::Missing, QueryAnswer::Found);
+            answers.record_query(query, answer);
+        }
         for stem in needs.folder_charts {
             let archive = &self.charts.as_ref().unwrap()[&stem];
             answers.record_folder_chart(stem, archive::unpack(archive).map(Arc::new));
@@ -88,7 +93,7 @@ impl TestCluster {
                 });
                 refusal.map(|refusal| refusal.message.clone())
             }
-            Request::Apply(_) | Request::Delete => {
+            Request::Apply(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| (&refusal.owner, &refusal.id) == (&owner, &question.id));
                 refusal.map(|refusal| refusal.message.clone())
@@ -122,7 +127,8 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 }
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
-/// `fail.yaml`, and is not here if there is one `crash.yaml`.
+/// `fail.yaml`, and is not here if there is one `crash.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is
+/// not rendered if that exists.
 fn rendered(run: &ChartRun) -> Result<String, RenderFailure> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
@@ -135,6 +141,17 @@ fn rendered(run: &ChartRun) -> Result<String, RenderFailure> {
     for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
         if at == "fail.yaml" {
             return Err(RenderFailure::Proven("helm fails to render it: a template fails".to_owned()));
+        }
+        if at == "lookup.yaml" {
+            let own = run.files.get("templates/_kubectl-gitops.tpl").map(|own| String::from_utf8_lossy(own));
+            let own = own.unwrap_or_default();
+            if !own.contains(r#"\\nfound\":"#) {
+                let [api_version, kind, namespace, name] = ["v1", "ConfigMap", NS, "found"].map(str::to_owned);
+                return Err(RenderFailure::Asks(ObjectQuery { api_version, kind, namespace, name }));
+            }
+            if !own.contains(r#"\\nfound\":{}"#) {
+                continue;
+            }
         }
         if at == "crash.yaml" {
             return Err(RenderFailure::Unknown("helm cannot be run".to_owned()));

@@ -72,6 +72,8 @@ pub(crate) struct TestCluster {
     pub(crate) sources: Vec<&'static str>,
     /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
+    /// Objects that queries read, by name.
+    pub(crate) content: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
@@ -102,6 +104,7 @@ impl TestCluster {
             pinned: false,
             sources: vec![],
             data: BTreeMap::new(),
+            content: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
             upgrades: None,

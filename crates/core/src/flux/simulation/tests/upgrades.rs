@@ -172,6 +172,55 @@ fn values_that_the_change_removes_block_the_release_unless_it_is_upgraded_before
 }
 
 #[test]
+fn a_lookup_is_answered_from_the_cluster() {
+    let with_lookup = || {
+        let mut templates = templates();
+        templates.push(("charts/app/templates/lookup.yaml", "made", json!({})));
+        templates
+    };
+    let after = || tree("2", &with_lookup(), spec(json!({})));
+    // The template renders its object only if another one does not exist: each upgrade deletes it then.
+    let mut cluster = deployed(spec(json!({})));
+    cluster.history = Some(tree("1", &with_lookup(), spec(json!({}))));
+    cluster.add(&cm("made"), None);
+    let entry = json!({"id": format!("{NS}_made__ConfigMap"), "v": "v1"});
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["inventory"]["entries"].as_array_mut().unwrap().push(entry);
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&after()), set(&[]), "nothing is found, so the object is rendered again");
+    cluster.content.insert("found".to_owned(), cm("found"));
+    assert_eq!(cluster.rows(&after()), set(&["delete made"]));
+    cluster.upgrades = Some([("found", "forbidden")].into());
+    let plan = cluster.plan(&after());
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.summary().delete), (Outcome::Blocked, 0), "{why}");
+    assert!(why.contains("may not look up configmap/found -n flux-system: forbidden"), "{why}");
+    cluster.upgrades = None;
+    let mut touching = after();
+    touching.push(("root/found.yaml", vec![cm("found")]));
+    let plan = cluster.plan(&touching);
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.is_complete()), (Outcome::Unknown, false), "{why}");
+    assert!(why.contains("and the change may create, change or delete configmap/found -n flux-system"), "{why}");
+}
+
+#[test]
+fn what_a_chart_decides_by_chance_is_not_known() {
+    let random = |text: &str| {
+        let mut files = tree("2", &without("extra"), spec(json!({})));
+        let mut manifest = cm("random");
+        manifest["data"]["a"] = text.into();
+        files.push(("charts/app/templates/random.yaml", vec![manifest]));
+        files
+    };
+    let cluster = deployed(spec(json!({})));
+    assert_eq!(cluster.rows(&random("{{ randAlphaNum 10 }}")), set(&["delete? extra"]));
+    let plan = cluster.plan(&random("{{ if eq (randNumeric 1) `5` }}x{{ end }}"));
+    assert_eq!((reason(&plan).0, plan.is_complete()), (Outcome::Unknown, false));
+    assert!(reason(&plan).1.contains("its chart names or chooses objects by chance"), "{}", reason(&plan).1);
+}
+
+#[test]
 fn a_chart_of_the_same_version_is_not_packed_again() {
     let cluster = deployed(spec(json!({})));
     let plan = cluster.plan(&tree("1", &without("extra"), spec(json!({}))));

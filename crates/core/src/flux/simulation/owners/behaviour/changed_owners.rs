@@ -16,7 +16,6 @@ use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
-use crate::text::pluralize;
 
 /// Annotation that lets flux-operator delete and create again what it cannot change.
 pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
@@ -190,6 +189,6 @@ pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
     match number {
         0 => "it is not known what is deleted".to_owned(),
         1 => "its object may be deleted".to_owned(),
-        _ => format!("any of its {} may be deleted", pluralize(number, "object")),
+        _ => "any of its objects may be deleted".to_owned(),
     }
 }

@@ -1,5 +1,6 @@
 //! HelmReleases: upgrades, replacements and uninstalls of their releases.
 
+mod lookups;
 pub(crate) mod release_charts;
 pub(crate) mod replaced_releases;
 pub(crate) mod uninstall;
@@ -12,6 +13,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
+use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
@@ -25,6 +27,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     actor: Actor::HelmController,
     affected,
     acting: replaced_releases::acting,
+    find_out,
     deleted: uninstall::deleted,
 };
 
@@ -39,6 +42,16 @@ const RULES: ChangeRules = ChangeRules {
     takes_over: takes_over_release,
     follow,
 };
+
+/// Returns the commands of Helm that show the release as it is, and as an upgrade makes it.
+fn find_out(state: &State<'_>, id: &ObjectId) -> String {
+    let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));
+    let ReleaseTarget { name, namespace, .. } =
+        recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &Value::Null, None));
+    format!(
+        "helm get manifest {name} -n {namespace}; helm upgrade {name} CHART -n {namespace} --dry-run=server --values FILE"
+    )
+}
 
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);

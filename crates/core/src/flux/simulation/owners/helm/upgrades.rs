@@ -6,9 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::lookups::looked_up;
 use super::release_charts::{ReleaseCharts, charts};
 use super::replaced_releases::condition;
 use crate::flux::build::Interrupt;
+use crate::flux::build::charts::lookups::{LOOKUPS, Lookups, too_many};
+use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::{Values, ValuesSource, merged, values_sources};
 use crate::flux::build::charts::{Chart, ChartRun, ReleaseInput, RenderFailure};
@@ -104,6 +107,9 @@ fn upgraded_object(object: &ObjectMetadata, upgrade: &Upgrade) -> OwnerDeletion 
     let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
     deletion.conditions.extend(upgrade.assumption.iter().chain(&upgrade.condition).cloned());
     let is_interrupted = upgrade.interrupted.contains(id) || upgrade.interrupted_hooks.contains(id);
+    if upgrade.hooks.contains(id) || upgrade.interrupted_hooks.contains(id) {
+        deletion.code = Some(ReasonCode::Hook);
+    }
     if upgrade.hooks.contains(id) {
         deletion.action = Action::Recreate;
         deletion.remark("it is a hook, which each upgrade deletes and creates again");
@@ -189,9 +195,9 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     let mut removed_values = None;
     let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
     // Both are asked for at once, so that they are rendered side by side.
-    let old = render(comparison, live, &old_chart, &old_values, revision, true);
+    let old = render(comparison, live, Draft::new(&old_chart, &old_values, revision, true));
     let skips_schema = flag_at(&new_spec, "/upgrade/disableSchemaValidation");
-    let new = render(comparison, live, &new_chart, &new_values, revision + 1, skips_schema);
+    let new = render_twice(comparison, live, Draft::new(&new_chart, &new_values, revision + 1, skips_schema));
     let old = old?.map_err(|why| format!("its deployed chart cannot be rendered here: {why}"))?;
     let new = match missing {
         // There are no values, so that there is no render.
@@ -209,7 +215,7 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     between.extend(earlier_values.iter().flat_map(|values| [(&new_chart, values), (&old_chart, values)]));
     let between: Vec<_> = between
         .into_iter()
-        .map(|(chart, values)| render(comparison, live, chart, values, revision + 1, skips_schema))
+        .map(|(chart, values)| render(comparison, live, Draft::new(chart, values, revision + 1, skips_schema)))
         .collect();
     let mut intermediates = vec![];
     for rendered in between {
@@ -217,6 +223,8 @@ fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
         intermediates.extend(rendered?.and_then(single));
     }
     let types = comparison.state().cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
+    // What a template looks up may have changed since the last release, whose inventory is right then.
+    let old = if old.depends_on_cluster { old.with_recorded(&inventory, types) } else { old };
     if let Some(differing) = old.difference_from(&inventory, types) {
         let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
         return Err(why.into());
@@ -352,13 +360,53 @@ fn values(
     Ok(KnownValues { values: Values { is_private, ..values }, missing })
 }
 
+/// A chart to render for a release.
+#[derive(Clone, Copy)]
+struct Draft<'c> {
+    chart: &'c Chart,
+    values: &'c Values,
+    /// Revision of the release.
+    revision: i64,
+    skips_schema: bool,
+    seed: Seed,
+}
+
+impl<'c> Draft<'c> {
+    fn new(chart: &'c Chart, values: &'c Values, revision: i64, skips_schema: bool) -> Self {
+        Self { chart, values, revision, skips_schema, seed: Seed::First }
+    }
+}
+
+/// Renders a chart that may have random values, which differ from those of [`render`] then. Returns the message if it always
+/// fails.
+///
+/// Fails if objects are named or chosen by chance, and with the reason why the result is not known.
+fn render_twice(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    draft: Draft<'_>,
+) -> Asked<Result<Rendered, String>> {
+    let chance = "its chart names or chooses objects by chance, or by the time of day";
+    match draft.chart.randomness(draft.values) {
+        Randomness::None => return render(comparison, live, draft),
+        Randomness::InTexts => {}
+        Randomness::InDecisions => return Err(format!("{chance} (rand, gen, uuidv4, now)").into()),
+    }
+    // Both are asked for at once, so that they are rendered side by side.
+    let first = render(comparison, live, draft);
+    let second = render(comparison, live, Draft { seed: Seed::Second, ..draft });
+    match (first?, second?) {
+        (Ok(first), Ok(second)) if first.has_same_objects(&second) => Ok(Ok(second)),
+        (Err(first), Err(_)) => Ok(Err(first)),
+        _ => Err(chance.to_owned().into()),
+    }
+}
+
+/// Renders a chart. Returns the message if it always fails.
 fn render(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
-    chart: &Chart,
-    values: &Values,
-    revision: i64,
-    skips_schema: bool,
+    Draft { chart, values, revision, skips_schema, seed }: Draft<'_>,
 ) -> Asked<Result<Rendered, String>> {
     let name = comparison.state().target_of_live(live).map_err(|reason| reason.detail)?;
     let Some(kube_version) = comparison.derivation.answers.kube_version(&name).cloned() else {
@@ -367,22 +415,32 @@ fn render(
     };
     let snapshot = comparison.state().cluster_of(live).ok_or_else(|| NOT_READ.to_owned())?;
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
-    let cluster = ClusterValues { revision, api_versions: served_versions(snapshot), kube_version };
+    let api_versions = served_versions(snapshot);
+    let mut cluster = ClusterValues { revision, api_versions, kube_version, lookups: Lookups::new(), seed };
     let ReleaseTarget { name: release, namespace, .. } = &target;
-    let input = ReleaseInput { release, namespace, values, cluster: &cluster, skips_schema };
-    let run = ChartRun::new(chart, input)?;
-    match comparison.derivation.answers.chart(&run.key) {
-        Some(Ok(text)) => match Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref()) {
-            Ok(rendered) => Ok(Ok(rendered)),
-            Err(_) => Err("the output of helm for its chart cannot be read".to_owned().into()),
-        },
-        Some(Err(RenderFailure::Proven(why))) => Ok(Err(why.clone())),
-        Some(Err(RenderFailure::Unknown(why))) => Err(why.clone().into()),
-        None => {
+    while cluster.lookups.len() <= LOOKUPS {
+        let input = ReleaseInput { release, namespace, values, cluster: &cluster, skips_schema };
+        let run = ChartRun::new(chart, input)?;
+        let Some(output) = comparison.derivation.answers.chart(&run.key) else {
             comparison.derivation.needs.charts.insert(run.key.clone(), run);
-            Err(Interrupt::Missing)
-        }
+            return Err(Interrupt::Missing);
+        };
+        match output {
+            Ok(text) => {
+                let mut rendered = Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref())
+                    .map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
+                rendered.depends_on_cluster = !cluster.lookups.is_empty();
+                return Ok(Ok(rendered));
+            }
+            Err(RenderFailure::Proven(why)) => return Ok(Err(why.clone())),
+            Err(RenderFailure::Unknown(why)) => return Err(why.clone().into()),
+            Err(RenderFailure::Asks(query)) => match looked_up(comparison, live, query)? {
+                Ok(answer) => cluster.lookups.insert(query.clone(), answer),
+                Err(refusal) => return Ok(Err(refusal)),
+            },
+        };
     }
+    Err(too_many().into())
 }
 
 /// Returns the API versions that templates see in a cluster; empty if only the preferred ones were read.

@@ -12,6 +12,7 @@ use crate::flux::simulation::kustomization::unknown_builds::changed_fields;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
+use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
@@ -24,8 +25,15 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Actor, Fidelity, Reason, ReasonCode};
 
 /// Kustomizations.
-pub(super) const KUSTOMIZATIONS: OwnerKind =
-    OwnerKind { group: GROUP, kind: KIND, actor: Actor::KustomizeController, affected, acting: does_nothing, deleted };
+pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
+    group: GROUP,
+    kind: KIND,
+    actor: Actor::KustomizeController,
+    affected,
+    acting: does_nothing,
+    find_out: |_, id| format!("flux diff kustomization {} -n {} --path DIR", id.name, id.namespace),
+    deleted,
+};
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
@@ -58,6 +66,7 @@ fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: 
     let pass = node.last_pass().filter(|pass| node.deletion.is_none() && !pass.spec.is_suspended())?;
     let mut changes = source_object_changes(comparison, key, &pass.spec);
     let is_elsewhere = matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource);
+    let unread;
     let mut why = "the new content of its source is not known here";
     if is_followed_elsewhere(comparison.state(), node, pass) {
         let moves = comparison.cluster_changes(&key.namespace, pass.spec.value());
@@ -66,7 +75,8 @@ fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: 
         }
         changes.extend(moves);
     } else if live_spec.is_remote() || pass.spec.is_remote() {
-        why = "its objects are in another cluster (spec.kubeConfig), which is not read";
+        unread = comparison.state().target_of_live(live).err().map(|reason| reason.detail);
+        why = unread.as_deref().unwrap_or(NOT_READ);
         changes.extend(changed_fields(&live_spec, &pass.spec));
         changes.extend(comparison.cluster_changes(&key.namespace, pass.spec.value()));
         if !is_elsewhere && matches!(pass.outcome, PassOutcome::Unknown(_)) {
