@@ -25,8 +25,7 @@ impl Index<'_> {
     }
 
     fn hides_any<'k>(&self, gap: &Gap, kinds: impl IntoIterator<Item = (&'k str, &'k str)>) -> bool {
-        let mut kinds = kinds.into_iter();
-        kinds.any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
+        kinds.into_iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
     }
 
     /// Returns true if a gap may hide the owner of a claim of an object, or another object with the same label.

@@ -139,7 +139,7 @@ impl Plan {
         self.document.recorded
     }
 
-    /// What this is a plan of; `None` for a plan of the cluster alone.
+    /// Returns the subject of the plan; `None` for a plan of the cluster alone.
     pub fn subject(&self) -> Option<&Subject> {
         self.document.subject.as_ref()
     }

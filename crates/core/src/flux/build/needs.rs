@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::charts::archive::{ChartResult, check_digest, unpack};
 use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
-use super::charts::{ChartRun, RenderFailure};
+use super::charts::{ChartOutput, ChartRun};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
@@ -75,7 +75,7 @@ type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 pub struct Answers {
     runs: HashMap<String, RunResult>,
     data: HashMap<DataRef, Lookup>,
-    charts: HashMap<String, Result<String, RenderFailure>>,
+    charts: HashMap<String, Result<ChartOutput, String>>,
     artifacts: HashMap<String, ChartResult>,
     folder_charts: HashMap<String, ChartResult>,
     remote_charts: HashMap<RemoteChart, ChartResult>,
@@ -103,8 +103,8 @@ impl Answers {
         self.data.insert(reference, found);
     }
 
-    /// Records the output of `helm template`, or the reason why it has none.
-    pub fn record_chart(&mut self, key: String, output: Result<String, RenderFailure>) {
+    /// Records the result of `helm template`, or the reason why it has none.
+    pub fn record_chart(&mut self, key: String, output: Result<ChartOutput, String>) {
         self.charts.insert(key, output);
     }
 
@@ -150,8 +150,8 @@ impl Answers {
         self.kube_versions.get(cluster)
     }
 
-    /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.
-    pub(crate) fn chart(&self, key: &str) -> Option<&Result<String, RenderFailure>> {
+    /// Returns the result of `helm template`, or the reason why it has none; `None` if it was not recorded.
+    pub fn chart(&self, key: &str) -> Option<&Result<ChartOutput, String>> {
         self.charts.get(key)
     }
 

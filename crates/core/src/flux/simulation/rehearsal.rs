@@ -22,10 +22,11 @@ use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, BuildContext};
-use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects};
+use crate::flux::simulation::kustomization::health::awaited_health;
+use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Actor, Fidelity, Plan};
+use crate::plan::{Actor, Fidelity, Plan, ReasonCode};
 
 /// Maximum number of times that the plan is made again with new answers.
 const MAX_ROUNDS: usize = 8;
@@ -33,7 +34,6 @@ const MAX_ROUNDS: usize = 8;
 /// Dry-runs of one preview so far.
 #[derive(Default)]
 pub(super) struct Rehearsal {
-    /// Keys of all questions.
     keys: HashSet<QuestionKey>,
     /// Changes by Kustomizations, in the order in which refusals count.
     asked: Vec<AskedChange>,
@@ -77,9 +77,15 @@ impl Rehearsal {
     /// the plan must be made again.
     pub(super) fn confirmed_plan(&mut self, state: &mut State<'_>, answers: &Answers) -> Option<Plan> {
         let plan = self.plan.take()?;
-        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.asked, answers);
-        let is_refused = refusals != state.refusals || refused_deletions != state.deletion_refusals;
+        let DryRuns { refusals, refused_deletions, forced, mut changed, .. } = DryRuns::collect(&self.asked, answers);
+        let awaited = awaited_health(state);
+        changed.retain(|(owner, _)| awaited.contains(owner));
+        let is_refused = refusals != state.refusals
+            || refused_deletions != state.deletion_refusals
+            || forced != state.forced
+            || changed != state.changed_health;
         (state.refusals, state.deletion_refusals) = (refusals, refused_deletions);
+        (state.forced, state.changed_health) = (forced, changed);
         Some(plan).filter(|_| !is_refused && !self.asks_of_owners)
     }
 
@@ -110,6 +116,7 @@ impl Rehearsal {
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
+        dry_runs.retain_last_runs(&last_runs(state));
         if self.is_endless {
             dry_runs.add_endless();
         }
@@ -185,8 +192,8 @@ impl State<'_> {
         AppliedBuilds(builds)
     }
 
-    /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
-    /// the last applied revision, and those that it may only delete by force.
+    /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
+    /// in the last applied revision, and those that it may only delete by force.
     fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
@@ -206,7 +213,9 @@ impl State<'_> {
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.
     fn planned_deletions(&self, plan: &Plan) -> Vec<Question> {
         let mut deletions = vec![];
-        for change in plan.deletions().filter(|change| change.by == Actor::KustomizeController) {
+        let of_controller = plan.deletions().filter(|change| change.by == Actor::KustomizeController);
+        // A dry-run of what replaces an object has asked about its deletion too.
+        for change in of_controller.filter(|change| change.reason.code != ReasonCode::Forced) {
             let object = self.live_object(&change.object.id);
             let Some((object, owner)) = object.zip(change.owner.as_ref()) else { continue };
             let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
@@ -217,7 +226,11 @@ impl State<'_> {
                 Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
                 None => last.map(|pass| pass.spec.clone()).or(live),
             };
-            deletions.extend(spec.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
+            let passes = self.nodes.iter().filter(|node| node.id.key == key).flat_map(|node| &node.passes);
+            let pruning = passes.filter(|pass| pass.prunes(&object.id)).map(|pass| pass.spec.clone());
+            // Runs with the same service account ask the same question.
+            let specs = spec.into_iter().chain(pruning);
+            deletions.extend(specs.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
         }
         deletions
     }

@@ -93,8 +93,8 @@ impl Explanation {
     pub fn of(index: &Index<'_>, object: &ObjectMetadata) -> Self {
         let status = index.status(object);
         let counting = index.claims(object);
-        let claims = index.all_resolved_claims(object, index.recorded_by(&object.id)).into_iter();
-        let claims = claims.map(|found| ClaimView {
+        let resolved = index.all_resolved_claims(object, index.recorded_by(&object.id));
+        let claims = resolved.into_iter().map(|found| ClaimView {
             live: index.owner(&found.claim.owner).is_some(),
             counts: counting.contains(&found.claim),
             unread: unread(index, &found),

@@ -163,7 +163,7 @@ impl Scheme {
 pub struct AliasProof {
     /// Returns true if an alias (first) is certainly that of an owner (second).
     pub is_proven: fn(&OwnerId, &OwnerId) -> bool,
-    /// What would prove it, for people.
+    /// Proof that is needed, for people.
     pub needed: &'static str,
 }
 

@@ -11,27 +11,53 @@ pub mod templates;
 pub(crate) mod values;
 pub(crate) mod versions;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::bounds::CHART_SIZE;
 use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-use crate::kubernetes::object::{flag_at, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, flag_at, list_at, text_at};
 use crate::text::hash_of_parts;
-use archive::{CHART_FILE, ChartFiles};
-use random::Randomness;
+use archive::{CHART_FILE, ChartFiles, unpack};
+use random::{Randomness, Seed};
 use templates::ClusterValues;
 use values::Values;
 
-/// Reason why a chart is not rendered.
+/// One run of `helm template`.
+#[derive(Clone, Debug, Default)]
+pub struct ChartRun {
+    /// Hash of everything that the run reads; runs with equal keys have equal output.
+    pub key: String,
+    /// Files of the chart, by their path in it.
+    pub files: Arc<ChartFiles>,
+    pub release: String,
+    /// Namespace of the release.
+    pub namespace: String,
+    /// Texts of values in YAML; each overrides those before it.
+    pub values: Vec<String>,
+    /// Whole numbers to set, as `PATH=NUMBER`. They override the values.
+    pub numbers: Vec<String>,
+    /// The release exists already.
+    pub is_upgrade: bool,
+    /// The values need not match the schema of the chart.
+    pub skips_schema: bool,
+    /// Version of the API server; `None` if it is not known and no template reads it.
+    pub kube_version: Option<String>,
+    /// The values hold those of Secrets, so that no message may show a part of the output.
+    pub is_private: bool,
+}
+
+/// Result of a run of `helm template`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RenderFailure {
-    /// helm-controller cannot render it either, for this reason.
-    Proven(String),
-    /// It may be rendered in the cluster; the reason why it is not known.
-    Unknown(String),
+pub enum ChartOutput {
+    /// The manifests.
+    Manifests(String),
+    /// The chart cannot be rendered with these values in any cluster of this version, for this reason.
+    Fails(String),
     /// A template looks this up in the cluster.
     Asks(ObjectQuery),
 }
@@ -42,26 +68,29 @@ const PROVEN: [&str; 5] = [
     "chart requires kubeVersion: ",
     "execution error at (",
     "parse error at (",
-    "values don't meet the specifications of the schema(s)",
+    "values don't meet the specifications of the schema",
 ];
-/// Part of the messages of templates that fail while they are executed.
-const EXECUTING: &str = "executing \"";
+/// Parts of the messages of templates that fail while they are executed.
+const EXECUTING: [&str; 2] = ["executing \"", "template: "];
 /// Hint of the program about its own flags, which no user of this program can set.
 const PROGRAM_HINT: &str = "Use --debug flag";
 
-impl RenderFailure {
-    /// Reads a message of `helm template`, without `Error: `. `shown` is what is shown of it.
-    pub fn of_message(message: &str, shown: String) -> Self {
+impl ChartOutput {
+    /// Reads the message of a `helm template` that failed, without `Error: `. `shown` is what is shown of it.
+    ///
+    /// Fails with the reason why the chart may be rendered in the cluster.
+    pub fn of_message(message: &str, shown: String) -> Result<Self, String> {
         if let Some(query) = lookups::question(message) {
-            return Self::Asks(query);
+            return Ok(Self::Asks(query));
         }
         if let Some((_, unknown)) = message.split_once(templates::NOT_KNOWN) {
-            return Self::Unknown(unknown.lines().next().unwrap_or_default().to_owned());
+            return Err(unknown.lines().next().unwrap_or_default().to_owned());
         }
+        let is_executing = EXECUTING.iter().any(|part| message.contains(part));
         // A schema can name an address, which is not asked here.
-        let has_schema_elsewhere = message.contains("://") && !message.contains(EXECUTING);
-        let is_proven = PROVEN.iter().any(|start| message.starts_with(start)) || message.contains(EXECUTING);
-        if is_proven && !has_schema_elsewhere { Self::Proven(shown) } else { Self::Unknown(shown) }
+        let has_schema_elsewhere = message.contains("://") && !is_executing;
+        let is_proven = is_executing || PROVEN.iter().any(|start| message.starts_with(start));
+        if is_proven && !has_schema_elsewhere { Ok(Self::Fails(shown)) } else { Err(shown) }
     }
 }
 
@@ -70,46 +99,22 @@ pub fn message_of_chart(message: &str) -> &str {
     message.split(PROGRAM_HINT).next().unwrap_or_default().trim()
 }
 
-/// What decides on the output for a release, besides the chart.
-#[derive(Clone, Copy)]
-pub(crate) struct ReleaseInput<'a> {
+/// What a render depends on beside chart, values and cluster.
+pub(crate) struct RenderOptions<'a> {
+    /// Name of the release.
     pub(crate) release: &'a str,
+    /// Namespace of the release.
     pub(crate) namespace: &'a str,
-    pub(crate) values: &'a Values,
-    pub(crate) cluster: &'a ClusterValues,
-    /// The values need not meet the schema of the chart.
+    /// The release exists already.
+    pub(crate) is_upgrade: bool,
+    /// The values need not match the schema of the chart.
     pub(crate) skips_schema: bool,
 }
 
-/// One run of `helm template`.
-#[derive(Clone, Debug)]
-pub struct ChartRun {
-    /// Hash of everything that the run reads; runs with equal keys have equal output.
-    pub key: String,
-    /// Files of the chart, by their path in it.
-    pub files: Arc<ChartFiles>,
-    /// Name of the release.
-    pub release: String,
-    /// Namespace of the release.
-    pub namespace: String,
-    /// Texts of values in YAML; each overrides those before it.
-    pub values: Vec<String>,
-    /// Whole numbers for `--set`, which overrides the values.
-    pub numbers: Vec<String>,
-    /// The values need not meet the schema of the chart.
-    pub skips_schema: bool,
-    /// Version of the API server; `None` if it is not known and no template reads it.
-    pub kube_version: Option<String>,
-    /// The values hold those of Secrets, so that no message may show a part of the output.
-    pub is_private: bool,
-}
-
-/// Type of a chart that renders no template of its own.
-const LIBRARY: &str = "library";
-/// Directory with the templates of a chart.
-const TEMPLATES: &str = "templates/";
 /// File with the values of a chart.
 const VALUES: &str = "values.yaml";
+/// Number of archives in archives that are read.
+const NESTED_ARCHIVES: usize = 4;
 
 /// Files of a chart, with the name and the version in its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,9 +128,14 @@ impl ChartRun {
     /// Creates a run of a chart for a release in a namespace.
     ///
     /// Fails if a template reads what is not known of the cluster.
-    pub(crate) fn new(chart: &Chart, input: ReleaseInput<'_>) -> Result<Self, String> {
-        let ReleaseInput { release, namespace, values, cluster, skips_schema } = input;
-        let files = cluster.applied_to(&chart.installable_files())?;
+    pub(crate) fn new(
+        chart: &Chart,
+        values: &Values,
+        cluster: &ClusterValues,
+        options: &RenderOptions<'_>,
+    ) -> Result<Self, String> {
+        let mut files = cluster.applied_to(&chart.files)?;
+        remove_library_type(&mut files);
         let mut known_values = Vec::new();
         for text in &values.texts {
             let applied = cluster.applied_to_text(text);
@@ -135,10 +145,14 @@ impl ChartRun {
             );
         }
         let kube_version = cluster.kube_version.clone();
-        let counts = [known_values.len(), values.numbers.len(), usize::from(skips_schema)].map(usize::to_le_bytes);
+        let numbers: Vec<String> =
+            values.numbers.iter().map(|(path, number)| format!("{}={number}", path.join("."))).collect();
+        let RenderOptions { release, namespace, is_upgrade, skips_schema } = *options;
+        let flags = [is_upgrade, skips_schema, cluster.seed == Seed::Second].map(u8::from);
+        let count = known_values.len().to_le_bytes();
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let all_values = known_values.iter().chain(&values.numbers).map(String::as_bytes);
-        let parts = texts.into_iter().chain(counts.iter().map(|count| &count[..])).chain(all_values);
+        let given = known_values.iter().chain(&numbers).map(String::as_bytes);
+        let parts = texts.into_iter().chain([&count[..], &flags[..]]).chain(given);
         let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         Ok(Self {
             key: hash_of_parts(parts.chain(contents)),
@@ -146,13 +160,25 @@ impl ChartRun {
             release: release.to_owned(),
             namespace: namespace.to_owned(),
             values: known_values,
-            numbers: values.numbers.clone(),
+            numbers,
+            is_upgrade,
             skips_schema,
             kube_version,
             // A message can quote what was looked up.
             is_private: values.is_private || !cluster.lookups.is_empty(),
         })
     }
+}
+
+/// Makes a library an application. helm-controller renders it too: of its templates only those whose names begin with `_`,
+/// and its dependencies.
+fn remove_library_type(files: &mut ChartFiles) {
+    let about = files.get(CHART_FILE).and_then(|content| document(content));
+    let Some(mut about) = about.filter(|about| text_at(about, "/type") == "library") else { return };
+    about["type"] = "application".into();
+    files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
+    let is_partial = |at: &str| at.rsplit('/').next().is_some_and(|name| name.starts_with('_'));
+    files.retain(|at, _| !at.starts_with("templates/") || is_partial(at));
 }
 
 impl Chart {
@@ -166,7 +192,8 @@ impl Chart {
         let files = artifact.files();
         let below = files.filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?.to_owned(), Arc::from(content))));
         let mut files: ChartFiles = below.collect();
-        check_dependencies(&files, &about)?;
+        add_local_dependencies(&mut files, artifact, &directory, &about);
+        let mut files = checked(files, &about)?;
         if let Some(merged) = merged_values(spec, |at| artifact.file(at).map(Arc::from))? {
             files.insert(VALUES.to_owned(), merged);
         }
@@ -181,8 +208,20 @@ impl Chart {
             .get(CHART_FILE)
             .and_then(|content| document(content))
             .ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
-        check_dependencies(&files, &about)?;
-        Ok(Self::of(files, &about))
+        let checked = checked((*files).clone(), &about)?;
+        Ok(Self::of(Arc::new(checked), &about))
+    }
+
+    /// Returns the kinds that the definitions in the chart's folders `crds/` define.
+    pub(crate) fn defined_kinds(&self) -> BTreeSet<GroupKind> {
+        let files = self.files.iter().filter(|(at, _)| at.starts_with("crds/") || at.contains("/crds/"));
+        let texts = files.filter_map(|(_, content)| std::str::from_utf8(content).ok());
+        let documents = texts.flat_map(|text| crate::yaml::split(text).collect::<Vec<_>>());
+        let definitions = documents.filter_map(|text| crate::yaml::document(&text).ok());
+        let kind = |definition: Value| {
+            GroupKind::new(text_at(&definition, "/spec/group"), text_at(&definition, "/spec/names/kind"))
+        };
+        definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
     }
 
     /// Returns the use that the chart and its values make of functions whose results differ from render to render.
@@ -194,19 +233,6 @@ impl Chart {
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
         let [name, version] = ["/name", "/version"].map(|pointer| text_at(about, pointer).to_owned());
         Self { files, name, version }
-    }
-
-    /// Returns the files to render. `helm template` refuses a library, and helm-controller renders its dependencies only.
-    fn installable_files(&self) -> ChartFiles {
-        let mut files = (*self.files).clone();
-        let about = files.get(CHART_FILE).and_then(|content| document(content));
-        let Some(mut about) = about.filter(|about| text_at(about, "/type").eq_ignore_ascii_case(LIBRARY)) else {
-            return files;
-        };
-        about["type"] = "application".into();
-        files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
-        files.retain(|at, _| !at.starts_with(TEMPLATES) || at.rsplit('/').next().is_some_and(is_partial));
-        files
     }
 
     /// Returns the chart with the `valuesFiles` of a spec in place of its values.
@@ -264,30 +290,75 @@ pub fn metadata_of(about: &[u8]) -> Option<(String, String)> {
     (!name.is_empty() && !version.is_empty()).then_some((name, version))
 }
 
-/// Returns true for the name of a file with named templates only.
-fn is_partial(name: &str) -> bool {
-    name.starts_with('_')
-}
-
 fn document(content: &[u8]) -> Option<Value> {
     crate::yaml::document(&String::from_utf8_lossy(content)).ok()
 }
 
-/// Fails if a dependency is not a directory in `charts/`: source-controller would fetch it.
-fn check_dependencies(files: &ChartFiles, about: &Value) -> Result<(), String> {
-    if let Some(packed) = files.keys().find(|at| at.starts_with("charts/") && at.ends_with(".tgz")) {
-        return Err(format!("its chart has the packed dependency {packed}, which is not read here"));
+/// Adds the charts in the same source that a chart depends on and that are not in its `charts/`, as source-controller does.
+fn add_local_dependencies(files: &mut ChartFiles, artifact: &Artifact, directory: &str, about: &Value) {
+    for dependency in list_at(about, "/dependencies") {
+        let name = text_at(dependency, "/name");
+        let Some(relative) = text_at(dependency, "/repository").strip_prefix("file://") else { continue };
+        let Some(found) = path::resolve(directory, relative).filter(|_| !has_dependency(files, name)) else { continue };
+        let prefix = path::join(&found, "");
+        let below = artifact.files().filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?, content)));
+        files.extend(below.map(|(at, content)| (format!("charts/{name}/{at}"), Arc::from(content))));
+    }
+}
+
+/// Returns true if the `charts/` of a chart have one with this name, packed or not.
+fn has_dependency(files: &ChartFiles, name: &str) -> bool {
+    files.iter().any(|(at, content)| {
+        let below = at.strip_prefix("charts/").and_then(|below| below.split_once('/'));
+        let is_about = below.is_some_and(|(_, file)| file == CHART_FILE);
+        let is_packed = below.is_none() && at.starts_with(&format!("charts/{name}-")) && at.ends_with(".tgz");
+        is_packed
+            || (is_about && metadata_of(content).is_some_and(|(found, _)| found == name))
+            || *at == format!("charts/{name}/{CHART_FILE}")
+    })
+}
+
+/// Returns the files of a chart with those of its packed dependencies.
+///
+/// Fails if a dependency is not in `charts/`: source-controller would fetch it.
+fn checked(mut files: ChartFiles, about: &Value) -> Result<ChartFiles, String> {
+    for _ in 0..NESTED_ARCHIVES {
+        unpack_dependencies(&mut files)?;
+    }
+    if let Some(packed) = files.keys().find(|at| is_packed_dependency(at)) {
+        return Err(format!("its chart has the packed dependency {packed}, which is nested too deep"));
     }
     for dependency in list_at(about, "/dependencies") {
         let name = text_at(dependency, "/name");
-        if !files.contains_key(&format!("charts/{name}/{CHART_FILE}")) {
-            return Err(format!("its chart depends on {name}, which is not in its charts/ and not fetched here"));
+        if !has_dependency(&files, name) {
+            return Err(format!(
+                "its chart depends on {name}, which is not in its charts/ and not fetched here: run helm dependency update"
+            ));
         }
     }
     if files.contains_key("requirements.yaml") {
         return Err("its chart has a requirements.yaml, which is not read here".to_owned());
     }
-    Ok(())
+    Ok(files)
+}
+
+fn is_packed_dependency(at: &str) -> bool {
+    at.rsplit_once('/').is_some_and(|(directory, file)| {
+        file.ends_with(".tgz") && (directory == "charts" || directory.ends_with("/charts"))
+    })
+}
+
+/// Replaces the archives in `charts/` by their files.
+fn unpack_dependencies(files: &mut ChartFiles) -> Result<(), String> {
+    let packed: Vec<String> = files.keys().filter(|at| is_packed_dependency(at)).cloned().collect();
+    for at in packed {
+        let Some(archive) = files.remove(&at) else { continue };
+        let inner = unpack(&archive).map_err(|why| format!("the packed dependency {at} of its chart: {why}"))?;
+        let directory = at.trim_end_matches(".tgz").to_owned();
+        files.extend(inner.into_iter().map(|(below, content)| (format!("{directory}/{below}"), content)));
+    }
+    let size = files.values().map(|content| content.len()).sum();
+    CHART_SIZE.check(size).map_err(|error| error.to_string())
 }
 
 /// Returns the values of the `valuesFiles` of a spec, each of which overrides those before it; `None` if it has none.
@@ -375,43 +446,25 @@ mod tests {
     }
 
     #[test]
-    fn a_library_renders_only_its_dependencies() {
-        let about = "{apiVersion: v2, name: app, version: 1.0.0, type: Library}";
-        let files = [
-            ("charts/app/Chart.yaml", about),
-            ("charts/app/templates/a.yaml", "a: b"),
-            ("charts/app/templates/_helpers.tpl", ""),
-            ("charts/app/charts/sub/Chart.yaml", "{name: sub}"),
-            ("charts/app/charts/sub/templates/b.yaml", "b: c"),
-        ];
-        let chart = read(&files, json!({"chart": "charts/app"})).unwrap();
-        let rendered = chart.installable_files();
-        let expected = ["Chart.yaml", "charts/sub/Chart.yaml", "charts/sub/templates/b.yaml", "templates/_helpers.tpl"];
-        assert_eq!(rendered.keys().collect::<Vec<_>>(), expected);
-        assert_eq!(text_at(&document(&rendered["Chart.yaml"]).unwrap(), "/type"), "application");
-    }
-
-    #[test]
     fn a_failure_of_the_chart_is_one_of_the_controller_too() {
         let proven = [
             "execution error at (app/templates/a.yaml:1:3): no good",
             "parse error at (app/templates/a.yaml:1): function \"nosuch\" not defined",
             "app/templates/a.yaml:1:10\n  executing \"app/templates/a.yaml\" at <.Values.a.b>:\n    nil pointer",
+            "template: app/templates/a.yaml:1:29: error calling eq: incompatible types for comparison",
             "YAML parse error on app/templates/a.yaml: error converting YAML to JSON",
             "values don't meet the specifications of the schema(s) in the following chart(s):\napp:",
             "chart requires kubeVersion: >=1.99.0 which is incompatible with Kubernetes v1.36.3",
         ];
         for message in proven {
-            let failure = RenderFailure::of_message(message, "shown".to_owned());
-            assert_eq!(failure, RenderFailure::Proven("shown".to_owned()), "{message}");
+            let failure = ChartOutput::of_message(message, "shown".to_owned());
+            assert_eq!(failure, Ok(ChartOutput::Fails("shown".to_owned())), "{message}");
         }
         let metrics = format!("execution error at (app/templates/a.yaml:1:3): {}why", templates::NOT_KNOWN);
-        let unknown = RenderFailure::of_message(&metrics, "shown".to_owned());
-        assert_eq!(unknown, RenderFailure::Unknown("why".to_owned()));
+        assert_eq!(ChartOutput::of_message(&metrics, "shown".to_owned()), Err("why".to_owned()));
         let elsewhere = "values don't meet the specifications of the schema(s): https://example.com/a.json";
         for message in [elsewhere, "failed to parse v.yaml", "open chart: no such file"] {
-            let failure = RenderFailure::of_message(message, "shown".to_owned());
-            assert_eq!(failure, RenderFailure::Unknown("shown".to_owned()), "{message}");
+            assert_eq!(ChartOutput::of_message(message, "shown".to_owned()), Err("shown".to_owned()), "{message}");
         }
         let hint = "execution error at (a:1:3): no\n\nUse --debug flag to render out invalid YAML";
         assert_eq!(message_of_chart(hint), "execution error at (a:1:3): no");
@@ -420,11 +473,50 @@ mod tests {
     #[test]
     fn what_cannot_be_known_here_is_named() {
         let refused = |at: &str, text: &str| read(&[ABOUT, (at, text)], json!({"chart": "charts/app"})).unwrap_err();
-        assert!(refused("charts/app/charts/sub-1.tgz", "").contains("packed dependency"));
+        assert!(refused("charts/app/charts/sub-1.tgz", "").contains("packed dependency"), "it is damaged");
         let depends = "{apiVersion: v2, name: app, version: 1, dependencies: [{name: db, repository: 'https://x'}]}";
         let missing = [("charts/app/Chart.yaml", depends)];
         assert!(read(&missing, json!({"chart": "charts/app"})).unwrap_err().contains("depends on db"));
         let vendored = [missing[0], ("charts/app/charts/db/Chart.yaml", "{}")];
         assert!(read(&vendored, json!({"chart": "charts/app"})).is_ok());
+    }
+
+    #[test]
+    fn dependencies_in_archives_and_in_the_same_source_are_read() {
+        let depends =
+            "{apiVersion: v2, name: app, version: 1, dependencies: [{name: lib, repository: 'file://../lib'}]}";
+        let files = [
+            ("charts/app/Chart.yaml", depends),
+            ("charts/lib/Chart.yaml", "{apiVersion: v2, name: lib, version: 1}"),
+            ("charts/lib/templates/a.yaml", "a: b"),
+        ];
+        let chart = read(&files, json!({"chart": "charts/app"})).unwrap();
+        assert!(chart.files.contains_key("charts/lib/templates/a.yaml"), "{:?}", chart.files.keys());
+        let inner =
+            crate::testing::packed_chart(&[("Chart.yaml", "{name: db, version: '1'}"), ("templates/b.yaml", "")]);
+        let about = "{apiVersion: v2, name: app, version: '1', dependencies: [{name: db, repository: 'https://x'}]}";
+        let packed: ChartFiles =
+            [("Chart.yaml".to_owned(), Arc::from(about.as_bytes())), ("charts/db-1.tgz".to_owned(), Arc::from(inner))]
+                .into();
+        let chart = Chart::packed(Arc::new(packed)).unwrap();
+        assert!(chart.files.contains_key("charts/db-1/templates/b.yaml"), "{:?}", chart.files.keys());
+    }
+
+    #[test]
+    fn a_library_is_rendered_without_its_own_templates() {
+        let about = "{apiVersion: v2, name: app, version: '1', type: library}";
+        let mut files: ChartFiles = [("Chart.yaml", about), ("templates/a.yaml", "a"), ("templates/_b.tpl", "b")]
+            .map(|(at, content)| (at.to_owned(), Arc::from(content.as_bytes())))
+            .into();
+        remove_library_type(&mut files);
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["Chart.yaml", "templates/_b.tpl"]);
+        assert_eq!(document(&files["Chart.yaml"]).unwrap()["type"], "application");
+    }
+
+    #[test]
+    fn kinds_of_the_definitions_of_a_chart_are_known() {
+        let crd = "kind: CustomResourceDefinition\nspec: {group: e.com, names: {kind: Cog}}\n---\nkind: Other\n";
+        let chart = read(&[ABOUT, ("charts/app/crds/a.yaml", crd)], json!({"chart": "charts/app"})).unwrap();
+        assert_eq!(chart.defined_kinds(), BTreeSet::from([GroupKind::new("e.com", "Cog")]));
     }
 }

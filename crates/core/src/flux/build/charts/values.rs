@@ -2,8 +2,11 @@
 //!
 //! Source: github.com/fluxcd/pkg/chartutil v1.27.1 `values.go`; Helm v4.2.2 `pkg/strvals/parser.go`.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
+use serde_json::{Map, Value, json};
+
+use super::overlay;
 use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 
@@ -25,95 +28,6 @@ pub(crate) struct ValuesSource<'a> {
     pub(crate) optional: bool,
 }
 
-/// Values of a release, as helm-controller merges them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Values {
-    /// Texts in YAML; each overrides those before it.
-    pub(crate) texts: Vec<String>,
-    /// Whole numbers at paths, as `PATH=NUMBER`. They have another type than the numbers of a text.
-    pub(crate) numbers: Vec<String>,
-    /// Values of Secrets are among them.
-    pub(crate) is_private: bool,
-}
-
-impl Values {
-    /// Returns true if a release has the same values with both.
-    pub(crate) fn has_same_texts(&self, other: &Self) -> bool {
-        (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
-    }
-}
-
-/// The value of an entry with a `targetPath`, and the texts before it.
-struct Placed<'a> {
-    source: ValuesSource<'a>,
-    text: String,
-    /// Number of texts before it.
-    position: usize,
-}
-
-/// Merges the texts of entries of `spec.valuesFrom`, in order, with `spec.values`.
-///
-/// Fails with the reason why an entry cannot be read here as in the cluster.
-pub(crate) fn merged(entries: Vec<(ValuesSource<'_>, String)>, inline: Option<&Value>) -> Result<Values, String> {
-    let (mut texts, mut placed) = (vec![], vec![]);
-    for (source, text) in entries {
-        let values = source.values(&text)?;
-        if !source.target_path.is_empty() {
-            placed.push(Placed { source, text, position: texts.len() });
-        }
-        texts.push(values);
-    }
-    let inline = inline.filter(|values| values.is_object());
-    // The first entry with a path changes the maps of `spec.values` in place where it has them from there, and then
-    // overrides them. The later ones find copies.
-    let overriding = placed.first().filter(|first| {
-        let before = texts[..first.position].iter().map(|text| crate::yaml::document(text).unwrap_or_default());
-        inline.is_some_and(|inline| first.is_shared(&before.collect::<Vec<_>>(), inline))
-    });
-    let last = overriding.map(|first| texts[first.position].clone());
-    texts.extend(inline.map(Value::to_string));
-    texts.extend(last);
-    let mut numbers = vec![];
-    for (at, entry) in placed.iter().enumerate() {
-        let is_last = at == 0 && overriding.is_some();
-        let after = if is_last { &[][..] } else { &texts[entry.position + 1..] };
-        numbers.extend(entry.number(after)?);
-    }
-    Ok(Values { texts, numbers, is_private: false })
-}
-
-impl Placed<'_> {
-    /// Returns true if the map that gets the value is the one of `spec.values`, and not a copy.
-    fn is_shared(&self, before: &[Value], inline: &Value) -> bool {
-        let path = self.source.target_path;
-        let Some((parents, _)) = path.rsplit_once('.') else { return false };
-        let pointer = format!("/{}", parents.replace('.', "/"));
-        let is_map = |value: &Value| value.pointer(&pointer).is_some_and(Value::is_object);
-        is_map(inline) && !before.iter().any(is_map)
-    }
-
-    /// Returns `PATH=NUMBER` if the value is a whole number that none of the texts after it overrides.
-    fn number(&self, after: &[String]) -> Result<Option<String>, String> {
-        let value = if self.source.is_literal { Value::Null } else { typed(&self.text) };
-        let names = self.source.names()?;
-        let is_overridden = after.iter().any(|text| {
-            let document = crate::yaml::document(text).unwrap_or_default();
-            overrides(&document, &names)
-        });
-        Ok((value.is_i64() && !is_overridden).then(|| format!("{}={value}", self.source.target_path)))
-    }
-}
-
-/// Returns true if a map has another value for a path, or no map above it.
-fn overrides(document: &Value, names: &[&str]) -> bool {
-    let Some((first, rest)) = names.split_first() else { return true };
-    match document.get(*first) {
-        None => false,
-        Some(below) if below.is_object() => overrides(below, rest),
-        Some(_) => true,
-    }
-}
-
 /// Returns the entries of `spec.valuesFrom` of a HelmRelease in a namespace, in order.
 pub(crate) fn values_sources<'a>(namespace: &str, spec: &'a Value) -> impl Iterator<Item = ValuesSource<'a>> {
     let entries = list_at(spec, "/valuesFrom").iter();
@@ -130,7 +44,111 @@ pub(crate) fn values_sources<'a>(namespace: &str, spec: &'a Value) -> impl Itera
     })
 }
 
+/// Values of a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Values {
+    /// Texts in YAML, each overriding those before it.
+    pub(crate) texts: Vec<String>,
+    /// Whole numbers at paths. helm-controller passes them as integers, and numbers in YAML are floating-point numbers.
+    pub(crate) numbers: BTreeMap<Vec<String>, i64>,
+    /// They hold values of Secrets.
+    pub(crate) is_private: bool,
+}
+
+impl Values {
+    /// Returns true if a chart is rendered alike with both.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
+    }
+
+    /// Returns the values as one map.
+    pub(crate) fn merged(&self) -> Value {
+        let mut merged = Map::new();
+        for text in &self.texts {
+            if let Ok(Value::Object(values)) = crate::yaml::document(text) {
+                overlay(&mut merged, values);
+            }
+        }
+        for (path, number) in &self.numbers {
+            let value = path.iter().rev().fold(json!(number), |value, name| json!({name: value}));
+            overlay(&mut merged, value.as_object().cloned().unwrap_or_default());
+        }
+        Value::Object(merged)
+    }
+
+    /// Adds a text that overrides what is there.
+    pub(crate) fn add_text(&mut self, text: String) {
+        let document = crate::yaml::document(&text).unwrap_or_default();
+        self.numbers.retain(|path, _| !overrides(&document, path));
+        self.texts.push(text);
+    }
+
+    /// Adds the sources of a release with their texts, in order, and then the values in its spec.
+    ///
+    /// Fails if one of them is not read here.
+    pub(crate) fn add_all(
+        &mut self,
+        texts: &[(ValuesSource<'_>, String)],
+        inline: Option<&Value>,
+    ) -> Result<(), String> {
+        let first = texts.iter().position(|(source, _)| !source.target_path.is_empty());
+        let mut overriding = None;
+        for (at, (source, text)) in texts.iter().enumerate() {
+            if Some(at) == first {
+                // The first one with a path changes the maps of the spec in place where it has them from there, and then
+                // overrides them. The later ones find copies.
+                let merged = self.merged();
+                overriding = inline.filter(|inline| source.shares_map(&merged, inline)).map(|_| (source, text));
+            }
+            self.add_source(source, text)?;
+        }
+        if let Some(inline) = inline.filter(|inline| inline.is_object()) {
+            self.add_text(inline.to_string());
+        }
+        match overriding {
+            Some((source, text)) => self.add_source(source, text),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the values of a source that has this text.
+    ///
+    /// Fails if they are not read here.
+    pub(crate) fn add_source(&mut self, source: &ValuesSource<'_>, text: &str) -> Result<(), String> {
+        let values = source.values(text)?;
+        let names = source.names()?;
+        let number = (!source.is_literal).then(|| typed(text).as_i64()).flatten();
+        match number.filter(|_| !names.is_empty()) {
+            Some(number) => {
+                self.numbers.insert(names.into_iter().map(str::to_owned).collect(), number);
+            }
+            None => self.add_text(values),
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if values have another value at a path, or above it.
+fn overrides(values: &Value, path: &[String]) -> bool {
+    let mut at = values;
+    for name in path {
+        match at.get(name) {
+            Some(below) => at = below,
+            None => return !at.is_object() && !std::ptr::eq(at, values),
+        }
+    }
+    true
+}
+
 impl ValuesSource<'_> {
+    /// Returns true if the map that gets the value is the one of the spec, and not a copy.
+    fn shares_map(&self, before: &Value, inline: &Value) -> bool {
+        let Some((parents, _)) = self.target_path.rsplit_once('.') else { return false };
+        let pointer = format!("/{}", parents.replace('.', "/"));
+        let is_map = |value: &Value| value.pointer(&pointer).is_some_and(Value::is_object);
+        is_map(inline) && !is_map(before)
+    }
+
     /// Returns the names in the path. Fails if one is more than a plain name.
     pub(crate) fn names(&self) -> Result<Vec<&str>, String> {
         let names: Vec<&str> = self.target_path.split('.').filter(|_| !self.target_path.is_empty()).collect();
@@ -149,7 +167,7 @@ impl ValuesSource<'_> {
             return Ok(text.to_owned());
         }
         if !self.is_literal && text.contains([',', '{', '}', '[', ']', '\\']) {
-            let why = "the value of a targetPath in its valuesFrom has characters with a meaning in helm --set";
+            let why = "the value of a targetPath in its valuesFrom has characters that Helm reads as syntax";
             return Err(why.to_owned());
         }
         let value = if self.is_literal { json!(text) } else { typed(text) };
@@ -202,24 +220,47 @@ mod tests {
             assert_eq!(values("a", false, text).as_deref(), Ok(expected), "{text}");
         }
         assert_eq!(values("a.b-c", true, "1,2").as_deref(), Ok(r#"{"a":{"b-c":"1,2"}}"#));
-        assert!(values("a", false, "1,2").unwrap_err().contains("helm --set"));
+        assert!(values("a", false, "1,2").unwrap_err().contains("characters that Helm reads as syntax"));
         assert!(values("a[0]", false, "1").unwrap_err().contains("is not read here"));
         assert_eq!(values("", false, "a: 1").as_deref(), Ok("a: 1"));
+    }
+
+    #[test]
+    fn a_whole_number_at_a_path_stays_an_integer_unless_later_values_override_it() {
+        let spec = json!({"valuesFrom": [{"targetPath": "a.b"}]});
+        let source = values_sources("shop", &spec).next().unwrap();
+        let number_after = |text: &str| {
+            let mut values = Values::default();
+            values.add_source(&source, "3").unwrap();
+            values.add_text(text.to_owned());
+            values.numbers.into_values().next()
+        };
+        for kept in ["", "c: 1", "a: {c: 1}"] {
+            assert_eq!(number_after(kept), Some(3), "{kept}");
+        }
+        for overridden in ["a: {b: 1}", "a: x", "a: null", "a: {b: null}"] {
+            assert_eq!(number_after(overridden), None, "{overridden}");
+        }
+        let mut values = Values::default();
+        values.add_source(&source, "x").unwrap();
+        assert_eq!((values.numbers.len(), &*values.texts), (0, &[r#"{"a":{"b":"x"}}"#.to_owned()][..]));
     }
 
     #[test]
     fn the_first_path_overrides_the_map_of_the_spec_that_it_is_in() {
         let spec = json!({"valuesFrom": [{"targetPath": "a.b"}, {"targetPath": "a.c"}, {}, {"targetPath": "d"}]});
         let merge = |texts: [&str; 4], inline: Value| {
-            let sources = values_sources("shop", &spec).zip(texts.map(str::to_owned));
-            merged(sources.collect(), Some(&inline)).unwrap()
+            let sources: Vec<_> = values_sources("shop", &spec).zip(texts.map(str::to_owned)).collect();
+            let mut values = Values::default();
+            values.add_all(&sources, Some(&inline)).unwrap();
+            values.merged()
         };
-        let values = merge(["1", "2", "x: 1", "x"], json!({"a": {"b": 9, "c": 9}}));
-        let expected = [r#"{"a":{"b":1}}"#, r#"{"a":{"c":2}}"#, "x: 1", r#"{"d":"x"}"#, r#"{"a":{"b":9,"c":9}}"#];
-        assert_eq!(values.texts[..5], expected);
-        assert_eq!(values.texts[5..], [r#"{"a":{"b":1}}"#]);
-        assert_eq!(values.numbers, ["a.b=1"], "spec.values overrides the second one");
-        let values = merge(["1", "02", "a: {b: 3}", "0"], json!({"e": 1}));
-        assert_eq!((values.texts.len(), values.numbers), (5, vec!["d=0".to_owned()]));
+        let inline = json!({"a": {"b": 9, "c": 9}});
+        assert_eq!(merge(["1", "2", "x: 1", "x"], inline.clone()), json!({"a": {"b": 1, "c": 9}, "d": "x", "x": 1}));
+        assert_eq!(merge(["x", "y", "", "z"], inline), json!({"a": {"b": "x", "c": 9}, "d": "z"}));
+        assert_eq!(
+            merge(["1", "2", "a: {b: 3}", "0"], json!({"e": 1})),
+            json!({"a": {"b": 3, "c": 2}, "d": 0, "e": 1})
+        );
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn data_after_change(
         data.is_secret |= built.masked.is_some();
         return Some((Lookup::Found(data), Some(pass)));
     }
-    if let Some((trigger, _, built)) = derivation.state.generating_passes(&id).next() {
+    if let Some((applies, _, built)) = derivation.state.generating_passes(&id).next() {
         // The data that it copies is not in its manifest.
         if !copied_names(&built.manifest).is_empty() {
             return None;
@@ -103,7 +103,7 @@ pub(crate) fn data_after_change(
             Lookup::Missing => Data::default().after_apply(&built.manifest),
             Lookup::Unreadable(_) | Lookup::NotRead => return None,
         };
-        return Some((Lookup::Found(data), Some(trigger.clone())));
+        return Some((Lookup::Found(data), Some(applies.trigger.clone())));
     }
     let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))

@@ -15,12 +15,11 @@ use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, Resource};
 use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_kustomization::SSA;
-use crate::ownership::schemes::flux_operator;
 
 /// The application of a manifest that can change an object.
 #[derive(Clone, Copy)]
 pub(crate) struct Applied<'r> {
-    /// Kustomization that applies the object, or the ResourceSet that generates it.
+    /// Kustomization that applies the object, or the owner that generates it.
     pub(crate) owner: &'r NamespacedName,
     pub(crate) pass: &'r Pass,
     node: &'r NodeId,
@@ -65,7 +64,7 @@ impl<'a> State<'a> {
         passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
     }
 
-    /// Returns the applications of an object that can change it: those by passes, in order, and those by ResourceSets.
+    /// Returns the applications of an object that can change it: those by passes, in order, and those by other owners.
     pub(crate) fn applications(&self, id: &ObjectId) -> impl Iterator<Item = Applied<'_>> {
         let live = self.live_object(id);
         let nodes = self.nodes.iter().filter(move |_| !live.is_some_and(is_never_changed));
@@ -76,9 +75,9 @@ impl<'a> State<'a> {
                 Some(Applied { owner: &node.id.key, pass, node: &node.id, number, built, manager })
             })
         });
-        by_passes.chain(self.generating_passes(id).map(|(trigger, pass, built)| {
-            let (node, number) = (&trigger.node, trigger.number);
-            Applied { owner: &node.key, pass, node, number, built, manager: flux_operator::NAME }
+        by_passes.chain(self.generating_passes(id).map(|(applies, pass, built)| {
+            let (node, number) = (&applies.trigger.node, applies.trigger.number);
+            Applied { owner: &node.key, pass, node, number, built, manager: applies.manager }
         }))
     }
 

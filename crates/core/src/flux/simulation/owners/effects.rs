@@ -1,4 +1,4 @@
-//! What the controllers of owners do with the objects of the owners, whatever deletes or changes the owners.
+//! Effects of the controllers of owners on the objects of the owners, whatever deletes or changes the owners.
 //!
 //! Source: docs/reference/flux.md 3.2, 6.2 and 7.
 
@@ -28,6 +28,9 @@ pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) 
         let effect = effect_of(state, owner, consequences, &found);
         effects.extend(effect.map(|effect| (owner.object.id.clone(), effect)));
     }
+    // Those that do not exist yet can delete what does.
+    let new = found.into_iter().filter(|(id, _)| state.live_object(id).is_none());
+    effects.extend(new.map(|(id, effect)| (id.clone(), Arc::clone(effect))));
     effects
 }
 
@@ -49,9 +52,7 @@ fn effect_of(
 /// Returns the objects that owners delete and that are not deleted otherwise.
 pub(crate) fn owner_deletions<'a>(state: &State<'a>, consequences: &Consequences<'a>) -> OwnerDeletions<'a> {
     let mut deletions = OwnerDeletions::default();
-    for owner in &state.input.snapshot.resources {
-        let cause = &owner.object.id;
-        let Some(effect) = consequences.effects.get(cause) else { continue };
+    for (cause, effect) in &consequences.effects {
         for (id, deletion) in effect.deletes.iter().filter(|(id, _)| !consequences.may_be_deleted(id)) {
             let Some(object) = state.live_object(id) else { continue };
             let cascaded = CascadedObject { object, cause: cause.clone(), kind: deletion.kind };

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::cluster::{NS, TestCluster};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
-use crate::flux::build::charts::{ChartRun, RenderFailure, archive};
+use crate::flux::build::charts::archive;
+use crate::flux::build::charts::{ChartOutput, ChartRun};
 use crate::flux::build::objects::data::{Data, Lookup};
 use crate::flux::build::objects::query::{ObjectQuery, QueryAnswer};
 use crate::flux::build::resource_sets::SetRun;
@@ -76,7 +77,10 @@ impl TestCluster {
 
     /// Returns true if the test says anything about dry-runs.
     pub(super) fn sends_dry_runs(&self) -> bool {
-        self.upgrades.is_some() || !self.refusals.is_empty() || !self.deletion_refusals.is_empty()
+        self.upgrades.is_some()
+            || !self.results.is_empty()
+            || !self.refusals.is_empty()
+            || !self.deletion_refusals.is_empty()
     }
 
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
@@ -87,6 +91,10 @@ impl TestCluster {
                 upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
             }
             Request::ApplyBuilt(applied) => {
+                let mut results = self.results.iter();
+                if let Some((_, result)) = results.find(|(accepts, _)| accepts(applied)) {
+                    return DryRunAnswer::Result(result.clone());
+                }
                 let mut refusals = self.refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
@@ -95,7 +103,9 @@ impl TestCluster {
             }
             Request::Apply(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
-                let refusal = refusals.find(|refusal| (&refusal.owner, &refusal.id) == (&owner, &question.id));
+                let refusal = refusals.find(|refusal| {
+                    (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
+                });
                 refusal.map(|refusal| refusal.message.clone())
             }
         };
@@ -127,9 +137,8 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 }
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
-/// `fail.yaml`, and is not here if there is one `crash.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is
-/// not rendered if that exists.
-fn rendered(run: &ChartRun) -> Result<String, RenderFailure> {
+/// `fail.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is not rendered if that exists.
+fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
     let templates = run
@@ -139,26 +148,22 @@ fn rendered(run: &ChartRun) -> Result<String, RenderFailure> {
         .filter(|(at, _)| !at.starts_with('_'));
     let mut text = String::new();
     for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
-        if at == "fail.yaml" {
-            return Err(RenderFailure::Proven("helm fails to render it: a template fails".to_owned()));
-        }
         if at == "lookup.yaml" {
-            let own = run.files.get("templates/_kubectl-gitops.tpl").map(|own| String::from_utf8_lossy(own));
-            let own = own.unwrap_or_default();
+            let own = String::from_utf8_lossy(&run.files["templates/_kubectl-gitops.tpl"]);
             if !own.contains(r#"\\nfound\":"#) {
                 let [api_version, kind, namespace, name] = ["v1", "ConfigMap", NS, "found"].map(str::to_owned);
-                return Err(RenderFailure::Asks(ObjectQuery { api_version, kind, namespace, name }));
+                return Ok(ChartOutput::Asks(ObjectQuery { api_version, kind, namespace, name }));
             }
             if !own.contains(r#"\\nfound\":{}"#) {
                 continue;
             }
         }
-        if at == "crash.yaml" {
-            return Err(RenderFailure::Unknown("helm cannot be run".to_owned()));
+        if at == "fail.yaml" {
+            return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }
         text += &format!("---\n{}\n", String::from_utf8_lossy(content));
     }
-    Ok(text)
+    Ok(ChartOutput::Manifests(text))
 }
 
 /// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::build;
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -76,6 +78,8 @@ pub(crate) struct TestCluster {
     pub(crate) content: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// Results of the applies that a function accepts.
+    pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
     /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
@@ -107,6 +111,7 @@ impl TestCluster {
             content: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            results: vec![],
             upgrades: None,
             history: None,
             has_operator: false,
@@ -123,6 +128,7 @@ impl TestCluster {
             ("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", false),
             (GROUP, KIND, "kustomizations", true),
             ("", "Secret", "secrets", true),
+            ("batch", "Job", "jobs", true),
             ("helm.toolkit.fluxcd.io", "HelmRelease", "helmreleases", true),
             ("fluxcd.controlplane.io", "ResourceSet", "resourcesets", true),
             ("fluxcd.controlplane.io", "FluxInstance", "fluxinstances", true),

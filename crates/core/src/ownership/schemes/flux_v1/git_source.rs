@@ -9,7 +9,6 @@ use crate::ownership::scheme::Record;
 use crate::ownership::scheme::claim::OwnerId;
 use crate::ownership::scheme::members::{Members, Scope};
 
-/// Name of the system.
 pub(super) const SYSTEM: &str = "flux-v1";
 
 /// Git source in the configuration of a fluxd. The hash uses the texts exactly as they are written.

@@ -1,4 +1,4 @@
-//! What the kinds of owners share: the interface of a kind, and the comparison of an owner, and of everything that it refers
+//! Common ground of the kinds of owners: the interface of a kind, and the comparison of an owner, and of everything that it refers
 //! to, before and after the change.
 
 pub(crate) mod changed_owners;

@@ -56,6 +56,7 @@ const RULES: ChangeRules = ChangeRules {
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
     takes_over: |_, _| false,
+    stake: |_, _| None,
     follow,
 };
 
@@ -63,8 +64,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Vec<String> {
-    vec![]
+fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Asked<Vec<String>> {
+    Ok(vec![])
 }
 
 /// Returns what a deleted FluxInstance deletes: everything of Flux, unless it is disabled or installed nothing.
@@ -112,7 +113,13 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
     };
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
-        applies: Some(OwnerApply { trigger, objects }),
+        applies: Some(OwnerApply {
+            trigger,
+            objects,
+            manager: flux_operator::NAME,
+            code: ReasonCode::Generated,
+            is_doubtful: false,
+        }),
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })

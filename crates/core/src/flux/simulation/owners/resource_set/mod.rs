@@ -10,7 +10,7 @@ use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, changed_owners, is_switched_off_after};
-use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -43,6 +43,7 @@ const RULES: ChangeRules = ChangeRules {
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
     takes_over: |_, _| false,
+    stake: |_, _| None,
     follow: expansion::expand,
 };
 
@@ -50,7 +51,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Vec<String> {
+fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
     comparison.set_references(namespace, spec)
 }
 

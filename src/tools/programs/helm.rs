@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::OnceCell;
 
-use super::program::Program;
-use super::sandbox::PrivateDirectories;
 use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, first_lines};
-use super::{files, limits};
 use crate::error::Result;
+use crate::tools::program::Program;
+use crate::tools::sandbox::PrivateDirectories;
+use crate::tools::{files, limits};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
-use gitops_core::flux::build::charts::{ChartRun, RenderFailure, message_of_chart};
+use gitops_core::flux::build::charts::{ChartOutput, ChartRun, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
 
 /// Major version of helm that helm-controller links.
@@ -44,13 +44,8 @@ impl Helm {
         &self,
         runs: impl IntoIterator<Item = ChartRun>,
         parallel: usize,
-    ) -> Result<Vec<(String, std::result::Result<String, RenderFailure>)>> {
-        let answers = sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key).await?;
-        let answers = answers.into_iter().map(|(key, answer)| match answer {
-            Ok(rendered) => (key, rendered),
-            Err(reason) => (key, Err(RenderFailure::Unknown(reason))),
-        });
-        Ok(answers.collect())
+    ) -> Result<Vec<(String, Answer<ChartOutput>)>> {
+        sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key).await
     }
 
     /// Fetches charts, `parallel` at a time. Returns the archive or the failure of each.
@@ -95,31 +90,30 @@ impl Helm {
         Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
     }
 
-    /// Returns the output of a run, or the reason why the chart has none.
-    async fn render(&self, run: &ChartRun) -> Result<std::result::Result<String, RenderFailure>, NoAnswer> {
+    async fn render(&self, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
         let workspace = self.workspace().await?;
         let directories = workspace.directories.clone();
         let (chart, values) = (directories.root().join("chart"), directories.root().join("values"));
-        let written = write(&chart, &values, run)
-            .map_err(|error| super::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error))?;
-        let mut arguments: Vec<OsString> = ["template", "--is-upgrade", "--namespace"].map(OsString::from).into();
+        let written = write(&chart, &values, run).map_err(|error| {
+            crate::tools::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error)
+        })?;
+        let mut arguments: Vec<OsString> = ["template", "--namespace"].map(OsString::from).into();
         arguments.push((&run.namespace).into());
+        arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
+        arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
+        for number in &run.numbers {
+            arguments.extend(["--set".into(), number.into()]);
+        }
         if let Some(version) = &run.kube_version {
             arguments.extend(["--kube-version".into(), version.into()]);
         }
         for file in written {
             arguments.extend(["--values".into(), file.into_os_string()]);
         }
-        for number in &run.numbers {
-            arguments.extend(["--set".into(), number.into()]);
-        }
-        if run.skips_schema {
-            arguments.push("--skip-schema-validation".into());
-        }
         arguments.extend(["--".into(), (&run.release).into(), (&chart).into()]);
         let output = self.program.run(&workspace.reading(&chart).reading(&values), arguments).await?;
         if output.status.success() {
-            return self.program.text(output).map(Ok);
+            return Ok(ChartOutput::Manifests(self.program.text(output)?));
         }
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
@@ -127,7 +121,7 @@ impl Helm {
         let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
         let message = message_of_chart(message);
         let shown = self.program.failure("render it", &first_lines(message), run.is_private);
-        Ok(Err(RenderFailure::of_message(message, shown)))
+        Ok(ChartOutput::of_message(message, shown)?)
     }
 
     /// Returns the workspace of a run, if the program is helm of the right major version.
@@ -171,7 +165,7 @@ fn credentials() -> Vec<(&'static str, PathBuf)> {
         ("HELM_REGISTRY_CONFIG", registry, ".config/helm/registry/config.json"),
         ("DOCKER_CONFIG", docker.map(|directory| directory.join("config.json")), ".docker/config.json"),
     ];
-    let home = super::home_directory();
+    let home = crate::tools::home_directory();
     let files = candidates.into_iter().filter_map(|(variable, named, default)| {
         Some((variable, named.or_else(|| home.as_ref().map(|home| home.join(default)))?))
     });

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::program::Program;
-use super::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
+use crate::tools::program::Program;
+use crate::tools::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
 
 /// Number of lines of a message that are shown.
 const MESSAGE_LINES: usize = 3;
