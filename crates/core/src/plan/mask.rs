@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Plan;
+use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 
@@ -101,11 +102,11 @@ fn replace_word(text: &str, word: &str, shown: &str) -> String {
 
 impl Plan {
     /// Replaces the values of Secrets in every text. Call it last: a masked name is not the name in the cluster.
-    pub fn mask_secrets(&mut self, mask: &SecretMask) {
+    pub(crate) fn mask_secrets(&mut self, mask: &SecretMask) {
         if mask.is_empty() {
             return;
         }
-        for gap in &mut self.document.gaps {
+        for AnswerGap { gap, .. } in &mut self.document.gaps {
             (gap.subject, gap.message) = (mask.mask(&gap.subject), mask.mask(&gap.message));
             gap.namespace = gap.namespace.take().map(|namespace| mask.mask(&namespace));
         }

@@ -25,7 +25,7 @@ use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles, unpack};
 use random::{Randomness, Seed};
 use templates::ClusterValues;
-use values::Values;
+use values::{Values, overlay};
 
 /// One run of `helm template`.
 #[derive(Clone, Debug, Default)]
@@ -224,6 +224,12 @@ impl Chart {
         definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
     }
 
+    /// Returns true if a template asks which API versions the cluster has.
+    pub(crate) fn reads_api_versions(&self) -> bool {
+        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
+        texts.filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
+    }
+
     /// Returns the use that the chart and its values make of functions whose results differ from render to render.
     pub(crate) fn randomness(&self, values: &Values) -> Randomness {
         let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
@@ -380,18 +386,6 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
         }
     }
     Ok(Some(Value::Object(merged).to_string().into_bytes().into()))
-}
-
-/// Merges maps as Flux does: a null replaces a map.
-fn overlay(lower: &mut Map<String, Value>, upper: Map<String, Value>) {
-    for (key, value) in upper {
-        match (lower.get_mut(&key), value) {
-            (Some(Value::Object(lower)), Value::Object(upper)) => overlay(lower, upper),
-            (_, value) => {
-                lower.insert(key, value);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

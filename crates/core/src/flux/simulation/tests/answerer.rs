@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::cluster::{NS, TestCluster};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
+use crate::flux::apply::update::Update;
 use crate::flux::build::charts::archive;
 use crate::flux::build::charts::{ChartOutput, ChartRun};
 use crate::flux::build::objects::data::{Data, Lookup};
@@ -17,6 +18,7 @@ use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_operator::SET;
 use crate::plan::ReasonCode;
 
@@ -99,7 +101,10 @@ impl TestCluster {
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
                 });
-                refusal.map(|refusal| refusal.message.clone())
+                match refusal {
+                    Some(refusal) => Some(refusal.message.clone()),
+                    None => return DryRunAnswer::Result(self.accepted(&question.id, &applied.built.manifest)),
+                }
             }
             Request::Apply(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
@@ -110,6 +115,21 @@ impl TestCluster {
             }
         };
         DryRunAnswer::Result(refusal.map_or(DryRunResult::Accepted, DryRunResult::Refused))
+    }
+
+    /// Returns the result of an apply that the API server accepts.
+    fn accepted(&self, id: &ObjectId, manifest: &Value) -> DryRunResult {
+        match self.data.get(&*id.name).filter(|_| self.snapshot.object(id).is_some()) {
+            None => DryRunResult::Created,
+            Some(live) if live == manifest => DryRunResult::Unchanged,
+            // Tests of upgrades have no rows of updates.
+            Some(_) if self.refusals.is_empty() && self.deletion_refusals.is_empty() => DryRunResult::Accepted,
+            Some(_) => DryRunResult::Updated(Update {
+                reason: ReasonCode::Changed.into(),
+                diff: String::new(),
+                changes_content: true,
+            }),
+        }
     }
 }
 
@@ -136,8 +156,9 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
     Ok(text)
 }
 
-/// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
-/// `fail.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is not rendered if that exists.
+/// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
+/// Cog is defined. Fails at a template `fail.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
+/// rendered if that exists.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
@@ -147,14 +168,16 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         .filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)))
         .filter(|(at, _)| !at.starts_with('_'));
     let mut text = String::new();
-    for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
+    let helpers = run.files.get("templates/_kubectl-gitops.tpl").map(|text| String::from_utf8_lossy(text).into_owned());
+    let helpers = helpers.unwrap_or_default();
+    let has_cogs = helpers.contains("\"e.com/v1/Cog\"");
+    for (at, content) in templates.filter(|(at, _)| !is_off(at) && (*at != "if-cog.yaml" || has_cogs)) {
         if at == "lookup.yaml" {
-            let own = String::from_utf8_lossy(&run.files["templates/_kubectl-gitops.tpl"]);
-            if !own.contains(r#"\\nfound\":"#) {
+            if !helpers.contains(r#"\\nfound\":"#) {
                 let [api_version, kind, namespace, name] = ["v1", "ConfigMap", NS, "found"].map(str::to_owned);
                 return Ok(ChartOutput::Asks(ObjectQuery { api_version, kind, namespace, name }));
             }
-            if !own.contains(r#"\\nfound\":{}"#) {
+            if !helpers.contains(r#"\\nfound\":{}"#) {
                 continue;
             }
         }

@@ -10,6 +10,7 @@ mod deleted_containers;
 mod finalizers;
 mod generators;
 mod instances;
+mod premises;
 mod refusals;
 mod release_actions;
 mod release_charts;
@@ -18,8 +19,10 @@ mod resource_sets;
 mod runs;
 mod shared_objects;
 mod spokes;
+mod suspended_owners;
 mod unfollowed;
 mod unknown_builds;
+mod unread_types;
 mod upgrades;
 mod variables;
 

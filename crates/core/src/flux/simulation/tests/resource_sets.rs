@@ -321,6 +321,8 @@ fn a_failed_job_that_asks_for_it_is_created_again() {
     let before = root(vec![tenants(&["a", "b"], job.clone())]);
     let after = root(vec![tenants(&["a"], job)]);
     let mut cluster = cluster(&before);
+    cluster.snapshot.types.push(crate::testing::resource_type("batch", "Job", "jobs", true));
+    cluster.snapshot.normalise();
     let content = |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True"}]}});
     cluster.content.insert("a".to_owned(), content("Complete"));
     assert_eq!(cluster.rows(&after), set(&["delete b"]), "{}", cluster.outcome(&after, "tenants"));
@@ -344,4 +346,20 @@ fn an_unknown_owner_says_what_is_at_stake_and_how_to_find_out() {
     let why = cluster.outcome(&root(vec![tenants(&["a"], config_maps())]), "tenants");
     let end = "would be at stake: 2 PersistentVolumeClaims, 2 others; to find out: flux-operator build resourceset --filename FILE";
     assert!(why.ends_with(end), "{why}");
+}
+
+#[test]
+fn a_job_that_may_have_failed_is_created_again() {
+    let job = |mark: &str| {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job-<< inputs.tenant >>", "namespace": NS,
+            "annotations": {"fluxcd.controlplane.io/recreateOnFailure": mark}}})
+    };
+    let rows = |mark: &str| {
+        let mut cluster = cluster(&root(vec![tenants(&["a"], json!([job(mark)]))]));
+        cluster.snapshot.types.push(crate::testing::resource_type("batch", "Job", "jobs", true));
+        cluster.snapshot.normalise();
+        cluster.rows(&root(vec![tenants(&["a", "b"], json!([job(mark)]))]))
+    };
+    assert_eq!(rows("enabled"), set(&["recreate? job-a"]));
+    assert_eq!(rows("Enabled"), set(&[]), "flux-operator compares exactly");
 }

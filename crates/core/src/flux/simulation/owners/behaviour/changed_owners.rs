@@ -14,11 +14,9 @@ use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_operator::FORCE;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
-
-/// Annotation that lets flux-operator delete and create again what it cannot change.
-pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
 
 /// Rules of a kind for the effect of a change on its owners.
 pub(crate) struct ChangeRules {

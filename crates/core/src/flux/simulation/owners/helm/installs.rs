@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::action::{ActionKind, ReleaseAction};
+use super::action::ReleaseAction;
+use super::action_kind::ActionKind;
 use super::conditions::condition;
 use super::failure::{Attempt, Failure};
 use super::release_charts::first_chart;
@@ -43,7 +44,7 @@ pub(super) fn install(
     let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema };
     let new = match place.render_twice(comparison, draft)? {
         Rendering::Done(new) => new,
-        Rendering::Fails(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
+        Rendering::Fails(why) | Rendering::Refused(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
     };
     let kind = ActionKind::Install;
     let mut action = ReleaseAction::new(kind);

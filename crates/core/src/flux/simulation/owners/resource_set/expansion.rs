@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pruning::{carries_labels_of_other, deletable, reason_to_keep};
+use super::pruning::{deletable, has_labels_of, reason_to_keep};
+use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
@@ -20,7 +21,7 @@ use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::changed_owners::{FORCE, Followed};
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -28,7 +29,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::ownership::Members;
 use crate::ownership::readiness::{Readiness, ready};
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator;
+use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
@@ -75,7 +76,7 @@ pub(super) fn expand(
     }
     let failed_jobs = match live {
         Some(live) => failed_jobs(comparison, live, &new)?,
-        None => BTreeSet::new(),
+        None => BTreeMap::new(),
     };
     if old == new && interrupted.is_empty() && failed_jobs.is_empty() {
         return Ok(Followed::Unchanged);
@@ -89,7 +90,9 @@ pub(super) fn expand(
         new.values().filter(|built| !is_unchanged(built) || state.live_object(&built.id).is_none()).collect();
     let forces = sets_force(state, id, live);
     let is_forced = |built: &&&BuiltObject| {
-        state.live_object(&built.id).is_some() && (forces || built.has_label_or_annotation(FORCE, "enabled"))
+        state.live_object(&built.id).is_some_and(|live| {
+            forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
+        })
     };
     if let Some(forced) = changed.iter().find(is_forced) {
         return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
@@ -130,7 +133,7 @@ pub(super) fn expand(
             effect.deletes.insert(object.id.clone(), deletion);
         }
     }
-    effect.deletes.extend(failed_jobs.into_iter().map(|id| (id, recreated_job())));
+    effect.deletes.extend(failed_jobs);
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
 }
 
@@ -140,14 +143,14 @@ fn failed_jobs(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     new: &BuiltObjects,
-) -> Asked<BTreeSet<ObjectId>> {
+) -> Asked<BTreeMap<ObjectId, OwnerDeletion>> {
     let asking = new.values().filter(|built| built.id.is("batch", "Job") && asks_for_recreation(&built.manifest));
     let state = comparison.state();
     let candidates: Vec<&ObjectMetadata> = asking
         .filter_map(|built| state.live_object(&built.id))
-        .filter(|job| !carries_labels_of_other(job, &live.object.id))
+        .filter(|job| has_labels_of(job, &live.object.id))
         .collect();
-    let mut failed = BTreeSet::new();
+    let mut failed = BTreeMap::new();
     for job in candidates {
         let ObjectId { kind, namespace, name, .. } = &job.id;
         let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
@@ -158,12 +161,14 @@ fn failed_jobs(
         match comparison.derivation.answers.query(&query) {
             Some(QueryAnswer::Found(content)) => {
                 if matches!(ready(job, content), Readiness::Failed(_)) {
-                    failed.insert(job.id.clone());
+                    failed.insert(job.id.clone(), recreated_job());
                 }
             }
-            Some(QueryAnswer::Missing) => {}
-            Some(QueryAnswer::Unreadable(why)) => {
-                return Err(format!("it deletes {} if it has failed, which cannot be read: {why}", job.id).into());
+            Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => {
+                let mut deletion = recreated_job();
+                deletion.stays_if("it stays unless it has failed, which could not be read");
+                deletion.is_doubtful = true;
+                failed.insert(job.id.clone(), deletion);
             }
             None => {
                 comparison.derivation.needs.queries.insert(query);
@@ -289,7 +294,7 @@ fn generated_of<'i>(
     };
     let objects =
         generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
-    match comparison.derivation.place(None, objects) {
+    match comparison.derivation.place(None, objects, None) {
         PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
         PassOutcome::Partial { desired, reason, .. } => {
             Ok(Generated { objects: desired, failure: Some(reason.detail) })
