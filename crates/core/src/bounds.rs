@@ -16,7 +16,7 @@ pub struct Bound {
 }
 
 /// Nested lists and maps of a YAML document. The parser reads no more, but its time grows with the square of the depth.
-pub(crate) const YAML_DEPTH: Bound = Bound { name: "yaml-depth", limit: 128, unit: "nested lists and maps" };
+pub const YAML_DEPTH: Bound = Bound { name: "yaml-depth", limit: 128, unit: "nested lists and maps" };
 
 /// Nested lists and maps of a kustomization file. Go reads 10,000.
 pub(crate) const KUSTOMIZATION_DEPTH: Bound =
@@ -30,11 +30,11 @@ pub(crate) const SUBSTITUTION_DEPTH: Bound =
     Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
 
 /// Bytes that the substitutions of one object write, with those of arguments. The API server stores objects of 1.5 MiB.
-pub(crate) const SUBSTITUTION_SIZE: Bound =
+pub const SUBSTITUTION_SIZE: Bound =
     Bound { name: "substitution-size", limit: 16 << 20, unit: "bytes of results" };
 
 /// Comparisons of the globs in the substitutions of one object: a value of 1 MiB and a pattern with five stars.
-pub(crate) const SUBSTITUTION_STEPS: Bound =
+pub const SUBSTITUTION_STEPS: Bound =
     Bound { name: "substitution-steps", limit: 10_000_000, unit: "comparisons" };
 
 /// Bytes of all ignore rules of a source: each is compared with each path. A line of 64 KiB would be more than

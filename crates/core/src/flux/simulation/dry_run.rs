@@ -156,6 +156,7 @@ impl<'r> DryRuns<'r> {
 
     fn add_deletion(&mut self, question: &Question, result: &DryRunResult, condition: Option<&str>) {
         let (deletions, message) = match (result, condition) {
+            (DryRunResult::Accepted, Some(condition)) => (&mut self.failed_deletions, condition.to_owned()),
             (_, Some(condition)) => {
                 (&mut self.failed_deletions, format!("it stays while the server refuses it: {condition}"))
             }

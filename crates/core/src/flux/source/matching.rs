@@ -117,7 +117,7 @@ pub fn without_credentials(url: &str) -> String {
 }
 
 /// Returns one spelling for a repository: `host/path` without scheme, user, default port, `.git` or trailing slash.
-pub(crate) fn normalise_url(url: &str) -> String {
+pub fn normalise_url(url: &str) -> String {
     let trimmed = url.trim().trim_end_matches('/');
     let without_suffix = trimmed.strip_suffix(".git").unwrap_or(trimmed);
     let (is_scp, address) = match without_suffix.split_once("://") {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
+use crate::plan::Fidelity;
 
 fn refused(owner: &str, manifest: &Value, message: &str) -> Refusal {
     let (api_version, kind) = (manifest["apiVersion"].as_str().unwrap(), manifest["kind"].as_str().unwrap());
@@ -158,4 +159,75 @@ fn common_metadata_overwrites_marks() {
     };
     assert!(created(&after("enabled")));
     assert!(!created(&after("disabled")));
+}
+
+/// Returns the input of a preview whose Kustomizations were built again as they were applied.
+fn verified<'c>(cluster: &'c TestCluster, files: &Files) -> PreviewInput<'c> {
+    let input = cluster.input(files);
+    let fidelity = input.last_applied.keys().map(|key| (key.clone(), Fidelity::Verified)).collect();
+    PreviewInput { fidelity, dry_runs: Some(DryRunScope::default()), ..input }
+}
+
+/// Returns the names of the objects that a preview asks the API server about.
+fn asked(cluster: &TestCluster, files: &Files) -> BTreeSet<String> {
+    let (mut preview, mut names) = (Preview::new(verified(cluster, files)), BTreeSet::new());
+    cluster.finish(|answers| {
+        let progress = preview.step(answers);
+        if let Progress::Needs(needs) = &progress {
+            names.extend(needs.dry_runs.iter().map(|question| question.id.name.to_string()));
+        }
+        progress
+    });
+    names
+}
+
+#[test]
+fn unchanged_objects_are_asked_about_if_something_is_newer_than_the_last_run() {
+    let before = one_child(json!({}));
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b")]), before[2].clone()];
+    let mut cluster = TestCluster::new(&before);
+    cluster.history = Some(before.clone());
+    cluster.kustomization("k").content["status"]["history"] = json!([{"lastReconciled": "2026-01-02T00:00:00Z"}]);
+    assert_eq!(asked(&cluster, &after), set(&["a"]));
+    let written_at = |time: &str| ManagedFieldsEntry {
+        manager: "other".into(),
+        time: Some(time.parse().unwrap()),
+        ..ManagedFieldsEntry::default()
+    };
+    cluster.object("b").managed_fields = vec![written_at("2026-01-01T00:00:00Z")];
+    assert_eq!(asked(&cluster, &after), set(&["a"]), "the last run has seen that");
+    cluster.object("b").managed_fields = vec![written_at("2026-01-03T00:00:00Z")];
+    assert_eq!(asked(&cluster, &after), set(&["a", "b"]));
+    cluster.object("b").managed_fields = vec![];
+    let rule = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "rule"}});
+    cluster.add(&rule, None);
+    cluster.object("rule").creation_timestamp = Some("2026-01-03T00:00:00Z".parse().unwrap());
+    cluster.snapshot.normalise();
+    assert_eq!(asked(&cluster, &after), set(&["a", "b"]));
+}
+
+#[test]
+fn a_role_that_loses_the_right_makes_a_deletion_a_race() {
+    let role = |verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": rules})
+    };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}});
+    let files = |verbs: &[&str], objects: Vec<Value>| {
+        let child = ks("k", "./p", json!({"serviceAccountName": "s"}));
+        vec![("root/k.yaml", vec![child, account.clone(), role(verbs)]), ("p/a.yaml", objects)]
+    };
+    let before = files(&["get", "delete"], vec![cm("a"), cm("b")]);
+    let mut cluster = TestCluster::new(&before);
+    cluster.history = Some(before);
+    // A refusal elsewhere lets the test tell changes from objects that stay as they are.
+    cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    let row = |files: &Files| {
+        let plan = cluster.finish_preview(verified(&cluster, files)).plan;
+        let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
+        (row.action, row.certainty)
+    };
+    assert_eq!(row(&files(&["get", "delete"], vec![cm("b")])), (Action::Delete, Certainty::Certain));
+    assert_eq!(row(&files(&["get"], vec![cm("b")])), (Action::Delete, Certainty::Race));
 }
