@@ -22,7 +22,8 @@ const GOES: (&str, &str) = ("templates/goes.yaml", "apiVersion: v1\nkind: Config
 const LOOKUP: &str = "{{- if not (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"flag\") }}\napiVersion: v1\nkind: ConfigMap\n\
                       metadata: {name: made}\n{{- end }}\n";
 const NUMBER: &str = "{{- if eq .Values.n 3 }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: three}\n{{- end }}\n";
-const RANDOM: &str = "{{- $p := randAlphaNum 8 }}\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: \"{{ $p }}\"}\n";
+const RANDOM: &str =
+    "{{- $p := randAlphaNum 8 }}\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {p: \"{{ $p }}\"}\n";
 const SCHEMA: &str = "{\"type\": \"object\", \"required\": [\"port\"]}";
 const VALUES_FROM: &str = "  valuesFrom: [{kind: ConfigMap, name: values, valuesKey: n, targetPath: n}]\n";
 
@@ -83,12 +84,7 @@ fn cases() -> Vec<Case> {
             ..base
         },
         Case { name: "cr-lookup-none", before: &[("templates/made.yaml", LOOKUP)], ..base },
-        Case {
-            name: "cr-number",
-            spec: VALUES_FROM,
-            before: &[("templates/three.yaml", NUMBER)],
-            ..base
-        },
+        Case { name: "cr-number", spec: VALUES_FROM, before: &[("templates/three.yaml", NUMBER)], ..base },
         Case { name: "cr-random", before: &[("templates/s.yaml", RANDOM)], ..base },
     ]
 }
@@ -162,7 +158,8 @@ fn renders_are_those_of_the_controller() {
         write(tree, case, true);
         let run = plan(cluster, case.name, tree, &[&helm]);
         let document = document(&run);
-        let release = document["owners"].as_array().unwrap().iter().find(|owner| owner["kind"] == "HelmRelease").cloned();
+        let release =
+            document["owners"].as_array().unwrap().iter().find(|owner| owner["kind"] == "HelmRelease").cloned();
         let outcome = release.as_ref().map_or("none", |owner| owner["outcome"].as_str().unwrap());
         let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
         let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
