@@ -23,8 +23,15 @@ use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Actor, Fidelity, Reason, ReasonCode};
 
-pub(super) const KUSTOMIZATIONS: OwnerKind =
-    OwnerKind { group: GROUP, kind: KIND, actor: Actor::KustomizeController, affected, acting: does_nothing, deleted };
+pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
+    group: GROUP,
+    kind: KIND,
+    actor: Actor::KustomizeController,
+    affected,
+    acting: does_nothing,
+    find_out: |_, id| format!("flux diff kustomization {} -n {} --path DIR", id.name, id.namespace),
+    deleted,
+};
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
