@@ -24,8 +24,10 @@ use gitops_core::kubernetes::redact::redact_urls;
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
 /// Parts of the messages of helm about charts that fail wherever they are rendered with these values.
-const ALWAYS_FAILING: [&str; 5] = [
+const ALWAYS_FAILING: [&str; 7] = [
     "template: ",
+    " executing \"",
+    "parse error at (",
     "execution error at (",
     "values don't meet the specifications of the schema",
     "YAML parse error on",
