@@ -190,7 +190,7 @@ fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<Pat
     let mut written = vec![];
     for (number, text) in run.values.iter().enumerate() {
         let file = values.join(format!("{number}.yaml"));
-        files::write_new(&file, text.as_bytes())?;
+        files::write_new(&file, text.reveal().as_bytes())?;
         written.push(file);
     }
     Ok(written)

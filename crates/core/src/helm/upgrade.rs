@@ -33,6 +33,8 @@ pub(crate) struct Rendered {
     pub hooks_after: BTreeSet<ObjectId>,
     /// Tests that delete an older object of the same identity.
     pub tests: BTreeSet<ObjectId>,
+    /// The values hold those of Secrets, so that no identity is written.
+    is_private: bool,
 }
 
 /// Effect of an upgrade on the live objects of a release.
@@ -60,7 +62,7 @@ pub(crate) struct Upgrade {
 
 impl Rendered {
     /// Reads the output of `helm template` for a release in a namespace of a cluster with these types. `cluster` is its name;
-    /// `None` is the cluster that has the HelmRelease.
+    /// `None` is the cluster that has the HelmRelease. `is_private` is true if the values hold those of Secrets.
     ///
     /// Fails with the parser's message if a document is no YAML.
     pub(crate) fn read(
@@ -68,8 +70,9 @@ impl Rendered {
         namespace: &str,
         types: &[ResourceType],
         cluster: Option<&Arc<str>>,
+        is_private: bool,
     ) -> Result<Self, String> {
-        let mut rendered = Self::default();
+        let mut rendered = Self { is_private, ..Self::default() };
         for document in yaml::split(text) {
             let value = yaml::document(&document).map_err(|error| error.to_string())?;
             rendered.add(&value, namespace, types, cluster);
@@ -91,7 +94,11 @@ impl Rendered {
         let (group, _) = text_at(manifest, "/apiVersion").split_once('/').unwrap_or_default();
         let written = text_at(manifest, "/metadata/namespace");
         let namespace = if written.is_empty() { namespace } else { written };
-        let id = in_scope(ObjectId::new(group, kind, namespace, name).in_cluster(cluster), types);
+        let mut id = in_scope(ObjectId::new(group, kind, namespace, name).in_cluster(cluster), types);
+        if self.is_private {
+            let is_served = types.iter().any(|kind| kind.is(&id.group, &id.kind));
+            id = id.hidden(is_served);
+        }
         let key = [text_at(manifest, "/apiVersion"), kind, written, name].map(str::to_owned);
         if !self.written.insert(key) {
             self.duplicate = Some(id.clone());
@@ -187,18 +194,18 @@ mod tests {
 
     #[test]
     fn objects_and_hooks_get_the_namespace_of_the_release() {
-        let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
+        let rendered = Rendered::read(TEXT, "shop", &types(), None, false).unwrap();
         let names: Vec<String> = rendered.objects.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["configmap/b -n made", "configmap/a -n shop", "namespace/made"]);
         let hooks: Vec<String> = rendered.upgrade_hooks.iter().map(ToString::to_string).collect();
         assert_eq!(hooks, ["job.batch/migrate -n shop"]);
         assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
-        assert!(Rendered::read("a: [", "shop", &types(), None).is_err());
+        assert!(Rendered::read("a: [", "shop", &types(), None, false).is_err());
     }
 
     #[test]
     fn an_object_that_becomes_a_hook_is_created_after_the_upgrade_or_deleted_by_it() {
-        let read = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap();
+        let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
         let hooks = |annotations: &str| {
             let text =
@@ -215,7 +222,7 @@ mod tests {
     fn an_object_that_is_rendered_twice_is_named() {
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
         let twice =
-            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None).unwrap().duplicate;
+            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None, false).unwrap().duplicate;
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
         assert_eq!(twice(&named("a")).map(|id| id.to_string()).as_deref(), Some("configmap/a -n shop"));
         assert_eq!(twice(&named("b")), None);
@@ -223,7 +230,7 @@ mod tests {
 
     #[test]
     fn what_an_upgrade_creates_or_changes_can_be_refused() {
-        let read = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap();
+        let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n");
         let changed = |new: &Rendered, exists: bool| -> Vec<String> {
             new.changed_from(&old, |_| exists).keys().map(ToString::to_string).collect()
@@ -238,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_manifest_that_differs_from_the_inventory_is_named() {
-        let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
+        let rendered = Rendered::read(TEXT, "shop", &types(), None, false).unwrap();
         let mut inventory: Vec<ObjectId> = rendered.objects.iter().cloned().collect();
         let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "cogs.example.com");
         inventory.push(definition);
@@ -247,5 +254,15 @@ mod tests {
         let longer = [inventory.clone(), vec![more.clone()]].concat();
         assert_eq!(rendered.difference_from(&longer, &types()), Some(more));
         assert!(rendered.difference_from(&inventory[1..], &types()).is_some());
+    }
+
+    #[test]
+    fn an_identity_that_derives_from_a_secret_is_not_written() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d-hunter2}\n---\n\
+            apiVersion: hunter2.io/v1\nkind: Hunter2\nmetadata: {name: a}\n";
+        let read = |is_private| Rendered::read(text, "hunter2", &types(), None, is_private).unwrap();
+        let private = read(true);
+        assert!(!format!("{:?} {:?}", private.objects, private.duplicate).to_lowercase().contains("hunter2"));
+        assert_eq!(private.objects, read(false).objects, "they are compared as they are");
     }
 }

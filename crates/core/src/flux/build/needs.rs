@@ -18,6 +18,7 @@ use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::plan::ReasonCode;
+use crate::private::Private;
 
 /// One run of kustomize over an artifact with a generated kustomization file.
 #[derive(Clone, Debug)]
@@ -96,6 +97,15 @@ impl Answers {
     /// Records what a ConfigMap or Secret holds.
     pub fn record_data(&mut self, reference: DataRef, found: Lookup) {
         self.data.insert(reference, found);
+    }
+
+    /// Returns the values of the Secrets that were read.
+    pub(crate) fn secret_values(&self) -> impl Iterator<Item = &Private<String>> {
+        let secrets = self.data.values().filter_map(|found| match found {
+            Lookup::Found(data) if data.is_secret => Some(data),
+            _ => None,
+        });
+        secrets.flat_map(|data| data.values.values())
     }
 
     /// Records the output of `helm template`, or the reason why it has none.

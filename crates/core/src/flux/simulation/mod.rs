@@ -13,6 +13,9 @@ mod owners;
 mod rehearsal;
 mod rows;
 mod schedule;
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +33,7 @@ use crate::plan::Plan;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::questions;
 use model::questions::{Answers, FinishedPreview, Progress};
+use model::secret_values::SecretValues;
 use model::state::State;
 pub use model::state::{DryRunScope, PreviewInput};
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
@@ -84,6 +88,7 @@ impl<'a> Preview<'a> {
             refusals: vec![],
             deletion_refusals: vec![],
             affected: vec![],
+            secrets: SecretValues::default(),
             generated: GeneratedArtifacts::default(),
             generations: BTreeMap::new(),
         };
@@ -92,6 +97,7 @@ impl<'a> Preview<'a> {
 
     /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
+        self.state.secrets.collect(&self.state.input, &answers.builds);
         if let Some(plan) = self.confirmed_plan(answers) {
             return Progress::Done(self.finish(plan, answers));
         }

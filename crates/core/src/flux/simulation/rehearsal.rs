@@ -117,7 +117,7 @@ impl Preview<'_> {
 
     /// Returns the plan with the answers of the API server.
     pub(super) fn finish(&self, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
-        let secrets = secret_mask(&self.state, &answers.builds);
+        let secrets = secret_mask(&self.state);
         let Some(scope) = &self.state.input.dry_runs else {
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
@@ -143,7 +143,7 @@ impl Preview<'_> {
         questions.extend(of_owners);
         self.rehearsal.builds = Some(builds);
         questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
-        let (secrets, mut needed) = (secret_mask(&self.state, &answers.builds), vec![]);
+        let (secrets, mut needed) = (secret_mask(&self.state), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
             let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
+use crate::private::Private;
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles};
 use templates::ClusterValues;
@@ -32,7 +33,7 @@ pub struct ChartRun {
     /// Namespace of the release.
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
-    pub values: Vec<String>,
+    pub values: Vec<Private<String>>,
     /// Version of the API server; `None` if it is not known and no template reads it.
     pub kube_version: Option<String>,
     /// The values hold those of Secrets, so that no message may show a part of the output.
@@ -58,14 +59,14 @@ impl ChartRun {
         chart: &Chart,
         release: &str,
         namespace: &str,
-        values: &[String],
+        values: &[Private<String>],
         cluster: &ClusterValues,
         is_private: bool,
     ) -> Result<Self, String> {
         let files = cluster.applied_to(&chart.files)?;
         let mut known_values = Vec::new();
         for text in values {
-            let applied = cluster.applied_to_text(text);
+            let applied = cluster.applied_to_text(text.reveal()).map(Private::new);
             known_values.push(
                 applied
                     .map_err(|what| format!("its values use {what}, whose value in the cluster is not known here"))?,
@@ -74,7 +75,7 @@ impl ChartRun {
         let kube_version = cluster.kube_version.clone();
         let count = known_values.len().to_le_bytes();
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let parts = texts.into_iter().chain([&count[..]]).chain(known_values.iter().map(String::as_bytes));
+        let parts = texts.into_iter().chain([&count[..]]).chain(known_values.iter().map(|text| text.reveal().as_bytes()));
         let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         Ok(Self {
             key: hash_of_parts(parts.chain(contents)),

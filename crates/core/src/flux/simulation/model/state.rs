@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
+use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::node::{Node, NodeId, Pass, PassId};
 use super::refusals::{DeletionRefusal, Refusal};
+use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::generator::Generation;
@@ -72,9 +74,11 @@ pub(crate) struct State<'a> {
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Owners that the change affects in another way than by a new revision.
-    pub(crate) affected: Vec<AffectedOwner>,
+    pub(crate) affected: Vec<Disclosed<AffectedOwner>>,
     /// Artifacts of ArtifactGenerators.
     pub(crate) generated: GeneratedArtifacts,
+    /// Values of the Secrets that were read.
+    pub(crate) secrets: SecretValues,
     /// Results of generators so far, by everything that they depend on.
     pub(crate) generations: BTreeMap<String, Arc<Generation>>,
 }

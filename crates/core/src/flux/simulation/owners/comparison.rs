@@ -17,6 +17,7 @@ use crate::flux::simulation::model::node::PassOutcome;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
+use crate::private::Private;
 
 /// Objects of the last applied builds, by identity, each with its Kustomization.
 type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
@@ -193,7 +194,8 @@ fn data_of(built: &BuiltObject, other: &BuiltObject, key: Option<&str>) -> Value
     }
     let mut data = Data::read(&built.manifest).values;
     if let Some(key) = key {
-        return json!(data.remove(key));
+        return json!(data.remove(key).as_ref().map(Private::reveal));
     }
+    let data: BTreeMap<&String, &String> = data.iter().map(|(key, value)| (key, value.reveal())).collect();
     json!([data, built.manifest.get("binaryData")])
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::kinds::kind_of;
 use crate::flux::simulation::model::affected_owner::Effect;
+use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::node::{Node, SimulationEvent};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -22,7 +23,7 @@ pub(crate) struct OwnerDeletions<'a> {
 }
 
 /// Returns what the controller of each live owner does that is deleted, or that stays and changes its objects.
-pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) -> BTreeMap<ObjectId, Arc<Effect>> {
+pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) -> BTreeMap<ObjectId, Disclosed<Arc<Effect>>> {
     let found: BTreeMap<&ObjectId, &Arc<Effect>> = state.owner_effects().collect();
     let mut effects = BTreeMap::new();
     for owner in &state.input.snapshot.resources {
@@ -37,14 +38,14 @@ fn effect_of(
     owner: &Resource,
     consequences: &Consequences<'_>,
     found: &BTreeMap<&ObjectId, &Arc<Effect>>,
-) -> Option<Arc<Effect>> {
+) -> Option<Disclosed<Arc<Effect>>> {
     let id = &owner.object.id;
     let kind = kind_of(id)?;
     if consequences.may_be_deleted(id) {
-        return Some(Arc::new((kind.deleted)(state, owner, consequences)));
+        return Some(Disclosed::of_effect(state, id, (kind.deleted)(state, owner, consequences)));
     }
-    let known = found.get(id).map(|effect| Arc::clone(effect));
-    known.or_else(|| (kind.acting)(state, owner, consequences).map(Arc::new))
+    let known = found.get(id).map(|effect| Disclosed::known(effect));
+    known.or_else(|| Some(Disclosed::of_effect(state, id, (kind.acting)(state, owner, consequences)?)))
 }
 
 /// Returns the objects that owners delete and that are not deleted otherwise.

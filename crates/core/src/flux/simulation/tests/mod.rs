@@ -2,8 +2,6 @@
 //!
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
-mod answerer;
-mod cluster;
 mod conditions;
 mod controller_flags;
 mod deleted_containers;
@@ -25,6 +23,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::testing::{answerer, cluster};
 use super::*;
 use crate::flux::kustomize_controller::Features;
 use crate::kubernetes::object::ManagedFieldsEntry;

@@ -32,6 +32,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Action, Reason, ReasonCode};
+use crate::private::Private;
 
 /// Annotation that keeps an object in an upgrade, with exactly the value `keep`.
 const POLICY: &str = "helm.sh/resource-policy";
@@ -42,7 +43,7 @@ pub(crate) const CAN_FAIL: &str =
 
 /// Values of a release, each overriding those before it.
 struct Values {
-    texts: Vec<String>,
+    texts: Vec<Private<String>>,
     is_private: bool,
 }
 
@@ -226,9 +227,10 @@ fn values(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value
         let changed = is_after.then(|| data_after_change(comparison.derivation, &reference, &found)).flatten();
         match changed.map_or(found, |(lookup, _)| lookup) {
             Lookup::Found(data) => {
-                is_private |= data.is_secret || reference.is_secret();
+                let holds_secrets = comparison.state().secrets.are_in_data(&data_id, &data);
+                is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
-                    Some(values) => texts.push(source.values(values)?),
+                    Some(values) => texts.push(Private::new(source.values(values.reveal())?)),
                     None if optional => {}
                     None => return Err(format!("{data_id} in its valuesFrom has no key {key}").into()),
                 }
@@ -243,7 +245,8 @@ fn values(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value
             }
         }
     }
-    texts.extend(spec.get("values").filter(|values| values.is_object()).map(Value::to_string));
+    let own = spec.get("values").filter(|values| values.is_object());
+    texts.extend(own.map(|values| Private::new(values.to_string())));
     Ok(Values { texts, is_private })
 }
 
@@ -265,7 +268,7 @@ fn render(
     let ReleaseTarget { name: release, namespace, .. } = &target;
     let run = ChartRun::new(chart, release, namespace, &values.texts, &cluster, values.is_private)?;
     match comparison.derivation.answers.chart(&run.key) {
-        Some(Ok(text)) => Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref())
+        Some(Ok(text)) => Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref(), values.is_private)
             .map_err(|_| Interrupt::Failed("the output of helm for its chart cannot be read".to_owned())),
         Some(Err(why)) => Err(Interrupt::Failed(why.clone())),
         None => {

@@ -88,6 +88,8 @@ pub(crate) struct TestCluster {
     pub(crate) differing: Vec<SourceId>,
     /// The program flux-operator is there.
     pub(crate) has_operator: bool,
+    /// The API server refuses changes with a message that quotes the manifest, or fails with one.
+    pub(crate) quotes_manifests: bool,
     /// Archives in the storage of source-controller, by their path in the API server.
     pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
@@ -107,6 +109,7 @@ impl TestCluster {
             upgrades: None,
             history: None,
             has_operator: false,
+            quotes_manifests: false,
             stored: BTreeMap::new(),
             artifacts: BTreeMap::new(),
             differing: vec![],
