@@ -23,6 +23,7 @@ pub mod dist;
 pub mod fuzz;
 pub mod git;
 mod lock;
+pub mod leaks;
 pub mod man;
 pub mod mutants;
 pub mod oracle;

@@ -63,6 +63,34 @@ fn a_git_file_that_points_to_another_repository_is_refused() {
 }
 
 #[test]
+fn a_repository_that_takes_objects_from_another_one_is_refused() {
+    let private = committed("secret.yaml");
+    let objects = private.path().canonicalize().unwrap().join(".git/objects");
+    let foreign = || committed("a.yaml");
+    let refused = |folder: &Folder, what: &str| {
+        for state in [WorktreeState::Worktree, WorktreeState::Revision("HEAD".to_owned())] {
+            let error = worktree::read(folder.path(), &state).unwrap_err();
+            assert!(error.message.contains("takes objects from elsewhere: ") && error.message.contains(what), "{error:?}");
+        }
+    };
+    let folder = foreign();
+    folder.write(".git/commondir", format!("{}\n", private.path().join(".git").display()));
+    refused(&folder, "its common directory is ");
+    let folder = foreign();
+    folder.write(".git/objects/info/alternates", format!("{}\n", objects.display()));
+    refused(&folder, "it has objects/info/alternates");
+    let folder = foreign();
+    std::os::unix::fs::symlink(&objects, folder.path().join(".git/objects/pack/lent")).unwrap();
+    refused(&folder, "is a link");
+    let folder = foreign();
+    std::fs::rename(folder.path().join(".git/objects"), folder.path().join("moved")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("moved"), folder.path().join(".git/objects")).unwrap();
+    refused(&folder, "objects is a link");
+    // A checkout and a linked worktree of the user are read.
+    worktree::read(foreign().path(), &WorktreeState::Worktree).unwrap();
+}
+
+#[test]
 fn a_repository_whose_files_are_elsewhere_is_refused() {
     let (folder, other) = (committed("a.yaml"), Folder::outside_checkouts("repository"));
     other.write("private.yaml", "private");

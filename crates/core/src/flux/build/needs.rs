@@ -83,6 +83,34 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Records this reason in place of every answer that is still missing.
+    pub fn give_up(&mut self, needs: Needs, why: &str) {
+        for key in needs.runs.into_keys() {
+            self.runs.entry(key).or_insert_with(|| Err(BuildFailure::unknown(ReasonCode::BuildTimeout, why)));
+        }
+        for reference in needs.data {
+            self.data.entry(reference).or_insert_with(|| Lookup::Unreadable(why.to_owned()));
+        }
+        for key in needs.charts.into_keys() {
+            self.charts.entry(key).or_insert_with(|| Err(why.to_owned()));
+        }
+        for key in needs.resource_sets.into_keys() {
+            self.resource_sets.entry(key).or_insert_with(|| Err(why.to_owned()));
+        }
+        for digest in needs.artifacts.into_keys() {
+            self.artifacts.entry(digest).or_insert_with(|| Err(why.to_owned()));
+        }
+        for stem in needs.folder_charts {
+            self.folder_charts.entry(stem).or_insert_with(|| Err(why.to_owned()));
+        }
+        for chart in needs.remote_charts {
+            self.remote_charts.entry(chart).or_insert_with(|| Err(why.to_owned()));
+        }
+        for name in needs.kube_versions {
+            self.kube_versions.entry(name).or_insert(None);
+        }
+    }
+
     /// Records the output of a run, or the reason why it has none.
     pub fn record_run(&mut self, key: String, output: Result<String, BuildFailure>) {
         let documents = output.and_then(|text| {

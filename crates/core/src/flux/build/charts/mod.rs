@@ -4,6 +4,7 @@
 
 pub mod archive;
 pub mod remote;
+mod schema;
 pub mod stored_artifact;
 pub mod templates;
 pub(crate) mod values;
@@ -63,6 +64,7 @@ impl ChartRun {
         cluster: &ClusterValues,
         is_private: bool,
     ) -> Result<Self, String> {
+        schema::check(&chart.files)?;
         let files = cluster.applied_to(&chart.files)?;
         let mut known_values = Vec::new();
         for text in values {

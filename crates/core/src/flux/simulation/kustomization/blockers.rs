@@ -2,6 +2,8 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
 
+use std::cell::OnceCell;
+
 use super::dependencies::Dependant;
 use super::watch_selector::unwatched;
 use crate::flux::ready_expr;
@@ -17,7 +19,8 @@ const MAX_LABEL_LENGTH: usize = 63;
 /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
 pub(crate) fn blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
     let own = [own_blocker(state, key, spec), missing_keys(state, key, spec), missing_kube_config(state, key, spec)];
-    let dependant = Dependant { state, key, spec };
+    let is_in_circle = OnceCell::new();
+    let dependant = Dependant { state, key, spec, is_in_circle: &is_in_circle };
     let dependencies = spec.dependencies(&key.namespace);
     let of_dependencies = dependencies.filter_map(|dependency| dependant.blocker(&dependency));
     own.into_iter()

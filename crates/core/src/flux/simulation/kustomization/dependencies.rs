@@ -2,6 +2,7 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -28,12 +29,14 @@ pub(crate) struct Dependant<'s, 'a> {
     pub(crate) state: &'s State<'a>,
     pub(crate) key: &'s NamespacedName,
     pub(crate) spec: &'s KustomizationSpec,
+    /// It depends on itself; set once that was searched for.
+    pub(crate) is_in_circle: &'s OnceCell<bool>,
 }
 
 impl Dependant<'_, '_> {
     /// Returns the condition of a dependency that blocks a Kustomization.
     pub(crate) fn blocker(&self, dependency: &Dependency) -> Option<Blocker> {
-        let Self { state, key, spec } = *self;
+        let Self { state, key, spec, .. } = *self;
         let Dependency { key: dependency, ready_expr } = dependency;
         let live_node = state.node(&NodeId::live(dependency)).filter(|node| node.deletion.is_none());
         let Some(node) = state.node(&NodeId::new(dependency)).or(live_node) else {
@@ -62,13 +65,13 @@ impl Dependant<'_, '_> {
 
     /// Returns a blocker unless a dependency becomes ready at the new revision.
     fn readiness_blocker(&self, node: &Node) -> Option<Blocker> {
-        let Self { state, key, spec } = *self;
+        let Self { state, key, spec, is_in_circle } = *self;
         let (dependency, name) = (&node.id.key, owner_id(&node.id.key));
         if !node.id.is_new && is_terminating(state, dependency) {
             let detail = format!("it depends on {name}, which is being deleted");
             return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
         }
-        if waits_for(state, key, spec, key) {
+        if *is_in_circle.get_or_init(|| waits_for(state, key, spec, key)) {
             return Some(self.cycle_blocker(&name));
         }
         if unknown_reason(state, node).is_some() {
@@ -136,7 +139,7 @@ impl Dependant<'_, '_> {
     }
 
     fn missing_dependency(&self, dependency: &NamespacedName) -> Option<Blocker> {
-        let Self { state, key, spec } = *self;
+        let Self { state, key, spec, .. } = *self;
         let name = owner_id(dependency);
         if state.nodes.is_empty() {
             // The first round knows neither deleted nor new Kustomizations.
@@ -160,7 +163,7 @@ impl Dependant<'_, '_> {
 
     /// Returns the blocker of a Kustomization that depends on itself through a dependency.
     fn cycle_blocker(&self, dependency: &OwnerId) -> Blocker {
-        let Self { state, key, spec } = *self;
+        let Self { state, key, spec, .. } = *self;
         let source = spec.source(&key.namespace);
         let mut detail = format!("it depends on {dependency}, which depends on it");
         if has_cycle(state, &source) {

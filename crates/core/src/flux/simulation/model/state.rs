@@ -47,6 +47,8 @@ pub struct PreviewInput<'a> {
     pub charts: Option<BTreeSet<String>>,
     /// Charts may be fetched from their repositories.
     pub fetches_charts: bool,
+    /// The program that generates ResourceSets is on this machine.
+    pub generates_sets: bool,
     /// Extent of the dry-runs; `None` if the API server is not asked.
     pub dry_runs: Option<DryRunScope>,
 }

@@ -139,6 +139,11 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     } else {
         return Some(match (rules.follow)(comparison, id, None) {
             Ok(Followed::Acts { effect, code, remarks }) => acting_owner(id, *effect, code, "it is created", &remarks),
+            // What it takes over is not known. Without the program this is so of every new one, and the row says it.
+            Err(Interrupt::Failed(why)) if state.input.generates_sets => {
+                let detail = format!("it is created; {}, because {why}; objects that exist are taken over", rules.not_computed);
+                AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+            }
             _ => AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)),
         });
     };

@@ -278,6 +278,7 @@ impl TestCluster {
             generators_deny_other_namespaces: false,
             deployed,
             fetches_charts: self.remote.is_some(),
+            generates_sets: self.has_operator,
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
             dry_runs: self.sends_dry_runs().then(DryRunScope::default),
         }

@@ -49,6 +49,8 @@ pub struct LeakCase {
     pub private: Planned,
     pub public_value: String,
     pub public: Planned,
+    /// The cluster has the value already, and the change removes it.
+    pub is_live: bool,
     /// Names of the ways on which the value reaches the plan.
     pub ways: Vec<&'static str>,
 }
@@ -93,7 +95,7 @@ impl LeakCase {
         };
         let (private, public) = (planned("PASSWORD"), planned("OPEN"));
         let ways = chosen.iter().map(|way| all[*way].0).collect();
-        Self { secret, private, public_value, public, ways }
+        Self { secret, private, public_value, public, is_live: is_before, ways }
     }
 
     /// Returns true if an output of the plan with the public value in place of the secret one shows it more often than the

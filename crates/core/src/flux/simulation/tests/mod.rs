@@ -10,6 +10,7 @@ mod generators;
 mod instances;
 mod refusals;
 mod release_charts;
+mod many_owners;
 mod releases;
 mod resource_sets;
 mod shared_objects;
