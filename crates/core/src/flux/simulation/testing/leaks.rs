@@ -230,7 +230,10 @@ impl Change {
     /// Changes the fields of an object after the change.
     fn change(&mut self, kind: &str, name: &str, more: Value) {
         let mut found = self.after.iter_mut().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name);
-        merge(found.next().unwrap_or_else(|| panic!("no {kind} {name}")), more);
+        // Another way may have removed it.
+        if let Some(object) = found.next() {
+            merge(object, more);
+        }
     }
 
     fn release(&mut self, spec: Value) {
