@@ -1,6 +1,7 @@
 //! Entry point: parses the command line, runs the verb, prints the error and its hint, and exits with its code.
 
-use kubectl_gitops::cli::Command;
+use clap::CommandFactory;
+use kubectl_gitops::cli::{self, Cli, Command};
 use kubectl_gitops::cluster::config::args::ConnectionArgs;
 use kubectl_gitops::commands;
 use kubectl_gitops::commands::Session;
@@ -15,7 +16,7 @@ fn main() -> std::process::ExitCode {
     if let Some(failed) = sandbox::launcher::enter() {
         return failed;
     }
-    if let Some(answer) = commands::completion::called_by_name() {
+    if let Some(answer) = commands::completion::called_by_name(cli::command) {
         return finish(&mut Terminal::process(), answer);
     }
     let cli = match usage::parse(std::env::args_os().collect()) {
@@ -48,11 +49,11 @@ fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
         Command::Plan(args) => block_on(commands::plan::run(*args, session)),
         Command::Prune(args) => block_on(commands::prune::run(&args, session)),
         Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),
-        Command::Completion(args) => commands::completion::run(&args, session),
-        Command::Man(args) => commands::man::run(&args),
-        Command::Options => commands::options(session),
+        Command::Completion(args) => commands::completion::run(&args, session, Cli::command()),
+        Command::Man(args) => commands::man::run(&args, Cli::command(), cli::command()),
+        Command::Options => commands::options(session, Cli::command()),
         Command::Version => commands::version(session),
-        Command::Complete(args) => commands::completion::complete(&args, session),
+        Command::Complete(args) => commands::completion::complete(&args, session, cli::command()),
     }
 }
 

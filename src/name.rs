@@ -14,12 +14,12 @@ const HOSTS: [&str; 2] = ["kubectl", "flux"];
 /// stands for a dash (docs/reference/kubectl-plugin.md 1).
 pub fn called(program: Option<&OsStr>) -> String {
     let file = program.and_then(|program| Path::new(program).file_name()?.to_str()).unwrap_or_default();
-    let file = file.strip_suffix(".exe").unwrap_or(file);
-    let host = |host: &&&str| file.strip_prefix(**host).is_some_and(|name| name.starts_with('-') && name.len() > 1);
+    let name = file.strip_suffix(".exe").unwrap_or(file);
+    let host = |host: &&&str| name.strip_prefix(**host).is_some_and(|rest| rest.starts_with('-') && rest.len() > 1);
     match HOSTS.iter().find(host) {
-        Some(host) => format!("{host} {}", file[host.len() + 1..].replace('_', "-")),
-        None if file.is_empty() => WRITTEN.to_owned(),
-        None => file.to_owned(),
+        Some(host) => format!("{host} {}", name[host.len() + 1..].replace('_', "-")),
+        None if name.is_empty() => WRITTEN.to_owned(),
+        None => name.to_owned(),
     }
 }
 

@@ -6,10 +6,10 @@
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let length = word.chars().count();
     let limit = (length / 3).max(1).min(length.saturating_sub(1));
-    let word = word.to_lowercase();
+    let wanted = word.to_lowercase();
     candidates
         .into_iter()
-        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
+        .map(|candidate| (strsim::osa_distance(&wanted, &candidate.to_lowercase()), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min()
         .map(|(_, candidate)| candidate)

@@ -15,7 +15,6 @@ pub struct Target {
     pub check: fn(&[u8]),
 }
 
-/// All targets, by name.
 pub const TARGETS: [Target; 14] = [
     Target { name: "envsubst", check: targets::envsubst::check },
     Target { name: "git-listing", check: targets::git_listing::check },

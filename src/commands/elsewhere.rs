@@ -7,7 +7,6 @@ use futures::future::join_all;
 
 use super::Session;
 use super::resource_args::is_named;
-use super::select::SelectedObjects;
 use crate::cluster::{Cluster, Query};
 use crate::error::Error;
 use gitops_core::flux::kinds;
@@ -42,15 +41,15 @@ pub(crate) fn print_namespaces<'a>(session: &mut Session, namespaces: impl Itera
 }
 
 /// Prints the namespaces of named objects that do not exist in the namespace of the command.
-pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, selected: &SelectedObjects) {
+pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, missing: &[(ResourceType, String)]) {
     let mut types: Vec<ResourceType> = vec![];
-    for (kind, _) in &selected.missing {
+    for (kind, _) in missing {
         if !types.contains(kind) {
             types.push(kind.clone());
         }
     }
     let everywhere = list_everywhere(cluster, &types, None).await;
-    for (kind, name) in &selected.missing {
+    for (kind, name) in missing {
         let same = everywhere.iter().filter(|(found, object)| *found == kind && *object.id.name == **name);
         let namespaces: Vec<&str> = same.map(|(_, object)| &*object.id.namespace).collect();
         if let Some(first) = namespaces.first() {

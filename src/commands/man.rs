@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
-use crate::cli::{self, Cli};
 use crate::error::{Error, Result};
 use crate::exit::{EXIT_STATUS, ExitCode};
 use gitops_core::plan::ReasonCode;
@@ -43,26 +42,25 @@ pub struct ManArgs {
     pub directory: PathBuf,
 }
 
-/// Writes the man pages into the directory.
-pub fn run(args: &ManArgs) -> Result<ExitCode> {
-    write_pages(&args.directory)
+/// Writes the man pages into the directory. `root` and `verbs` are as in [`pages`].
+pub fn run(args: &ManArgs, root: Command, verbs: Command) -> Result<ExitCode> {
+    write_pages(&args.directory, root, verbs)
         .map(|()| ExitCode::Done)
         .map_err(|error| Error::failed(format!("cannot write {}: {error}", args.directory.display())))
 }
 
-fn write_pages(directory: &Path) -> std::io::Result<()> {
+fn write_pages(directory: &Path, root: Command, verbs: Command) -> std::io::Result<()> {
     fs::create_dir_all(directory)?;
-    for (name, page) in pages()? {
+    for (name, page) in pages(root, verbs)? {
         fs::write(directory.join(name), page)?;
     }
     Ok(())
 }
 
-/// Returns the file name and the content of every page.
-pub fn pages() -> std::io::Result<Vec<(String, Vec<u8>)>> {
-    let mut root = Cli::command();
+/// Returns the file name and the content of every page: that of the command line with all flags, `root`, and those of the
+/// verbs with the flags that their help shows.
+pub fn pages(mut root: Command, mut verbs: Command) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     root.build();
-    let mut verbs = cli::command();
     verbs.build();
     let mut names = vec![];
     page_names(&verbs, "kubectl-gitops", &mut names);

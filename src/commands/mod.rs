@@ -21,10 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use clap::CommandFactory;
 use tracing::Level;
 
-use crate::cli::Cli;
 use crate::cluster::Cluster;
 use crate::cluster::config::args::ConnectionArgs;
 use crate::error::{Error, Result};
@@ -175,13 +173,13 @@ fn place(AnswerGap { context, gap, .. }: &AnswerGap) -> String {
     place
 }
 
-/// Prints the connection options.
-pub fn options(session: &mut Session) -> Result<ExitCode> {
-    let mut root = Cli::command()
+/// Prints the connection options, which are those of the root command. Fails if standard output cannot be written.
+pub fn options(session: &mut Session, root: clap::Command) -> Result<ExitCode> {
+    let mut options = root
         .disable_help_flag(true)
         .disable_version_flag(true)
         .help_template("The following options can be passed to any command:\n\n{options}\n");
-    session.terminal.raw(&root.render_help().to_string())?;
+    session.terminal.raw(&options.render_help().to_string())?;
     Ok(ExitCode::Done)
 }
 

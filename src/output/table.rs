@@ -21,7 +21,6 @@ pub struct Look {
     pub header: bool,
     /// Columns of the terminal to which long cells are cut; `None` to print all of them.
     pub width: Option<usize>,
-    /// With colours.
     pub colour: bool,
 }
 

@@ -3,18 +3,14 @@
 pub mod backup;
 pub mod chart_folder;
 pub mod files;
-pub mod flux_operator;
 pub mod git;
-pub mod helm;
 pub mod journal;
-pub mod kustomize;
 pub mod limits;
 pub mod manifests;
 pub mod plan_file;
 pub mod program;
-pub mod qbec;
+pub mod programs;
 pub mod sandbox;
-pub mod sandboxed;
 pub mod snapshot_file;
 pub mod worktree;
 

@@ -263,7 +263,6 @@ async fn prune(mutator: &Arc<Mutator>, seed: u64) -> Option<PruneResult> {
 
 /// Result of a seed.
 struct Outcome {
-    /// What is wrong.
     problems: Vec<String>,
     /// Number of changed answers.
     mutations: usize,

@@ -6,10 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use gitops_core::flux::simulation::testing::leaks::{LeakCase, Planned};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gitops_core::flux::simulation::testing::leaks::{LeakCase, Planned, forms};
 use gitops_core::plan::file::PlanFile;
 use gitops_core::plan::finished::FinishedPlan;
 use kubectl_gitops::output::format::{Look, Render, of};
+use serde_json::{Value, json};
+use test_support::fake_api::Answer;
+use test_support::folder::Folder;
+use test_support::gitops::gitops_as;
+
+use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 
 /// Number of cases, unless `LEAK_CASES` has another one.
 const CASES: u64 = 24;
@@ -111,4 +119,72 @@ fn no_output_shows_a_value_of_a_secret() {
     let rare = ["name", "sarif", "gitlab", "junit", "messages"];
     let missing = all.shown.iter().filter(|(name, count)| **count == 0 && !rare.contains(name));
     assert!(cases < ENOUGH || missing.count() == 0, "an output showed nothing: {:?}", all.shown);
+}
+
+const HELM: &str = "helm.toolkit.fluxcd.io/v2";
+const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io/v1";
+const SOURCE: &str = "source.toolkit.fluxcd.io/v1";
+
+/// Returns a live object of Flux.
+fn live(api_version: &str, kind: &str, name: &str, spec: &Value, status: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "spec": spec, "status": status,
+        "metadata": {"name": name, "namespace": "flux-system", "uid": name, "resourceVersion": "5", "generation": 1}})
+}
+
+#[test]
+fn standard_error_shows_no_value_at_any_verbosity() {
+    let (secret, open) = ("zqxkvbwtrphl", "open-value");
+    let folder = Folder::outside_checkouts("leaks");
+    let api = cluster();
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let variables = json!({"substituteFrom": [{"kind": "Secret", "name": "vars"}], "substitute": {"OPEN": open}});
+    let spec = json!({"prune": true, "path": "./apps", "interval": "1m", "postBuild": variables,
+        "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    let status = json!({"observedGeneration": 1, "conditions": ready,
+        "inventory": {"entries": [{"id": "flux-system_app_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"}]}});
+    let chart = json!({"spec": {"chart": "./app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
+    let release = live(HELM, "HelmRelease", "app", &json!({"interval": "1m", "chart": chart}), &json!({"conditions": ready}));
+    for (kind, plural, object) in [
+        ("Kustomization", "kustomizations", live(KUSTOMIZE, "Kustomization", "apps", &spec, &status)),
+        ("HelmRelease", "helmreleases", release),
+        (
+            "GitRepository",
+            "gitrepositories",
+            live(SOURCE, "GitRepository", "repo", &json!({"url": "https://example.invalid/fleet.git"}), &json!({})),
+        ),
+    ] {
+        let version = object["apiVersion"].as_str().unwrap().to_owned();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let path = format!("/apis/{version}");
+        api.on(&format!("GET {path}/namespaces/flux-system/{plural}/{name}"), [Answer::json(object.clone())]);
+        api.on(&format!("GET {path}/{plural}"), [Answer::list(&version, kind, vec![object])]);
+    }
+    let types = [(HELM, "HelmRelease", "helmreleases", true), (SOURCE, "GitRepository", "gitrepositories", true)];
+    api.serve_types(&[&[CONFIG_MAPS, KUSTOMIZATIONS][..], &types].concat());
+    let vars = json!({"apiVersion": "v1", "kind": "Secret", "data": {"PASSWORD": STANDARD.encode(secret)},
+        "metadata": {"name": "vars", "namespace": "flux-system", "uid": "v", "resourceVersion": "1"}});
+    api.on("GET /api/v1/namespaces/flux-system/secrets/vars", [Answer::json(vars)]);
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\\nkind: HelmRelease\\nmetadata:\\n  name: app\\n  namespace: flux-system\\nspec:\\n  \
+        interval: 1m\\n  chart:\\n    spec:\\n      chart: ./${PASSWORD}\\n      sourceRef:\\n        kind: GitRepository\\n        name: repo\\n  \
+        valuesFrom:\\n  - kind: ConfigMap\\n    name: x-${PASSWORD}\\n";
+    let map = |name: &str| format!("---\\napiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  name: {name}\\n  namespace: flux-system\\n");
+    let output = format!("{release}{}{}", map("a-${PASSWORD}"), map("b-${OPEN}"));
+    let version = r#"case "$1" in version) echo '{"kustomizeVersion": "v5.8.1"}'; exit;; esac"#;
+    let program = folder.script("kubectl", &format!("{version}; printf '{output}'")).display().to_string();
+    folder.write("tree/apps/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    let source = format!("--source=GitRepository/flux-system/repo={}/tree", folder.path().display());
+    let kubeconfig = api.kubeconfig(&folder);
+    let forms = forms(secret);
+    for format in ["table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "gitlab", "name"] {
+        let words = ["prune", "--plan", &source, "--kustomize", &program, "--max-percent=100", "-v", "9", "-o", format];
+        let run = gitops_as(&kubeconfig, &words);
+        for form in &forms {
+            assert!(!run.stdout.contains(form) && !run.stderr.contains(form), "{format}: {form}: {run}");
+        }
+        assert!(run.stderr.contains("secrets/vars"), "{format}: the Secret is read, and -v 9 shows requests: {run}");
+        if !["name", "sarif", "junit", "gitlab"].contains(&format) {
+            assert!(run.stdout.contains(open), "{format}: {run}");
+            assert!(run.stdout.contains("??????????"), "{format}: {run}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! What `suspend` and `resume` do where the command line leaves a choice: which field, whose suspension, which namespace.
+//! Behaviour of `suspend` and `resume` where the command line leaves a choice: which field, whose suspension, which namespace.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::resource_sets::SetRun;
 use gitops_core::private::Private;
-use kubectl_gitops::tools::flux_operator::FluxOperator;
+use kubectl_gitops::tools::programs::flux_operator::FluxOperator;
+use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
-use kubectl_gitops::tools::sandboxed::Answer;
 use serde_json::{Value, json};
 use test_support::folder::Folder;
 use test_support::gitops::binary;

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gitops_core::flux::build::charts::ChartRun;
+use gitops_core::flux::build::charts::{ChartOutput, ChartRun};
 use gitops_core::private::Private;
-use kubectl_gitops::tools::helm::Helm;
+use kubectl_gitops::tools::programs::helm::Helm;
+use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
-use kubectl_gitops::tools::sandboxed::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::binary;
 use xtask::controlplane::{bin, ensure};
@@ -29,7 +29,8 @@ fn run_of(template: &str, values: &[&str]) -> ChartRun {
         namespace: "shop".to_owned(),
         values: values.iter().map(|text| Private::new((*text).to_owned())).collect(),
         kube_version: Some("v1.29.7".to_owned()),
-        is_private: false,
+        is_upgrade: true,
+        ..ChartRun::default()
     }
 }
 
@@ -40,6 +41,13 @@ fn helm(program: &Path) -> Helm {
 }
 
 async fn rendered(run: ChartRun) -> Answer<String> {
+    match output(run).await? {
+        ChartOutput::Manifests(text) => Ok(text),
+        ChartOutput::Fails(why) => Err(why),
+    }
+}
+
+async fn output(run: ChartRun) -> Answer<ChartOutput> {
     ensure(&["helm"]).unwrap();
     helm(&bin("helm")).run_all([run], 1).await.unwrap().remove(0).1
 }

@@ -1,8 +1,12 @@
 //! Child processes whose failure ends the task.
 
-use std::process::Command;
+use std::io::Read;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+
+use crate::cluster::wait;
 
 /// Runs a command with the output of the task. Fails unless it ends with code 0.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
@@ -20,4 +24,31 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
         bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(output.stdout)
+}
+
+/// Runs a command and returns its output, whatever its code. Kills it at the time limit.
+pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<Output> {
+    let name = command.get_program().display().to_string();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot run {name}"))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    std::thread::scope(|scope| {
+        let (stdout, stderr) = (scope.spawn(|| read(stdout)), scope.spawn(|| read(stderr)));
+        if let Err(error) = wait::until(&name, limit, || Ok(child.try_wait()?.is_some())) {
+            child.kill()?;
+            child.wait()?;
+            return Err(error);
+        }
+        let [stdout, stderr] = [stdout, stderr].map(|reader| reader.join().unwrap_or_default());
+        Ok(Output { status: child.wait()?, stdout, stderr })
+    })
+}
+
+/// Returns everything of a pipe until its end or an error.
+fn read(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = vec![];
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.read_to_end(&mut bytes);
+    }
+    bytes
 }

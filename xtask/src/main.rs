@@ -33,6 +33,8 @@ usage: cargo xtask TASK
   bench --prune N                            measure the deletion of N objects, one after another and eight at a time
   oracle [--dir D] [NAME…]                   compare plans with kustomize-controller, in all scenarios or in those named
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
+  oracle … --mutations N [--seed S] [NAME…]  the same with written scenarios of which one line is changed
+  oracle … --checkout edited|branch|none|each  the same with the edit in a work tree, on a branch, in no checkout, in each
   oracle … --races N                         repeat scenarios with races N times, to see both results
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks

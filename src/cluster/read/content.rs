@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Failure, FailureKind};
-use gitops_core::flux::build::data::{Data, DataRef, Lookup};
+use gitops_core::flux::build::objects::data::{Data, DataRef, Lookup};
 use gitops_core::kubernetes::object::ObjectId;
 
 /// Returns a Deployment with its content.

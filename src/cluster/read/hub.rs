@@ -11,7 +11,7 @@ use crate::cluster::config::proxy::is_loopback;
 use crate::cluster::connection::Cluster;
 use crate::cluster::http::failure::Failure;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
-use gitops_core::ownership::hub::{Access, Hub, access, owner_kinds};
+use gitops_core::ownership::index::hub::{Access, Hub, access, owner_kinds};
 use gitops_core::yaml;
 
 /// Keys that Flux tries for the kubeconfig in a Secret when the reference names none.

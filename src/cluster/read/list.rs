@@ -27,7 +27,7 @@ const JSON: &str = "application/json";
 /// Page size: large enough that most types need one request, small enough to bound memory.
 const PAGE: usize = 1000;
 
-/// What is kept of each object of a list.
+/// Part that is kept of an object of a list.
 pub(super) trait Item: Sized + Send + 'static {
     /// The Accept header of a request for it.
     const ACCEPT: &str;

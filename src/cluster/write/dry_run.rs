@@ -13,7 +13,7 @@ use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 
-/// How a controller applies a manifest.
+/// Way in which a controller applies a manifest.
 #[derive(Clone, Copy, Debug)]
 pub struct Applying {
     /// Field manager of the controller.

@@ -54,7 +54,7 @@ pub(super) struct Step {
     pub(super) failed: Option<Failure>,
     pub(super) look: Option<Look>,
     pub(super) end: Option<Instant>,
-    /// What holds the object, once it is terminating.
+    /// Finalizers that hold the object, once it is terminating.
     pub(super) held_by: Option<Vec<String>>,
     pub(super) result: Option<DeletionResult>,
 }

@@ -9,13 +9,12 @@ mod question;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::engine::CompletionCandidate;
 use clap_complete::{Shell, generate};
 
 use self::question::{Line, Question};
 use super::Session;
-use crate::cli::{self, Cli};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::name;
@@ -53,36 +52,36 @@ pub struct CompleteArgs {
     pub words: Vec<OsString>,
 }
 
-/// Prints a completion script. Fails if standard output cannot be written.
-pub fn run(args: &CompletionArgs, session: &mut Session) -> Result<ExitCode> {
+/// Prints a completion script of a command line. Fails if standard output cannot be written.
+pub fn run(args: &CompletionArgs, session: &mut Session, mut root: Command) -> Result<ExitCode> {
     let Ok(shell) = args.shell.parse::<Shell>() else {
         let plugin = name::in_kubectl(session.terminal.called());
         session.terminal.raw(&format!("#!/bin/sh\nexec kubectl {plugin} __complete \"$@\"\n"))?;
         return Ok(ExitCode::Done);
     };
     let mut script = vec![];
-    generate(shell, &mut Cli::command(), "kubectl-gitops", &mut script);
+    generate(shell, &mut root, "kubectl-gitops", &mut script);
     session.terminal.raw(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::Done)
 }
 
 /// Answers kubectl's completion protocol. Fails if standard output cannot be written.
-pub fn complete(args: &CompleteArgs, session: &mut Session) -> Result<ExitCode> {
-    answer(&args.words, &mut session.terminal)
+pub fn complete(args: &CompleteArgs, session: &mut Session, root: Command) -> Result<ExitCode> {
+    answer(&args.words, &mut session.terminal, root)
 }
 
-/// Answers when the binary runs under its completion name; `None` otherwise.
-pub fn called_by_name() -> Option<Result<ExitCode>> {
+/// Answers when the binary runs under its completion name; `None` otherwise. `root` returns the command line.
+pub fn called_by_name(root: impl FnOnce() -> Command) -> Option<Result<ExitCode>> {
     let mut words = std::env::args_os();
     let name = words.next()?;
     Path::new(&name).file_name()?.to_str()?.starts_with(COMPLETER).then(|| {
         let words: Vec<_> = words.collect();
-        answer(&words, &mut Terminal::process())
+        answer(&words, &mut Terminal::process(), root())
     })
 }
 
 /// Never fails because of the words: a failure would make the shell forget what was typed.
-fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
+fn answer(words: &[OsString], terminal: &mut Terminal, root: Command) -> Result<ExitCode> {
     let typed = words.last().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let mut line = vec![OsString::from("kubectl-gitops")];
     line.extend(words.iter().cloned());
@@ -90,7 +89,7 @@ fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
         line.push(OsString::new());
     }
     let last = line.len() - 1;
-    let mut command = question::mark(cli::command());
+    let mut command = question::mark(root.clone());
     let candidates = clap_complete::engine::complete(&mut command, line.clone(), last, None).unwrap_or_default();
     let mut rows = vec![];
     for candidate in candidates.iter().filter(|candidate| is_wanted(candidate, &typed)) {
@@ -102,7 +101,7 @@ fn answer(words: &[OsString], terminal: &mut Terminal) -> Result<ExitCode> {
             }
             Some((before, question)) => {
                 let begun = typed.strip_prefix(before).unwrap_or_default();
-                let context = Line::parse(Cli::command(), &line[..last]);
+                let context = Line::parse(root.clone(), &line[..last]);
                 let found = live::candidates(question, &context, begun);
                 rows.extend(found.into_iter().map(|name| (format!("{before}{name}"), String::new())));
             }

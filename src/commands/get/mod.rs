@@ -35,7 +35,7 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     let is_empty = answer.items.is_empty();
     let exit = print::print(args, session, answer, namespace)?;
     if args.is_table() {
-        elsewhere::hint_missing(session, &cluster, &data.selected).await;
+        elsewhere::hint_missing(session, &cluster, &data.selected.missing).await;
         if namespace.is_some() && is_empty && exit == ExitCode::Done {
             hint_other_namespaces(args, session, &cluster, &data).await?;
         }

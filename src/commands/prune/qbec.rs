@@ -9,7 +9,7 @@ use super::manifests::ManifestArgs;
 use crate::commands::Session;
 use crate::error::Result;
 use crate::tools::manifests::Loader;
-use crate::tools::qbec;
+use crate::tools::programs::qbec;
 use crate::tools::sandbox::{self, Sandbox};
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;

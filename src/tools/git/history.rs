@@ -6,7 +6,7 @@ use crate::error::Result;
 /// Commit that is checked out.
 const HEAD: &str = "HEAD";
 
-/// What two commits have in common.
+/// Common history of two commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Divergence {
     /// Last commit that both have; `None` if there is none.

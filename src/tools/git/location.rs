@@ -16,9 +16,9 @@ impl Checkout {
     pub fn find(directory: &Path) -> Result<Self> {
         Self::containing(directory)?.ok_or_else(|| {
             if is_bare(directory) {
-                let directory = directory.display();
-                return Error::failed(format!("{directory} is a bare clone, which has no files to plan"))
-                    .hint(format!("`git -C {directory} worktree add DIR BRANCH` makes a checkout of it"));
+                let bare = directory.display();
+                return Error::failed(format!("{bare} is a bare clone, which has no files to plan"))
+                    .hint(format!("`git -C {bare} worktree add DIR BRANCH` makes a checkout of it"));
             }
             Error::failed(format!("{} is not in a git checkout", directory.display()))
                 .hint("--repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory")

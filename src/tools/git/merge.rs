@@ -21,58 +21,55 @@ const MERGE_TREE: (u32, u32) = (2, 38);
 /// Number of files that a message names.
 const NAMED_FILES: usize = 5;
 
-impl Checkout {
-    /// Returns the files of merging the commit `theirs` into the commit `ours`.
-    ///
-    /// Fails when they conflict, or git is too old.
-    pub(super) fn merged(&self, ours: &str, theirs: &str) -> Result<Tree> {
-        self.check_version()?;
-        let temporary = crate::tools::temporary_directory()?;
-        let objects = self.directory.join(self.text(&["rev-parse", "--git-path", "objects"])?);
-        let objects = list_entry(&objects);
-        let variables =
-            [("GIT_OBJECT_DIRECTORY", temporary.path()), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.as_path())];
-        let options = [&self.options[..], &self.merge_options()?].concat();
-        let git = Git { directory: &self.directory, options: &options, variables: &variables, time: limits::GIT_TIME };
-        let arguments = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs];
-        let (output, is_clean) = git.answer(&arguments)?;
-        let mut fields = records(&output);
-        let tree = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
-        if !is_clean {
-            let files = fields.map(|path| Name::of(path).text);
-            let files = join_limited(files, NAMED_FILES);
-            return Err(Error::failed(format!("{} conflicts with {} in {files}", short(theirs), short(ours))).hint(
-                "merge the deployed branch and resolve the conflicts; without --merge the tree is planned alone",
-            ));
-        }
-        self.tree_object(&tree, &variables)
+/// Returns the files of merging the commit `theirs` into the commit `ours`.
+///
+/// Fails when they conflict, or git is too old.
+pub(super) fn merged(checkout: &Checkout, ours: &str, theirs: &str) -> Result<Tree> {
+    check_version(checkout)?;
+    let temporary = crate::tools::temporary_directory()?;
+    let objects = checkout.directory.join(checkout.text(&["rev-parse", "--git-path", "objects"])?);
+    let objects = list_entry(&objects);
+    let variables =
+        [("GIT_OBJECT_DIRECTORY", temporary.path()), ("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.as_path())];
+    let options = [&checkout.options[..], &merge_options(checkout)?].concat();
+    let git = Git { directory: &checkout.directory, options: &options, variables: &variables, time: limits::GIT_TIME };
+    let arguments = ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs];
+    let (output, is_clean) = git.answer(&arguments)?;
+    let mut fields = records(&output);
+    let tree = String::from_utf8_lossy(fields.next().unwrap_or_default()).into_owned();
+    if !is_clean {
+        let files = fields.map(|path| Name::of(path).text);
+        let files = join_limited(files, NAMED_FILES);
+        return Err(Error::failed(format!("{} conflicts with {} in {files}", short(theirs), short(ours)))
+            .hint("merge the deployed branch and resolve the conflicts; without --merge the tree is planned alone"));
     }
+    checkout.tree_object(&tree, &variables)
+}
 
-    /// Returns options that let no merge driver run and that fix what a configuration can change.
-    fn merge_options(&self) -> Result<Vec<String>> {
-        let mut options = vec!["-c".to_owned(), "merge.default=text".to_owned()];
-        options.extend(["-c".to_owned(), "merge.renormalize=false".to_owned()]);
-        for (key, _) in self.configuration(r"^merge\..*\.driver$")? {
-            // Git takes the key of an option up to the first `=`.
-            if key.contains('=') {
-                return Err(Error::failed(format!("{key:?} of git's configuration cannot be turned off"))
-                    .hint("rename the merge driver"));
-            }
-            options.extend(["-c".to_owned(), format!("{key}=exit 1")]);
+/// Returns options that let no merge driver run and that fix what a configuration can change.
+fn merge_options(checkout: &Checkout) -> Result<Vec<String>> {
+    let mut options = vec!["-c".to_owned(), "merge.default=text".to_owned()];
+    options.extend(["-c".to_owned(), "merge.renormalize=false".to_owned()]);
+    for (key, _) in checkout.configuration(r"^merge\..*\.driver$")? {
+        // Git takes the key of an option up to the first `=`.
+        if key.contains('=') {
+            return Err(Error::failed(format!("{key:?} of git's configuration cannot be turned off"))
+                .hint("rename the merge driver"));
         }
-        Ok(options)
+        options.extend(["-c".to_owned(), format!("{key}=exit 1")]);
     }
+    Ok(options)
+}
 
-    fn check_version(&self) -> Result<()> {
-        let text = self.text(&["version"])?;
-        let mut numbers = text.trim_start_matches("git version ").split('.').map(|part| part.parse::<u32>().ok());
-        let version = numbers.next().flatten().zip(numbers.next().flatten());
-        if version.is_none_or(|version| version >= MERGE_TREE) {
-            return Ok(());
-        }
-        Err(Error::failed(format!("--merge needs git 2.38 or newer, and this is {text}"))
-            .hint("update git, or merge by hand and plan the result"))
+fn check_version(checkout: &Checkout) -> Result<()> {
+    let text = checkout.text(&["version"])?;
+    let mut numbers = text.trim_start_matches("git version ").split('.').map(|part| part.parse::<u32>().ok());
+    let version = numbers.next().flatten().zip(numbers.next().flatten());
+    if version.is_none_or(|version| version >= MERGE_TREE) {
+        return Ok(());
     }
+    Err(Error::failed(format!("--merge needs git 2.38 or newer, and this is {text}"))
+        .hint("update git, or merge by hand and plan the result"))
 }
 
 /// Returns a directory as an entry of a list of directories in a variable of git.

@@ -87,8 +87,8 @@ impl Checkout {
                 }
                 self.tree_object(revision, &[])
             }
-            WorktreeState::Merge { ours, theirs } => self.merged(ours, theirs),
-            WorktreeState::Worktree => self.worktree(),
+            WorktreeState::Merge { ours, theirs } => merge::merged(self, ours, theirs),
+            WorktreeState::Worktree => worktree::worktree(self),
         }
     }
 

@@ -49,7 +49,7 @@ fn document(run: &Run) -> Value {
     serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"))
 }
 
-/// What an answer says of the owners in the namespace `narrow`, without what tells one reading from another. Other tests
+/// Facts of an answer about the owners in the namespace `narrow`, without what tells one reading from another. Other tests
 /// change the rest of the cluster between two readings.
 fn body(run: &Run) -> Value {
     let mut answer = document(run);

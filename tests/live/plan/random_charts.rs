@@ -244,7 +244,7 @@ fn tried(cluster: &Cluster, namespace: &str, version: &str) -> Option<String> {
     failure
 }
 
-/// What a plan says of one release.
+/// Plan for one release.
 struct Planned {
     /// Reason why the effect is not known.
     unknown: Option<String>,

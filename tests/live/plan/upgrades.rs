@@ -16,7 +16,7 @@ use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
 
 /// Files of the chart of every scenario, in which `NS` stands for the namespace.
-const CHART: [(&str, &str); 21] = [
+const CHART: [(&str, &str); 23] = [
     (
         "Chart.yaml",
         "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0, condition: sub.enabled}]\n",
@@ -50,6 +50,16 @@ const CHART: [(&str, &str); 21] = [
     (
         "templates/hook.yaml",
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: 'post-install,post-upgrade'}}\n",
+    ),
+    (
+        "templates/done.yaml",
+        "{{ if .Values.done }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: done, annotations: {helm.sh/hook: pre-upgrade, \
+         helm.sh/hook-delete-policy: hook-succeeded}}\n{{ end }}\n",
+    ),
+    (
+        "templates/frozen.yaml",
+        "{{ with .Values.frozen }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: frozen}\nimmutable: true\ndata: {v: {{ . }}}\n\
+         {{ end }}\n",
     ),
     ("charts/sub/Chart.yaml", "apiVersion: v2\nname: sub\nversion: 1.0.0\n"),
     ("charts/sub/templates/of-sub.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-sub}\n"),
@@ -92,6 +102,8 @@ const CHART: [(&str, &str); 21] = [
 /// One HelmRelease in a namespace of its own.
 struct Case {
     name: &'static str,
+    /// Fields of the spec of its chart before and after the change.
+    chart: [&'static str; 2],
     /// Fields of the spec before and after the change.
     specs: [&'static str; 2],
     /// Files that the change writes, or removes if there is no text; relative to the root of the tree.
@@ -110,7 +122,7 @@ const VERSION_2: (&str, Option<&str>) = (
 const HOOK: &str = "recreate ConfigMap/hook";
 
 fn cases() -> Vec<Case> {
-    let case = |name, specs, files, deletes| Case { name, specs, files, deletes };
+    let case = |name, specs, files, deletes| Case { name, chart: ["", ""], specs, files, deletes };
     vec![
         case(
             "up-vanished",
@@ -200,6 +212,28 @@ fn cases() -> Vec<Case> {
             &[],
             &["delete ConfigMap/plain"],
         ),
+        // A hook is applied to an object of its name, and deleted once it has succeeded.
+        case("up-hook-done", ["", "  values: {done: true}\n"], &[], &[HOOK, "delete ConfigMap/done"]),
+        // The server refuses the change of an immutable object; the remedy uninstalls, and an installation follows.
+        case(REMEDIED, [REMEDY_BEFORE, REMEDY_AFTER], &[], &REMEDIED_OBJECTS),
+        // The record of the release is gone, so the new chart is installed and nothing is deleted.
+        case(UNRECORDED, ["", ""], &[VERSION_2, ("chart/templates/goes.yaml", None)], &[HOOK]),
+        Case {
+            chart: [", reconcileStrategy: Revision", ", reconcileStrategy: Revision"],
+            ..case(REVISED, ["", ""], &[("elsewhere.txt", Some("any commit\n"))], &[HOOK])
+        },
+        // Another chart of the same version is packed and not installed.
+        Case {
+            chart: ["", ", ignoreMissingValuesFiles: true"],
+            ..case(SAME, ["", ""], &[("chart/templates/goes.yaml", None)], &[])
+        },
+        case(TAKEN_OVER, ["", ""], &[], &[HOOK]),
+        case(
+            FAILED,
+            ["", "  values: {frozen: a}\n"],
+            &[],
+            &["recreate ConfigMap/frozen", "recreate ConfigMap/hook", "recreate ConfigMap/stays"],
+        ),
         case(
             "up-values-from",
             ["  valuesFrom: [{kind: ConfigMap, name: values}]\n", "  valuesFrom: [{kind: ConfigMap, name: values}]\n"],
@@ -215,15 +249,73 @@ fn cases() -> Vec<Case> {
     ]
 }
 
+const REMEDIED: &str = "up-remedied";
+const REMEDY_BEFORE: &str =
+    "  values: {frozen: a, extra: false}\n  upgrade: {remediation: {retries: 1, strategy: uninstall}}\n";
+const REMEDY_AFTER: &str =
+    "  values: {frozen: b, extra: false}\n  upgrade: {remediation: {retries: 1, strategy: uninstall}}\n";
+/// Everything that the remedy deletes and the installation creates again.
+const REMEDIED_OBJECTS: [&str; 19] = [
+    HOOK,
+    "recreate ClusterRole/up-remedied-role",
+    "recreate ConfigMap/capable",
+    "recreate ConfigMap/first",
+    "recreate ConfigMap/frozen",
+    "recreate ConfigMap/goes",
+    "recreate ConfigMap/helped",
+    "recreate ConfigMap/inside",
+    "recreate ConfigMap/item-a",
+    "recreate ConfigMap/item-b",
+    "recreate ConfigMap/of-sub",
+    "recreate ConfigMap/plain",
+    "recreate ConfigMap/second",
+    "recreate ConfigMap/stays",
+    "recreate ConfigMap/up-remedied-else",
+    "recreate Deployment/web",
+    "recreate Namespace/up-remedied-made",
+    "recreate Secret/s",
+    "recreate Secret/sh.helm.release.v1.app.v1",
+];
+const UNRECORDED: &str = "up-unrecorded";
+const REVISED: &str = "up-revised";
+const SAME: &str = "up-same-version";
+/// Cases in which the HelmRelease is new, and objects of its names exist.
+const TAKEN_OVER: &str = "up-taken-over";
+const FAILED: &str = "up-failed";
+
+impl Case {
+    fn is_new(&self) -> bool {
+        [TAKEN_OVER, FAILED].contains(&self.name)
+    }
+
+    /// Returns true if source-controller packs the chart again.
+    fn is_packed_again(&self) -> bool {
+        self.is_new() || [REVISED, SAME].contains(&self.name) || self.files.contains(&VERSION_2)
+    }
+
+    /// Returns the revision of the release after the change.
+    fn revision(&self) -> &'static str {
+        let stays = [REMEDIED, UNRECORDED, SAME].contains(&self.name) || self.is_new() || self.deletes.is_empty();
+        if stays { "1" } else { "2" }
+    }
+
+    /// Returns the version of the chart after the change; `None` if it is that of Chart.yaml.
+    fn version(&self, at: usize) -> Option<&'static str> {
+        (self.name == REVISED).then_some(["1.0.0+aaaaaaaaaaaa", "1.0.0+bbbbbbbbbbbb"][at])
+    }
+}
+
 const TARGET_PATH: &str = "  valuesFrom: [{kind: ConfigMap, name: values, valuesKey: switch, targetPath: extra}]\n";
 const VALUES_BEFORE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: true'\n  switch: 'true'\n";
 const VALUES_AFTER: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: values}\ndata:\n  values.yaml: 'extra: false'\n  switch: 'false'\n";
 
-fn write_release(tree: &Path, case: &Case, spec: &str) {
+fn write_release(tree: &Path, case: &Case, at: usize) {
+    let (chart, spec) = (case.chart[at], case.specs[at]);
+    let install = if case.name == FAILED { "disableWait: true, remediation: {retries: 1}" } else { "disableWait: true" };
     let text = format!(
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {}}}\nspec:\n  interval: 1h\n  \
-         timeout: 20s\n  chart: {{spec: {{chart: ./chart, interval: 1h, sourceRef: {{kind: GitRepository, name: src}}}}}}\n  \
-         install: {{disableWait: true}}\n{spec}",
+         timeout: 20s\n  chart: {{spec: {{chart: ./chart, interval: 1h, sourceRef: {{kind: GitRepository, name: src}}{chart}}}}}\n  \
+         install: {{{install}}}\n{spec}",
         case.name
     );
     let text = match spec.contains("  upgrade: {") {
@@ -232,6 +324,9 @@ fn write_release(tree: &Path, case: &Case, spec: &str) {
     };
     fs::write(tree.join("app.yaml"), text).unwrap();
 }
+
+/// Content of the kustomization.yaml with a release.
+const RESOURCES: &str = "resources: [app.yaml, values.yaml]\n";
 
 fn prepare(case: &Case) -> PathBuf {
     let tree = folder(&format!("tree-{}", case.name));
@@ -242,8 +337,11 @@ fn prepare(case: &Case) -> PathBuf {
     }
     fs::create_dir_all(tree.join("chart/charts/sub/templates")).unwrap();
     fs::write(tree.join("values.yaml"), VALUES_BEFORE).unwrap();
-    fs::write(tree.join("kustomization.yaml"), "resources: [app.yaml, values.yaml]\n").unwrap();
-    write_release(&tree, case, case.specs[0]);
+    let resources = if case.is_new() { "resources: [values.yaml]\n" } else { RESOURCES };
+    fs::write(tree.join("kustomization.yaml"), resources).unwrap();
+    if !case.is_new() {
+        write_release(&tree, case, 0);
+    }
     init(&tree);
     tree
 }
@@ -252,9 +350,19 @@ fn prepare(case: &Case) -> PathBuf {
 pub(super) fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
     let about = fs::read_to_string(tree.join("chart/Chart.yaml")).unwrap();
     let version = about.lines().find_map(|line| line.strip_prefix("version: ")).unwrap().to_owned();
+    publish_version(cluster, namespace, tree, version);
+}
+
+/// Gives the HelmChart of the release a chart with this version.
+fn publish_version(cluster: &Cluster, namespace: &str, tree: &Path, version: String) {
+    let about = tree.join("chart/Chart.yaml");
+    let written = fs::read_to_string(&about).unwrap();
+    let line = |line: &str| if line.starts_with("version: ") { format!("version: {version}\n") } else { format!("{line}\n") };
+    fs::write(&about, written.lines().map(line).collect::<String>()).unwrap();
     let archive = folder(&format!("archive-{namespace}")).join(format!("app-{version}.tgz"));
     let packed = Command::new("tar").arg("-C").arg(tree).arg("-czf").arg(&archive).arg("chart").status().unwrap();
     assert!(packed.success());
+    fs::write(&about, written).unwrap();
     cluster.publish(&format!("OCIRepository/{namespace}/chart"), &archive).unwrap();
     let path = "jsonpath={.status.artifact}";
     let artifact = cluster.kubectl(&["get", "ocirepository", "chart", "-n", namespace, "-o", path]).unwrap();
@@ -285,6 +393,11 @@ pub(super) fn ready(cluster: &Cluster, namespace: &str, revision: &str) {
     cluster.wait_for(&format!("the release in {namespace}"), LIMIT, probe).unwrap();
 }
 
+/// Objects of nobody with names of objects and hooks of the chart. One of them cannot be changed.
+const FOREIGN: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook}\n\
+                       ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: done}\n---\napiVersion: v1\nkind: ConfigMap\n\
+                       metadata: {name: frozen}\nimmutable: true\ndata: {v: x}\n";
+
 #[test]
 fn upgrades_delete_what_was_planned() {
     ensure(&["helm"]).unwrap();
@@ -296,13 +409,21 @@ fn upgrades_delete_what_was_planned() {
     for (case, tree) in cases.iter().zip(&trees) {
         let namespace = case.name;
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+        if case.is_new() || case.name == "up-hook-done" {
+            cluster.kubectl_stdin(&["apply", "-n", namespace, "-f", "-"], FOREIGN).unwrap();
+        }
         flux::begin(cluster, namespace, tree);
     }
     for (case, tree) in cases.iter().zip(&trees) {
         settled(cluster, case.name, "apps");
-        publish_chart(cluster, case.name, tree);
+        match case.version(0) {
+            Some(version) => publish_version(cluster, case.name, tree, version.to_owned()),
+            None if case.is_new() => {}
+            None => publish_chart(cluster, case.name, tree),
+        }
     }
-    cases.iter().for_each(|case| ready(cluster, case.name, "1"));
+    cases.iter().filter(|case| !case.is_new()).for_each(|case| ready(cluster, case.name, "1"));
+    cluster.kubectl(&["delete", "secret", "sh.helm.release.v1.app.v1", "-n", UNRECORDED]).unwrap();
     std::thread::sleep(Duration::from_secs(3));
     let before = objects(cluster);
     let helm = format!("--helm={}", bin("helm").display());
@@ -314,7 +435,8 @@ fn upgrades_delete_what_was_planned() {
                 None => fs::remove_file(tree.join(at)).unwrap(),
             }
         }
-        write_release(tree, case, case.specs[1]);
+        write_release(tree, case, 1);
+        fs::write(tree.join("kustomization.yaml"), RESOURCES).unwrap();
         let run = plan(cluster, case.name, tree, &[&helm]);
         let document = document(&run);
         assert_eq!(document["complete"], true, "{}: {} {}", case.name, document["gaps"], run.stderr);
@@ -328,15 +450,18 @@ fn upgrades_delete_what_was_planned() {
         let revision = cluster.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
         applied(cluster, case.name, "apps", &revision);
     }
-    for (case, tree) in cases.iter().zip(&trees).filter(|(case, _)| case.files.contains(&VERSION_2)) {
-        publish_chart(cluster, case.name, tree);
+    for (case, tree) in cases.iter().zip(&trees).filter(|(case, _)| case.is_packed_again()) {
+        match case.version(1) {
+            Some(version) => publish_version(cluster, case.name, tree, version.to_owned()),
+            None => publish_chart(cluster, case.name, tree),
+        }
     }
     // helm-controller reads a changed ConfigMap at its next interval, or when it is asked.
     let requested = "reconcile.fluxcd.io/requestedAt=now";
     for namespace in ["up-values-from", "up-target-path"] {
         cluster.kubectl(&["annotate", "helmrelease", "app", "-n", namespace, requested]).unwrap();
     }
-    cases.iter().for_each(|case| ready(cluster, case.name, if case.deletes.is_empty() { "1" } else { "2" }));
+    cases.iter().for_each(|case| ready(cluster, case.name, case.revision()));
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);
     let identities: BTreeSet<&String> = after.values().collect();

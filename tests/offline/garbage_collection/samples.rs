@@ -30,7 +30,6 @@ const TYPES: [(&str, &str, &str, bool); 16] = [
 pub(crate) struct Row<S> {
     pub(crate) name: &'static str,
     pub(crate) setting: S,
-    /// Manifests.
     pub(crate) git: Vec<LocalManifest>,
     /// Objects of the cluster.
     pub(crate) live: Vec<ObjectMetadata>,

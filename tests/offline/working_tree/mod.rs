@@ -14,7 +14,7 @@ use std::path::Path;
 use gitops_core::flux::source::tree::{File, Tree};
 use insta::assert_snapshot;
 use kubectl_gitops::tools::git::WorktreeState;
-use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::programs::kustomize::Kustomize;
 use kubectl_gitops::tools::worktree;
 use test_support::folder::Folder;
 

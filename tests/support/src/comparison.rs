@@ -80,7 +80,6 @@ pub fn compare(snapshot: &Snapshot, theirs: &BTreeSet<String>, run: &Run) -> Dif
 pub struct Table(String);
 
 impl Table {
-    /// Adds a case.
     pub fn add(&mut self, case: &str, difference: &Difference) {
         let Difference { both, only_theirs, only_ours, unexplained } = difference;
         let theirs = both + only_theirs.len() + unexplained.len();

@@ -65,7 +65,6 @@ pub struct Recorded {
     pub target: String,
     /// Names in lower case, in the order they came.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 

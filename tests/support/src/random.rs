@@ -22,7 +22,6 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// One of a list.
     pub fn pick<'a>(&mut self, list: &[&'a str]) -> &'a str {
         list[self.below(list.len())]
     }

@@ -17,7 +17,6 @@ pub fn arguments(namespace: &str, tree: &Path, more: &[&str]) -> Vec<String> {
     fixed.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
-/// Plans.
 pub fn plan(cluster: &Cluster, namespace: &str, tree: &Path, more: &[&str]) -> Run {
     let words = arguments(namespace, tree, more);
     gitops(cluster, &words.iter().map(String::as_str).collect::<Vec<_>>())

@@ -318,7 +318,7 @@ async fn a_build_that_hangs_ends_and_names_what_it_fetches() {
     let folder = Folder::new("tree-input");
     let program = folder.script("kustomize", "exec sleep 600");
     let sandbox = kubectl_gitops::tools::sandbox::Sandbox::launched_by(test_support::gitops::binary());
-    let mut kustomize = kubectl_gitops::tools::kustomize::Kustomize::new(Some(&program)).without_cache();
+    let mut kustomize = kubectl_gitops::tools::programs::kustomize::Kustomize::new(Some(&program)).without_cache();
     (kustomize.program.sandbox, kustomize.program.limit) = (sandbox, Duration::from_secs(1));
     let kustomize = kustomize.with_remote_bases(true);
     let inputs = references::check(&artifact, &generated).unwrap();

@@ -8,7 +8,7 @@ use gitops_core::flux::kustomize_controller::{Features, KustomizeVersions};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
-use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::programs::kustomize::Kustomize;
 use kubectl_gitops::tools::sandbox::Sandbox;
 use serde_json::json;
 use test_support::gitops::binary;

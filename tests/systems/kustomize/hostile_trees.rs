@@ -12,7 +12,7 @@ use gitops_core::flux::build::{self, Answers, BuildContext, BuildFailure, Interr
 use gitops_core::flux::kustomize_controller::{Features, KustomizeVersions};
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use insta::assert_snapshot;
-use kubectl_gitops::tools::kustomize::Kustomize;
+use kubectl_gitops::tools::programs::kustomize::Kustomize;
 use kubectl_gitops::tools::sandbox::Sandbox;
 use test_support::folder::Folder;
 use test_support::gitops::binary;

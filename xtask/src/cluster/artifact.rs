@@ -10,13 +10,13 @@ use tar::{Builder, EntryType, Header};
 /// Returns a tar.gz of a folder, or the content of a file.
 ///
 /// Symlinks and `.git` are left out, as in source-controller. `.sourceignore` has no effect; tests of it
-/// use the real source-controller.
-pub(crate) fn pack(path: &Path) -> Result<Vec<u8>> {
+/// use the real source-controller. Git has no empty directories, so the artifact of a repository has none either.
+pub(crate) fn pack(path: &Path, is_git: bool) -> Result<Vec<u8>> {
     if path.is_file() {
         return fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     }
     let mut entries = Vec::new();
-    list(path, &mut entries)?;
+    list(path, is_git, &mut entries)?;
     entries.sort();
     let encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
     let mut archive = Builder::new(encoder);
@@ -27,7 +27,7 @@ pub(crate) fn pack(path: &Path) -> Result<Vec<u8>> {
     Ok(archive.into_inner()?.finish()?)
 }
 
-fn list(folder: &Path, entries: &mut Vec<PathBuf>) -> Result<()> {
+fn list(folder: &Path, is_git: bool, entries: &mut Vec<PathBuf>) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let entry = entry?;
         let kind = entry.file_type()?;
@@ -36,7 +36,11 @@ fn list(folder: &Path, entries: &mut Vec<PathBuf>) -> Result<()> {
         }
         entries.push(entry.path());
         if kind.is_dir() {
-            list(&entry.path(), entries)?;
+            let before = entries.len();
+            list(&entry.path(), is_git, entries)?;
+            if is_git && entries.len() == before {
+                entries.pop();
+            }
         }
     }
     Ok(())

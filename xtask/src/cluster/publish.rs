@@ -72,7 +72,7 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
         bail!("{source} is not a source; use KIND/NAMESPACE/NAME");
     };
     let kind = Kind::parse(kind)?;
-    let content = artifact::pack(path)?;
+    let content = artifact::pack(path, kind == Kind::Git)?;
     let digest = sha256_hex(&content);
     let revision = match head_commit(path) {
         Some(commit) => format!("main@sha1:{commit}"),

@@ -124,6 +124,7 @@ pub(crate) fn controller_manager(whole: bool) -> Spec {
         "serviceaccount",
         "serviceaccount-token",
         "legacy-serviceaccount-token-cleaner",
+        "resourcequota",
     ];
     let mut args = strings(&[
         "--v=0",

@@ -55,14 +55,25 @@ pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTre
     (rows, wrong)
 }
 
-/// Returns the mismatches, and the rows that are races. An incomplete plan predicts nothing about objects without a row.
+/// Result of comparing rows with what happened.
+#[derive(Debug, Default)]
+pub(super) struct Compared {
+    /// The mismatches.
+    pub(super) wrong: Vec<String>,
+    /// The mismatches that are [dangerous](is_dangerous).
+    pub(super) dangerous: Vec<String>,
+    /// Rows that are races, by object.
+    pub(super) races: BTreeMap<String, Race>,
+}
+
+/// Compares rows with what happened. An incomplete plan predicts nothing about objects without a row.
 pub(super) fn compare(
     rows: &BTreeMap<String, Predicted>,
     before: &Uids,
     after: &Uids,
     is_incomplete: bool,
-) -> (Vec<String>, BTreeMap<String, Race>) {
-    let (mut wrong, mut races) = (Vec::new(), BTreeMap::new());
+) -> Compared {
+    let mut compared = Compared::default();
     let all: BTreeSet<&String> = before.keys().chain(after.keys()).chain(rows.keys()).collect();
     for id in all {
         let happened = happened(before.get(id), after.get(id));
@@ -77,13 +88,26 @@ pub(super) fn compare(
             action => action == happened,
         };
         if let Some(row) = row.filter(|row| row.race) {
-            races.insert(id.clone(), Race { happened, row: format!("{predicted} {}", row.reason) });
+            compared.races.insert(id.clone(), Race { happened, row: format!("{predicted} {}", row.reason) });
         } else if !agrees {
             let reason = row.map(|row| format!(" ({})", row.reason)).unwrap_or_default();
-            wrong.push(format!("{id}: predicted {predicted}{reason}, happened {happened}"));
+            let mismatch = format!("{id}: predicted {predicted}{reason}, happened {happened}");
+            if is_dangerous(predicted, happened) {
+                compared.dangerous.push(mismatch.clone());
+            }
+            compared.wrong.push(mismatch);
         }
     }
-    (wrong, races)
+    compared
+}
+
+/// Returns true if an object goes although the plan does not say so, or stays although it does.
+fn is_dangerous(predicted: &str, happened: &str) -> bool {
+    match predicted {
+        "delete" => happened == "stays",
+        "recreate" => matches!(happened, "stays" | "delete"),
+        _ => matches!(happened, "delete" | "recreate"),
+    }
 }
 
 /// Returns what happened to an object with these uids before and after.
@@ -118,11 +142,11 @@ fn is_created_by_kubernetes(id: &str) -> bool {
         .any(|own| id.starts_with(own))
 }
 
-/// Returns the Kustomizations with a last build that the plan could not reproduce exactly.
-pub(super) fn unverified(plan: &Value, namespace: &str) -> Vec<String> {
+/// Returns the names of the Kustomizations with a last build of this fidelity.
+pub(super) fn builds(plan: &Value, namespace: &str, fidelity: &str) -> impl Iterator<Item = String> {
     let ours =
-        items(plan, "/owners").filter(|owner| owner["namespace"] == namespace && owner["fidelity"] == "unverified");
-    ours.map(|owner| format!("{}: its last build was not reproduced", owner["name"])).collect()
+        items(plan, "/owners").filter(move |owner| owner["namespace"] == namespace && owner["fidelity"] == fidelity);
+    ours.map(|owner| owner["name"].to_string())
 }
 
 /// Returns the expected rows of a scenario that are not in the plan.

@@ -2,7 +2,7 @@
 //!
 //! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
 //!   `key=value`.
-//!   `json:FIELD=JSON` is a field of a Kustomization's spec; `~` is a space.
+//!   `json:FIELD=JSON` is a field of an object, or of a Kustomization's spec; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
 //! * `PATH/` is an empty directory.
@@ -69,21 +69,39 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "sa" => json!({"apiVersion": "v1", "kind": "ServiceAccount"}),
         "cr" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}),
         "svc" => {
-            json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": options.get("ip").unwrap_or(&"None"),
-            "ports": [{"port": options.get("port").unwrap_or(&"80").parse::<u32>()?}]}})
+            let mut port = json!({"port": options.get("port").unwrap_or(&"80").parse::<u32>()?});
+            let mut spec = json!({"clusterIP": options.get("ip").unwrap_or(&"None")});
+            if let Some(node_port) = options.get("nodeport") {
+                port["nodePort"] = port_number(node_port, prefix)?.into();
+                spec["type"] = "NodePort".into();
+                spec.as_object_mut().filter(|_| !options.contains_key("ip")).and_then(|spec| spec.remove("clusterIP"));
+            }
+            spec["ports"] = json!([port]);
+            json!({"apiVersion": "v1", "kind": "Service", "spec": spec})
         }
-        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1,
+        "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "spec": {"replicas": options.get("replicas").unwrap_or(&"1").parse::<u32>()?,
             "selector": {"matchLabels": {"a": selects(name, &options)}},
             "template": {"metadata": {"labels": {"a": selects(name, &options)}},
             "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
-        "crd" => crd(name, options.get("versions").unwrap_or(&"v1")),
+        "crd" => crd(name, &options),
         "widget" => {
             let version = options.get("version").unwrap_or(&"v1");
-            json!({"apiVersion": format!("{prefix}.example.com/{version}"), "kind": "Widget"})
+            let mut widget = json!({"apiVersion": format!("{prefix}.example.com/{version}"), "kind": "Widget"});
+            for field in ["size", "typo"] {
+                if let Some(value) = options.get(field) {
+                    widget["spec"][field] = (*value).into();
+                }
+            }
+            widget
         }
         // A kind that no definition serves.
         "unserved" => json!({"apiVersion": "unserved.example.com/v1", "kind": "Unserved"}),
         "class" => json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "h"}),
+        "quota" => {
+            let count = options.get("cm").unwrap_or(&"1").parse::<u32>()?;
+            json!({"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"count/configmaps": count}}})
+        }
         "grant" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"kind": "ServiceAccount", "name": plain.first(), "namespace": prefix}]}),
@@ -97,21 +115,25 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         }
         "bind" => json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": prefix}]}),
+            "subjects": [{"kind": "ServiceAccount", "name": options.get("as").unwrap_or(&name), "namespace": prefix}]}),
         "policy" => policy(options.get("op").unwrap_or(&"DELETE"), options.get("deny").unwrap_or(&"denied")),
         "binding" => {
+            let namespace = options.get("in").unwrap_or(&prefix);
+            let mut selector = json!({"matchLabels": {"kubernetes.io/metadata.name": namespace}});
+            if let Some(label) = options.get("exempt") {
+                selector["matchExpressions"] = json!([{"key": label, "operator": "DoesNotExist"}]);
+            }
             json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
             "spec": {"policyName": name, "validationActions": ["Deny"],
-                "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": prefix}}}}})
+                "matchResources": {"namespaceSelector": selector}}})
         }
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
         other => bail!("no notation for {other:?}"),
     };
     let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding" | "class");
-    if kind == "crd" {
-        return Ok(manifest);
+    if kind != "crd" {
+        manifest["metadata"]["name"] = name.into();
     }
-    manifest["metadata"]["name"] = name.into();
     if !clustered && options.get("ns") != Some(&"none") {
         manifest["metadata"]["namespace"] = (*options.get("ns").unwrap_or(&prefix)).into();
     }
@@ -133,6 +155,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         if let Some(annotation) = key.strip_prefix("note:") {
             manifest["metadata"]["annotations"][annotation] = (*value).into();
         }
+        if let Some(field) = key.strip_prefix("json:").filter(|_| kind != "ks") {
+            manifest[field] = serde_json::from_str(value).with_context(|| (*value).to_owned())?;
+        }
     }
     Ok(manifest)
 }
@@ -140,6 +165,13 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
 /// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
+}
+
+/// Returns a node port: a number, or one of the four ports of a scenario, such as `@1`.
+fn port_number(text: &str, prefix: &str) -> Result<u32> {
+    let Some(port) = text.strip_prefix(prefix) else { return Ok(text.parse()?) };
+    let scenario: u32 = prefix.trim_matches(char::is_alphabetic).parse()?;
+    Ok(30_000 + (4 * scenario + port.parse::<u32>()? % 4) % 1_000)
 }
 
 /// Returns a policy that denies the deletion of the ConfigMap of this name, or else this value in a ConfigMap.
@@ -155,18 +187,25 @@ fn policy(operation: &str, denied: &str) -> Value {
 }
 
 /// Returns the CRD of a namespaced kind Widget in the group `group`. `versions` are separated by commas: the last one is
-/// stored, and one with a `-` in front is not served.
-fn crd(group: &str, versions: &str) -> Value {
-    let names: Vec<&str> = versions.split(',').collect();
+/// stored, and one with a `-` in front is not served. With `values`, `spec.size` has one of these values and there are no
+/// other fields.
+fn crd(group: &str, options: &BTreeMap<&str, &str>) -> Value {
+    let names: Vec<&str> = options.get("versions").unwrap_or(&"v1").split(',').collect();
+    let values: Option<Vec<&str>> = options.get("values").map(|values| values.split(',').collect());
+    let schema = match values {
+        Some(values) => json!({"type": "object", "properties": {"spec": {"type": "object",
+            "properties": {"size": {"type": "string", "enum": values}}}}}),
+        None => json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}),
+    };
     let version = |name: &&str| {
         let is_stored = names.last() == Some(name);
         json!({"name": name.trim_start_matches('-'), "served": !name.starts_with('-'), "storage": is_stored,
-            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}})
+            "schema": {"openAPIV3Schema": schema}})
     };
     let versions: Vec<Value> = names.iter().map(version).collect();
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("widgets.{group}")},
-        "spec": {"group": group, "scope": "Namespaced",
+        "spec": {"group": group, "scope": options.get("scope").unwrap_or(&"Namespaced"),
             "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
             "versions": versions}})
 }

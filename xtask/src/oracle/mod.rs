@@ -4,8 +4,10 @@
 //! object that was deleted, recreated or created is compared with the plan, by uid.
 
 mod check;
+mod command;
 mod idle;
 mod manifest;
+mod mutations;
 mod races;
 mod random;
 mod reader;
@@ -13,16 +15,17 @@ mod run;
 mod scenarios;
 mod shrink;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Flux, Options};
-use crate::{controlplane, say, tool};
+use crate::{controlplane, say};
 
+pub use command::command;
 use reader::Reader;
 pub use run::{Comparison, Program};
 pub use scenarios::{Scenario, all};
@@ -139,8 +142,9 @@ fn deployment(flags: &[String]) -> Value {
 fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
     match outcome {
         Ok(Outcome { comparison, not_repeated }) if comparison.mismatches.is_empty() => {
-            let name = &scenario.name;
-            say(format!("ok    {name} ({} rows, {} races)", comparison.rows, comparison.races.len()));
+            let Comparison { rows, verified, .. } = comparison;
+            let races = comparison.races.len();
+            say(format!("ok    {} ({rows} rows, {races} races, {verified} builds verified)", scenario.name));
             let races = comparison.races.iter();
             races.for_each(|(id, race)| say(format!("      race {id}: {}, happened {}", race.row, race.happened)));
             comparison.gaps.iter().for_each(|gap| say(format!("      incomplete: {gap}")));
@@ -149,109 +153,23 @@ fn report(scenario: &Scenario, outcome: &Result<Outcome>) {
         Ok(Outcome { comparison, .. }) => {
             let lines: Vec<&str> =
                 comparison.mismatches.iter().chain(&comparison.evidence).map(String::as_str).collect();
-            say(format!("WRONG {}\n      {}", scenario.name, lines.join("\n      ")));
+            let word = if comparison.dangerous.is_empty() { "WRONG" } else { "DANGER" };
+            say(format!("{word} {}\n      {}\n{scenario}", scenario.name, lines.join("\n      ")));
         }
         Err(error) => say(format!("ERROR {}: {error:#}", scenario.name)),
     }
 }
 
-/// `oracle [--cases N] [--seed S] [--dir D] [--races N] [--binary PATH] [--controller PATH --controller-version V] [--parallel N]
-/// [--no-shrink] [--show] [NAME…]`: runs all scenarios or N random ones, or only those named. With `--races`, scenarios with races are repeated N
-/// times to see both results. With `--no-shrink`, a scenario with a mismatch is not made smaller. With `--show`, the scenarios are printed and not run. With `--controller`,
-/// another kustomize-controller runs.
-pub fn command(words: &[&str]) -> Result<()> {
-    let (mut cases, mut seed, mut dir, mut again, mut names) = (None, 1_u64, None, 0_usize, Vec::new());
-    let (mut shrinks, mut shows, mut binary, mut controller, mut controller_version) = (true, false, None, None, None);
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let mut value = || words.next().with_context(|| format!("{word} needs a value"));
-        match *word {
-            "--cases" => cases = Some(value()?.parse::<u64>()?),
-            "--seed" => seed = value()?.parse()?,
-            "--races" => again = value()?.parse()?,
-            "--dir" => dir = Some(PathBuf::from(value()?)),
-            "--binary" => binary = Some(PathBuf::from(value()?)),
-            "--controller" => controller = Some(PathBuf::from(value()?)),
-            "--controller-version" => controller_version = Some((*value()?).to_owned()),
-            "--parallel" => PARALLEL.store(value()?.parse()?, Ordering::Relaxed),
-            "--no-shrink" => shrinks = false,
-            "--show" => shows = true,
-            name => names.push(name.to_owned()),
-        }
-    }
-    let mut scenarios = cases.map_or_else(all, |cases| Ok(random(seed, cases)))?;
-    if let Some(unknown) = names.iter().find(|name| scenarios.iter().all(|scenario| scenario.name != **name)) {
-        bail!("no scenario is called {unknown:?}; usage: oracle [--cases N] [--seed S] [--dir D] [--races N] [NAME…]");
-    }
-    scenarios.retain(|scenario| names.is_empty() || names.contains(&scenario.name));
-    if shows {
-        scenarios.iter().for_each(|scenario| crate::answer(scenario.to_string()));
-        return Ok(());
-    }
-    let path = binary.map_or_else(|| tool::build(false), Ok)?;
-    let controller_version = controller_version.unwrap_or_else(|| PINNED.to_owned());
-    let program = Program { path, controller_version };
-    // Those with the same flags follow each other.
-    scenarios.sort_by(|a, b| a.controller.cmp(&b.controller));
-    let (mut clusters, mut outcomes) = (vec![], vec![]);
-    for group in scenarios.chunk_by(|a, b| a.controller == b.controller) {
-        let flags = &group[0].controller;
-        let cluster = match &dir {
-            Some(dir) if flags.is_empty() => Cluster::attach(dir)?,
-            _ => match cluster_with(flags, controller.as_deref()) {
-                Ok(cluster) => cluster,
-                Err(error) => {
-                    // An older controller does not have every flag.
-                    outcomes.extend(group.iter().map(|_| Err(anyhow!("no cluster: {error:#}"))));
-                    continue;
-                }
-            },
-        };
-        let reader = Reader::start(&cluster)?;
-        outcomes.extend(run_with(&cluster, &reader, &program, group));
-        clusters.push((flags, cluster, reader));
-    }
-    let again_once = |scenario: &Scenario| {
-        let own = clusters.iter().find(|(flags, ..)| **flags == scenario.controller).expect("each has one");
-        run_once(&own.1, &own.2, &program, scenario)
-    };
-    let (mut rows, mut races, mut incomplete, mut not_repeated, mut failed) = (0, 0, 0, 0, 0);
-    let mut wrong = vec![];
-    for (scenario, outcome) in scenarios.iter().zip(&outcomes) {
-        match outcome {
-            Ok(outcome) => {
-                rows += outcome.comparison.rows;
-                races += outcome.comparison.races.len();
-                incomplete += usize::from(!outcome.comparison.gaps.is_empty());
-                not_repeated += usize::from(!outcome.not_repeated.is_empty());
-                if !outcome.comparison.mismatches.is_empty() {
-                    wrong.push(scenario);
-                }
-            }
-            Err(error) => {
-                failed += 1;
-                say(format!("{}: {error:#}", scenario.name));
-            }
-        }
-    }
-    if again > 0 {
-        races::report(&scenarios, &outcomes, again, |racing| in_parallel(racing, again_once));
-    }
-    for scenario in wrong.iter().filter(|_| shrinks) {
-        say(format!("{}: searching for the smallest repository with the mismatch", scenario.name));
-        let fails = |smaller: &Scenario| again_once(smaller).is_ok_and(|got| !got.mismatches.is_empty());
-        say(shrink::smallest(scenario, |candidates| in_parallel(candidates, fails)).to_string());
-    }
-    let (total, wrong) = (scenarios.len(), wrong.len());
-    say(format!(
-        "{total} scenarios: {wrong} with mismatches, {failed} failed, {not_repeated} with a mismatch that did not repeat; \
-         {incomplete} with an incomplete plan; {rows} rows, {races} of them races ({:.1} %)",
-        100.0 * races as f64 / rows.max(1) as f64
-    ));
-    if wrong + failed > 0 { bail!("the plan and the controller disagree") } else { Ok(()) }
-}
-
 /// Returns the first random scenarios of a seed.
 pub fn random(seed: u64, cases: u64) -> Vec<Scenario> {
     (0..cases).map(|case| random::scenario(seed, case)).collect()
+}
+
+/// Returns the first mutations of a seed. Scenarios with flags of the controller need a cluster each, and are left out unless
+/// all are of this kind.
+fn mutated(seed: u64, cases: u64, written: &[Scenario]) -> Vec<Scenario> {
+    let (own, flags): (Vec<Scenario>, Vec<Scenario>) =
+        written.iter().cloned().partition(|scenario| scenario.controller.is_empty());
+    let written = if own.is_empty() { flags } else { own };
+    (0..cases).map(|case| mutations::scenario(seed, case, &written)).collect()
 }

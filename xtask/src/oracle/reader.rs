@@ -15,17 +15,23 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 14] = [
+const TYPES: [&str; 20] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
     "/api/v1/serviceaccounts",
     "/api/v1/services",
     "/api/v1/pods",
+    "/api/v1/resourcequotas",
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/replicasets",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/rbac.authorization.k8s.io/v1/roles",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "/apis/batch/v1/cronjobs",
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "/apis/kustomize.toolkit.fluxcd.io/v1/kustomizations",
@@ -55,7 +61,7 @@ struct State {
     request: Option<Child>,
     /// No request follows the running one.
     is_stopped: bool,
-    /// Why the watch ended before the reader.
+    /// Reason why the watch ended before the reader.
     failure: Option<String>,
 }
 

@@ -3,25 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::PINNED;
-use super::check::{self, Race, Uids};
+use super::check::{self, Compared, Race, Uids};
 use super::idle::{ON_REQUEST, progress};
 use super::manifest::{self, File, Files};
 use super::reader::Reader;
-use super::scenarios::Scenario;
+use super::scenarios::{Checkout, Scenario};
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
-use crate::{git, items, text};
+use crate::{child, git, items, text};
+
+/// Time limit for a plan, on a machine that runs many scenarios at the same time.
+const PLAN_LIMIT: Duration = Duration::from_secs(240);
 
 /// Result of one run of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// Differences between the plan and the controller.
     pub mismatches: Vec<String>,
+    /// Those of them where a certain deletion does not happen, or one happens that the plan does not announce.
+    pub dangerous: Vec<String>,
+    /// Kustomizations with a last build that the plan reproduced exactly.
+    pub verified: usize,
     /// Number of rows of the plan for objects of the scenario.
     pub rows: usize,
     /// Rows that are races, by object. `@` is the prefix of the scenario.
@@ -49,7 +57,7 @@ pub(super) fn scenario(
     scenario: &Scenario,
     number: usize,
 ) -> Result<Comparison> {
-    let lines = [&scenario.cluster, &scenario.before, &scenario.after];
+    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.after];
     let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
     let is_on_request = scenario.is_on_request;
     let run =
@@ -88,13 +96,21 @@ impl Run<'_> {
         for text in &scenario.cluster {
             self.apply(&manifest::object(&text.replace('@', &self.prefix), &self.prefix)?)?;
         }
-        git::run(&self.folder, &["init", "-q", "-b", "main"])?;
+        if scenario.checkout != Checkout::None {
+            git::run(&self.folder, &["init", "-q", "-b", "main"])?;
+            self.commit()?;
+        }
         let mut files = Files::new();
         manifest::edit(&mut files, &scenario.before, &self.prefix)?;
         self.publish(&files, scenario)?;
         let options = if self.is_on_request { ON_REQUEST } else { "" };
         self.apply(&manifest::object(&format!("ks root ./root {options}"), &self.prefix)?)?;
         self.wait_until_idle().context("before")?;
+        if !scenario.between.is_empty() {
+            manifest::edit(&mut files, &scenario.between, &self.prefix)?;
+            self.publish(&files, scenario)?;
+            self.wait_until_idle().context("between")?;
+        }
         for line in &scenario.live {
             let line = self.with_uids(&line.replace('@', &self.prefix))?;
             // In a random repository, the object of the command may not exist.
@@ -108,6 +124,10 @@ impl Run<'_> {
         }
         manifest::edit(&mut files, &scenario.after, &self.prefix)?;
         self.write(&files)?;
+        if scenario.checkout == Checkout::Branch {
+            git::run(&self.folder, &["checkout", "-q", "-b", "feature"])?;
+            self.commit()?;
+        }
         let before = self.uids()?;
         let plan = self.plan(program, scenario)?;
         self.publish(&files, scenario)?;
@@ -117,7 +137,7 @@ impl Run<'_> {
         let is_pinned = program.controller_version == PINNED;
         let may_be_incomplete = scenario.may_be_incomplete || !is_pinned;
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
-        let (wrong, races) = check::compare(&rows, &before, &after, is_incomplete);
+        let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
         let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
         let gaps = items(&plan, "/gaps").filter(|_| is_incomplete);
@@ -128,9 +148,11 @@ impl Run<'_> {
         };
         mismatches.extend(check::missing(&rows, &of_pinned(&scenario.expect)));
         mismatches.extend(check::not_happened(&before, &after, &of_pinned(&scenario.happens)));
-        mismatches.extend(check::unverified(&plan, &self.prefix));
+        let unverified = check::builds(&plan, &self.prefix, "unverified");
+        mismatches.extend(unverified.map(|name| format!("{name}: its last build was not reproduced")));
+        let verified = check::builds(&plan, &self.prefix, "verified").count();
         let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
-        Ok(Comparison { mismatches, rows: rows.len(), races, gaps, evidence })
+        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, gaps, evidence })
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
@@ -191,22 +213,28 @@ impl Run<'_> {
 
     fn publish(&self, files: &Files, scenario: &Scenario) -> Result<()> {
         self.write(files)?;
-        git::run(&self.folder, &["add", "-A"])?;
-        git::run(&self.folder, &["commit", "-q", "--allow-empty", "-m", "change"])?;
+        if scenario.checkout != Checkout::None {
+            self.commit()?;
+        }
         self.sources(scenario).try_for_each(|source| self.cluster.publish(&source, &self.folder).map(drop))
+    }
+
+    fn commit(&self) -> Result<()> {
+        git::run(&self.folder, &["add", "-A"])?;
+        git::run(&self.folder, &["commit", "-q", "--allow-empty", "-m", "change"]).map(drop)
     }
 
     fn plan(&self, program: &Program, scenario: &Scenario) -> Result<Value> {
         let sources = self.sources(scenario).map(|source| format!("--source={source}={}", self.folder.display()));
-        let output = Command::new(&program.path)
+        let mut command = Command::new(&program.path);
+        command
             .args(["prune", "--plan", "-o", "json", "--kustomize"])
             .arg(bin("kustomize"))
             .args(sources)
             .args(["--controller-version", &program.controller_version])
             .args(scenario.flags.iter().map(|flag| flag.replace('@', &self.prefix)))
-            .env("KUBECONFIG", self.cluster.kubeconfig())
-            .output()
-            .context("cannot run kubectl-gitops")?;
+            .env("KUBECONFIG", self.cluster.kubeconfig());
+        let output = child::output_within(&mut command, PLAN_LIMIT)?;
         let code = output.status.code().unwrap_or(-1);
         // Another version can link another kustomize, so that a failed build proves nothing.
         let may_be_incomplete =

@@ -6,16 +6,52 @@
 //! a space. `#` begins a comment. A scenario is printed in the same language, so a random one can become a written one.
 
 use std::fmt;
+use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 7] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
     include_str!("../../scenarios/controllers.txt"),
     include_str!("../../scenarios/dependencies.txt"),
+    include_str!("../../scenarios/conditions.txt"),
+    include_str!("../../scenarios/runs.txt"),
 ];
+
+/// Where the plan finds the edit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checkout {
+    /// In the work tree of the commit that is published.
+    #[default]
+    Edited,
+    /// In a commit on a branch, after a history.
+    Branch,
+    /// In a plain directory, so that nothing is known of what was published.
+    None,
+}
+
+impl Checkout {
+    /// Each with its word in a scenario.
+    pub(super) const ALL: [(Self, &str); 3] =
+        [(Self::Edited, "edited"), (Self::Branch, "branch"), (Self::None, "none")];
+}
+
+impl FromStr for Checkout {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|(_, own)| *own == word);
+        found.map(|(checkout, _)| checkout).with_context(|| format!("no checkout is {word:?}"))
+    }
+}
+
+impl fmt::Display for Checkout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::ALL.iter().find(|(own, _)| own == self).map_or("", |(_, word)| word))
+    }
+}
 
 /// A repository, an edit of it, and the expected rows of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,10 +62,14 @@ pub struct Scenario {
     pub cluster: Vec<String>,
     /// Files of the repository. The Kustomization `root` builds `./root`.
     pub before: Vec<String>,
+    /// Edit that is published after the repository, such as a commit that fails.
+    pub between: Vec<String>,
     /// kubectl commands to run after the repository is published.
     pub live: Vec<String>,
     /// Edit to plan and then publish.
     pub after: Vec<String>,
+    /// Where the plan finds the edit.
+    pub checkout: Checkout,
     /// Additional flags of `prune --plan`.
     pub flags: Vec<String>,
     /// Flags of kustomize-controller. Scenarios with the same flags share a cluster.
@@ -80,8 +120,10 @@ impl Scenario {
         match key {
             "cluster" => self.cluster.push(value.to_owned()),
             "before" => self.before.push(value.to_owned()),
+            "between" => self.between.push(value.to_owned()),
             "live" => self.live.push(value.to_owned()),
             "after" => self.after.push(value.to_owned()),
+            "checkout" => self.checkout = value.parse()?,
             "flags" => self.flags = list(value, " "),
             "controller" => self.controller = list(value, " "),
             "sources" => self.sources = list(value, " "),
@@ -102,10 +144,12 @@ impl fmt::Display for Scenario {
         writeln!(f, "{}", self.name)?;
         write_list(f, "controller", &self.controller, " ")?;
         write_list(f, "sources", &self.sources, " ")?;
-        for (key, lines) in
-            [("cluster", &self.cluster), ("before", &self.before), ("live", &self.live), ("after", &self.after)]
-        {
+        let lines = [&self.cluster, &self.before, &self.between, &self.live, &self.after];
+        for (key, lines) in ["cluster", "before", "between", "live", "after"].into_iter().zip(lines) {
             lines.iter().try_for_each(|line| writeln!(f, "  {key}: {line}"))?;
+        }
+        if self.checkout != Checkout::default() {
+            writeln!(f, "  checkout: {}", self.checkout)?;
         }
         write_list(f, "flags", &self.flags, " ")?;
         if self.incomplete {
@@ -145,7 +189,7 @@ mod tests {
         assert_eq!(names.len(), all.len());
         for scenario in &all {
             let mut files = Files::new();
-            for lines in [&scenario.before, &scenario.after] {
+            for lines in [&scenario.before, &scenario.between, &scenario.after] {
                 manifest::edit(&mut files, lines, "s001x").unwrap_or_else(|error| panic!("{scenario}{error:#}"));
             }
         }

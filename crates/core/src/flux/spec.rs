@@ -195,6 +195,11 @@ impl KustomizationSpec {
         self.dependencies(namespace).map(|dependency| dependency.key).collect()
     }
 
+    /// Returns the fields on which the answer of the API server to an apply depends, besides the manifest.
+    pub(crate) fn apply_fields(&self) -> [Option<&Value>; 5] {
+        ["force", "ignore", "commonMetadata", "serviceAccountName", "kubeConfig"].map(|field| self.fields.get(field))
+    }
+
     /// Returns the entries of `spec.dependsOn`; `namespace` is the Kustomization's own.
     pub fn dependencies(&self, namespace: &str) -> impl Iterator<Item = Dependency> {
         let entries = list_at(&self.fields, "/dependsOn").iter();

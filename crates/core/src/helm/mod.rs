@@ -1,6 +1,7 @@
-//! Helm releases of helm-controller: their targets, and what an uninstall or an upgrade deletes.
+//! Helm releases of helm-controller: their targets, their rendered charts with hooks, and what an uninstall deletes.
 
+pub(crate) mod hooks;
 pub(crate) mod post_renderers;
+pub mod rendered;
 pub mod target;
 pub mod uninstall;
-pub mod upgrade;

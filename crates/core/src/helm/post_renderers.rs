@@ -35,6 +35,11 @@ pub(crate) fn check(spec: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns true if post-renderers can fail, for example at a patch that matches nothing. A change of images cannot.
+pub(crate) fn can_fail(spec: &Value) -> bool {
+    list_at(spec, "/postRenderers").iter().any(|renderer| !list_at(renderer, "/kustomize/patches").is_empty())
+}
+
 fn is_neutral(patch: &Value) -> bool {
     let text = text_at(patch, "/patch");
     if patch.get("options").is_some() || ["$patch", "helm.sh/", "helm.sh~1"].iter().any(|mark| text.contains(mark)) {

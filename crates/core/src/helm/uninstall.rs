@@ -2,23 +2,22 @@
 //!
 //! Source: docs/reference/flux.md 6.2; Helm v4.2.2 `pkg/action/uninstall.go` and `pkg/action/resource_policy.go`.
 
+use super::hooks::{Hook, HookEvent};
+use super::rendered::POLICY;
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, is_record};
-use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY, RELEASE_NAME};
+use crate::ownership::schemes::helm::RELEASE_NAME;
 
-/// Annotation that keeps an object of a chart. An uninstall keeps the object whatever the value is.
-const POLICY: &str = "helm.sh/resource-policy";
-/// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
-const BEFORE_CREATION: &str = "before-hook-creation";
+/// Reason why there is nothing to uninstall, and why the next action is an install.
+pub(crate) const NO_RECORD: &str = "Helm has no record of its release";
 /// Field managers that write the manifests of a release.
 const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
 
 /// Effect of an uninstall on an object in the inventory of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is deleted.
     Deleted,
     /// It stays, for this reason.
     Kept(String),
@@ -38,21 +37,20 @@ pub fn records<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<
     snapshot.objects.iter().filter(|object| is_record(&release.content, object))
 }
 
-/// Returns the live hooks of the HelmRelease that the next installation deletes and creates again if the new release has
-/// them too. No record of a release lists hooks; those of helm-controller carry its labels.
-pub(crate) fn install_hooks<'a>(
+/// Returns the live hooks of a HelmRelease that these events run. No record that can be read lists hooks; those of
+/// helm-controller carry its labels.
+pub(crate) fn live_hooks<'a>(
     snapshot: &'a Snapshot,
     release: &Resource,
-) -> impl Iterator<Item = &'a ObjectMetadata> {
+    events: &'static [HookEvent],
+) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
     let owner = [release.object.id.name.to_string(), release.object.id.namespace.to_string()];
-    snapshot.objects.iter().filter(move |object| {
-        let Some(events) = object.annotations.get(HOOK) else { return false };
-        let is_own = [NAME, NAMESPACE].iter().zip(&owner).all(|(key, value)| object.labels.get(key) == Some(value));
-        let policy = object.annotations.get(HOOK_POLICY).unwrap_or(BEFORE_CREATION);
-        is_own
-            && events.split(',').any(|event| matches!(event.trim(), "pre-install" | "post-install"))
-            && policy.split(',').any(|policy| policy.trim() == BEFORE_CREATION)
-    })
+    let is_own = move |object: &&ObjectMetadata| {
+        [NAME, NAMESPACE].iter().zip(&owner).all(|(key, value)| object.labels.get(key) == Some(value))
+    };
+    let hooks = snapshot.objects.iter().filter(is_own);
+    let found = hooks.filter_map(|object| Some((object, Hook::of_live(object)?)));
+    found.filter(move |(_, hook)| hook.runs_at(events))
 }
 
 /// Returns how it is known that a HelmRelease has no release to uninstall; `None` if it has one. `cluster` is the cluster of
@@ -65,7 +63,7 @@ pub(crate) fn without_release(cluster: Option<&Snapshot>, release: &Resource) ->
     let can_list = snapshot.gaps_hiding(&GroupKind::new("", "Secret")).next().is_none();
     let knows_secrets = snapshot.types.iter().any(|kind| kind.is("", "Secret"));
     if can_list && knows_secrets && records(snapshot, release).next().is_none() {
-        return Some("Helm has no record of its release");
+        return Some(NO_RECORD);
     }
     None
 }

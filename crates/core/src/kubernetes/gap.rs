@@ -153,8 +153,10 @@ impl Gap {
         if self.kind != GapKind::Forbidden {
             return format!("could not be read: {}", self.message);
         }
-        let place = self.namespace.as_ref().map(|namespace| format!("namespace {namespace}"));
-        let place = place.as_deref().unwrap_or("the whole cluster");
+        let place = match &self.namespace {
+            Some(namespace) => format!("namespace {namespace}"),
+            None => "the whole cluster".to_owned(),
+        };
         format!("cannot be read (forbidden): you may not list {} in {place}", self.subject)
     }
 

@@ -361,7 +361,6 @@ impl ObjectMetadata {
         Self { resource_version, created_by, ..self.clone() } == *other
     }
 
-    /// Returns the controller reference.
     pub fn controller_reference(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|reference| reference.controller)
     }

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::gap::Gap;
-use super::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType};
+use super::object::{GroupKind, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType};
 
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
@@ -130,6 +130,14 @@ impl Snapshot {
     /// Returns this reading, and those of other clusters with their names.
     pub fn clusters(&self) -> impl Iterator<Item = (Option<&Arc<str>>, &Snapshot)> {
         std::iter::once((None, self)).chain(self.spokes.iter().map(|(name, spoke)| (Some(name), spoke)))
+    }
+
+    /// Returns the object of an owner reference, if it was read.
+    pub(crate) fn referenced(&self, from: &ObjectMetadata, reference: &OwnerReference) -> Option<&ObjectMetadata> {
+        let OwnerReference { group, kind, name, uid, .. } = reference;
+        let namespaces = [&*from.id.namespace, ""];
+        let mut ids = namespaces.into_iter().map(|namespace| ObjectId::new(group, kind, namespace, name));
+        ids.find_map(|id| self.object(&id)).filter(|found| found.uid == *uid)
     }
 
     /// Returns the type of an object in its cluster.

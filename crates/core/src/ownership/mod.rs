@@ -5,21 +5,18 @@
 //! The list that an owner itself records is its *inventory*. [`index`] joins the two, [`classify`] draws the conclusion.
 
 pub mod classify;
-pub mod hub;
 pub mod index;
-pub mod keys;
-pub mod protection;
 pub mod read_scope;
 pub mod readiness;
 pub(crate) mod relevance;
 pub mod report;
 pub mod resolve;
+pub mod rules;
 pub mod scheme;
 pub mod schemes;
-pub(crate) mod system_objects;
 
 pub use classify::OwnershipStatus;
-pub use keys::{derive_annotation, is_ownership_key};
+pub use rules::keys::{derive_annotation, is_ownership_key};
 pub use scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 pub use scheme::last_applied;
 pub use scheme::members::{Area, Members, Scope};

@@ -6,12 +6,10 @@ use std::cell::RefCell;
 
 use super::classify::{OwnershipStatus, listing_kinds};
 use super::index::Index;
-use super::report::explain::referenced;
 use super::resolve::ResolvedClaim;
-use super::scheme::Scheme;
+use super::rules::system_objects;
 use super::scheme::claim::Strength;
 use super::schemes::registry::SCHEMES;
-use super::system_objects;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{GroupKind, ObjectMetadata};
 
@@ -27,8 +25,7 @@ impl Index<'_> {
     }
 
     fn hides_any<'k>(&self, gap: &Gap, kinds: impl IntoIterator<Item = (&'k str, &'k str)>) -> bool {
-        let mut kinds = kinds.into_iter();
-        kinds.any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
+        kinds.into_iter().any(|(group, kind)| gap.hides(&GroupKind::new(group, kind), &self.snapshot.types))
     }
 
     /// Returns true if a gap may hide the owner of a claim of an object, or another object with the same label.
@@ -43,8 +40,8 @@ impl Index<'_> {
             match self.owner(&claim.owner) {
                 // Its owner was found by another scheme, whose owners were all read: see `listing_kinds`.
                 Some(owner) if owner.scheme != *scheme => false,
-                Some(_) => self.hides_any(gap, owner_kinds(scheme)),
-                None => scheme.owners_of_any_kind || self.hides_any(gap, owner_kinds(scheme)),
+                Some(_) => self.hides_any(gap, scheme.all_owner_kinds()),
+                None => scheme.owners_of_any_kind || self.hides_any(gap, scheme.all_owner_kinds()),
             }
         })
     }
@@ -52,7 +49,7 @@ impl Index<'_> {
     fn can_hide_controller(&self, object: &ObjectMetadata, gap: &Gap) -> bool {
         object.controller_reference().is_some_and(|reference| {
             let is_hidden = self.hides_any(gap, [(&*reference.group, &*reference.kind)]);
-            is_hidden && referenced(self, object, reference).is_none()
+            is_hidden && self.snapshot.referenced(object, reference).is_none()
         })
     }
 
@@ -68,12 +65,6 @@ impl Index<'_> {
         });
         looked_for.into_inner().iter().any(|kind| gap.hides(kind, &self.snapshot.types))
     }
-}
-
-/// Returns every kind of object that can be an owner of a scheme.
-pub(crate) fn owner_kinds(scheme: &Scheme) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let sources = scheme.owner_sources.iter().map(|source| (source.group, source.kind));
-    scheme.owner_kinds.iter().copied().chain(sources)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! owners of one object are a conflict.
 
 use super::index::{Index, Owner};
-use super::keys::{bits, schemes_of};
+use super::rules::keys::{bits, schemes_of};
 use super::scheme::claim::{Claim, OwnerId, Strength, is_not_before, is_older, writers_of};
 use super::scheme::members::Members;
 use super::scheme::{Claimant, Scheme};

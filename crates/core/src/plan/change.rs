@@ -320,3 +320,17 @@ impl From<ReclaimOutcome> for Reason {
         }
     }
 }
+
+/// A deleted object that finalizers keep terminating.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BlockedByFinalizers {
+    /// Identity of the object.
+    pub object: ObjectId,
+    /// Finalizers that nothing removes, or that a controller of unknown presence must remove.
+    pub finalizers: Vec<String>,
+    /// Deployment of the controller that would remove them and that the same plan deletes.
+    pub controller: Option<ObjectId>,
+    /// Explanation where `controller` is `null` and something is known.
+    pub detail: Option<String>,
+}

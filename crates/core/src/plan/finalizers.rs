@@ -8,27 +8,11 @@
 
 use std::collections::HashSet;
 
-use serde::{Deserialize, Serialize};
-
-use super::Plan;
+use super::{BlockedByFinalizers, Plan};
 use crate::kubernetes::deletion::finalizers::{VOLUME_PROTECTION, is_removed_by_kubernetes};
 use crate::kubernetes::deletion::volumes::claim_of;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-
-/// A deleted object that finalizers keep terminating.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct BlockedByFinalizers {
-    /// Identity of the object.
-    pub object: ObjectId,
-    /// Finalizers that nothing removes, or that a controller of unknown presence must remove.
-    pub finalizers: Vec<String>,
-    /// Deployment of the controller that would remove them and that the same plan deletes.
-    pub controller: Option<ObjectId>,
-    /// Explanation where `controller` is `null` and something is known.
-    pub detail: Option<String>,
-}
 
 /// Presence of the controller that removes the finalizers of an object, once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -27,8 +27,10 @@ use serde::{Deserialize, Serialize};
 
 pub use alarm::Alarm;
 pub(crate) use change::EmptiedFile;
-pub use change::{Action, Actor, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome, PinnedObject};
-pub use finalizers::BlockedByFinalizers;
+pub use change::{
+    Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome,
+    PinnedObject,
+};
 pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 pub use subject::Subject;
@@ -137,7 +139,7 @@ impl Plan {
         self.document.recorded
     }
 
-    /// What this is a plan of; `None` for a plan of the cluster alone.
+    /// Returns the subject of the plan; `None` for a plan of the cluster alone.
     pub fn subject(&self) -> Option<&Subject> {
         self.document.subject.as_ref()
     }

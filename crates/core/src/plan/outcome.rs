@@ -79,7 +79,6 @@ pub enum Event<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepResult {
     pub object: PinnedObject,
-    /// Result of its deletion.
     pub step: DeletionResult,
 }
 

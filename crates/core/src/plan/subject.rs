@@ -128,8 +128,8 @@ impl Subject {
     pub fn behind_text(&self) -> Option<String> {
         let behind = self.behind.filter(|behind| *behind > 0 && self.content != SubjectContent::Merge)?;
         let behind = pluralize(usize::try_from(behind).unwrap_or(usize::MAX), "commit");
-        let deployed = self.sources.iter().find_map(|source| source.revision.as_deref()).map(short_revision);
-        let deployed = deployed.unwrap_or_default();
+        let revision = self.sources.iter().find_map(|source| source.revision.as_deref());
+        let deployed = revision.map(short_revision).unwrap_or_default();
         Some(format!("the tree is {behind} behind {deployed}: the plan also undoes what those commits changed"))
     }
 }

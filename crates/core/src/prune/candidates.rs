@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::Index;
-use crate::ownership::protection::find_protection;
+use crate::ownership::rules::protection::find_protection;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::grave::AllowedKinds;
 use crate::plan::{Action, Actor, Change, Reason, ReasonCode};

@@ -8,7 +8,7 @@ use super::reevaluation::no_longer_claimed;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::ownership::protection::find_protection;
+use crate::ownership::rules::protection::find_protection;
 use crate::ownership::{Claim, OwnerId, OwnerStatus, OwnershipStatus, Strength};
 use crate::plan::grave::{AllowedKinds, is_protected_namespace};
 use crate::plan::{Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};

@@ -58,8 +58,8 @@ pub(super) async fn read_content(
     namespaces: &Namespaces,
 ) -> (Vec<Resource>, Vec<Gap>) {
     let (mut contents, mut gaps) = cluster.list_full(types, Query { namespace: None, selector }).await;
-    let selector = selector.unwrap_or_default();
-    contents.extend(read_in_namespaces::<Resource>(cluster, types, selector, namespaces, &mut gaps).await);
+    let own = selector.unwrap_or_default();
+    contents.extend(read_in_namespaces::<Resource>(cluster, types, own, namespaces, &mut gaps).await);
     (contents, gaps)
 }
 

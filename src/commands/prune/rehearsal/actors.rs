@@ -28,7 +28,7 @@ impl ControllerUser {
     }
 }
 
-/// What decides as whom a controller applies for an owner.
+/// Facts that decide as whom a controller applies for an owner.
 #[derive(Clone, Copy)]
 pub(super) struct Applier<'a> {
     /// Namespace of the owner.

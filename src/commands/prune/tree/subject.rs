@@ -1,4 +1,4 @@
-//! What a plan of a working tree is a plan of, and how far the tree is behind what is deployed.
+//! Subject of a plan of a working tree, and how far the tree is behind what is deployed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

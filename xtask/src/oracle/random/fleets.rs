@@ -78,6 +78,9 @@ pub(super) fn shared_namespace(random: &mut Random, repository: &mut Repository)
 
 /// Many resources of a kind that a definition of the repository serves, as releases and external secrets are.
 pub(super) fn many_resources(random: &mut Random, repository: &mut Repository) {
+    if repository.has("crd ") {
+        return;
+    }
     let definition = "crd @.example.com".to_owned();
     let home = random.pick(&[0, repository.apps.len() - 1]);
     repository.apps[home].objects.push(definition.clone());

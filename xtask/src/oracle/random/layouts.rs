@@ -1,11 +1,11 @@
 //! Layouts of repositories of which fleets consist. Each adds its changes to the repository.
 
-use super::{Edit, Random, Repository, fleets};
+use super::{Edit, Random, Repository, conditions, fleets};
 
 /// Adds a layout to a repository.
 type Layout = fn(&mut Random, &mut Repository);
 
-const LAYOUTS: [Layout; 11] = [
+const LAYOUTS: [Layout; 20] = [
     fleets::patched_children,
     fleets::one_for_each_application,
     fleets::shared_namespace,
@@ -17,6 +17,15 @@ const LAYOUTS: [Layout; 11] = [
     fails_already,
     waits,
     suspended_in_git,
+    conditions::schema,
+    conditions::policy,
+    conditions::account,
+    conditions::forced,
+    conditions::quota,
+    conditions::ports,
+    conditions::stages,
+    conditions::invalid,
+    conditions::common_marks,
 ];
 
 /// Adds none to three layouts to a repository.

@@ -1,19 +1,25 @@
 //! Random repositories and edits. Equal seeds give equal scenarios.
 
 mod changes;
+mod conditions;
 mod fleets;
 mod layouts;
 
 use std::collections::BTreeMap;
 
 use super::idle::ON_REQUEST;
-use super::scenarios::Scenario;
+use super::scenarios::{Checkout, Scenario};
 
 /// SplitMix64, a small generator of reproducible random numbers.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    /// Returns the numbers of one case of a seed.
+    pub(super) fn of(seed: u64, case: u64) -> Self {
+        Self(seed.wrapping_mul(1_000_003).wrapping_add(case))
+    }
+
+    pub(super) fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -21,11 +27,11 @@ impl Random {
         ((mixed ^ (mixed >> 31)) % limit.max(1) as u64) as usize
     }
 
-    fn one_in(&mut self, count: usize) -> bool {
+    pub(super) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())]
     }
 }
@@ -65,10 +71,15 @@ enum Edit {
 
 /// Returns case number `case` of a seed.
 pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
-    let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(case));
+    let mut random = Random::of(seed, case);
     let mut repository = Repository::new(&mut random);
     layouts::add(&mut random, &mut repository);
+    if random.one_in(10) {
+        conditions::make_slow(&mut random, &mut repository);
+    }
     let before = repository.lines();
+    let between = if random.one_in(6) { failed_commit(&mut random, &mut repository) } else { vec![] };
+    let published = repository.lines();
     let mut live = vec![];
     if random.one_in(6) {
         let app = 1 + random.below(repository.apps.len() - 1);
@@ -85,14 +96,46 @@ pub(super) fn scenario(seed: u64, case: u64) -> Scenario {
     for _ in 0..1 + random.below(3) {
         changes::change(&mut random, &mut repository);
     }
-    let new = repository.lines();
+    let after = edit(&published, &repository.lines());
+    let flags = if random.one_in(8) { vec!["--diff".to_owned()] } else { vec![] };
+    // Half of the plans know what was published.
+    let checkout = if random.one_in(2) { Checkout::None } else { random.pick(&[Checkout::Edited, Checkout::Branch]) };
+    Scenario {
+        name: format!("seed-{seed}-case-{case}"),
+        before,
+        between,
+        live,
+        after,
+        checkout,
+        flags,
+        may_be_incomplete: true,
+        is_on_request: true,
+        ..Scenario::default()
+    }
+}
+
+/// Makes the repository fail, half of the time only until the next commit, and returns the edit.
+fn failed_commit(random: &mut Random, repository: &mut Repository) -> Vec<String> {
+    let (before, at) = (repository.lines(), random.below(repository.apps.len()));
+    let broken = random.pick(&conditions::REFUSED).replace("refused", "broken");
+    repository.apps[at].objects.push(broken.clone());
+    if random.one_in(2) {
+        changes::change(random, repository);
+    }
+    let edit = edit(&before, &repository.lines());
+    if random.one_in(2) {
+        repository.apps[at].objects.retain(|object| *object != broken);
+    }
+    edit
+}
+
+/// Returns the lines that change one repository into another.
+fn edit(before: &[String], new: &[String]) -> Vec<String> {
     let kept: Vec<&str> = new.iter().map(|line| path(line)).collect();
     let removed = before.iter().map(|line| path(line)).filter(|file| !kept.contains(file));
-    let mut after: Vec<String> = removed.map(|file| format!("-{file}")).collect();
-    after.extend(new.into_iter().filter(|line| !before.contains(line)));
-    let flags = if random.one_in(8) { vec!["--diff".to_owned()] } else { vec![] };
-    let name = format!("seed-{seed}-case-{case}");
-    Scenario { name, before, live, after, flags, may_be_incomplete: true, is_on_request: true, ..Scenario::default() }
+    let mut lines: Vec<String> = removed.map(|file| format!("-{file}")).collect();
+    lines.extend(new.iter().filter(|line| !before.contains(line)).cloned());
+    lines
 }
 
 /// Returns the path of a line in the short notation of [`super::manifest`].
@@ -139,6 +182,11 @@ impl Repository {
         number
     }
 
+    /// Returns true if an object has this text.
+    fn has(&self, text: &str) -> bool {
+        self.apps.iter().flat_map(|app| &app.objects).any(|object| object.contains(text))
+    }
+
     /// Returns the number of a Kustomization below the root.
     fn pick(&self, random: &mut Random) -> usize {
         1 + random.below(self.apps.len() - 1)
@@ -150,7 +198,8 @@ impl Repository {
         for app in &self.apps {
             lines.push(format!("{}/README.md:: {}", app.directory, app.directory));
             for object in &app.objects {
-                let name = object.split(' ').nth(1).unwrap_or_default().replace(['@', ':', '$', '{', '}'], "");
+                let words: Vec<&str> = object.split(' ').take(2).collect();
+                let name = words.join("-").replace(['@', ':', '$', '{', '}'], "");
                 lines.push(format!("{}/{name}.yaml: {object}", app.directory));
             }
         }
@@ -209,7 +258,7 @@ mod tests {
         for case in 0..2_000 {
             let scenario = scenario(1, case);
             let mut files = manifest::Files::new();
-            for lines in [&scenario.before, &scenario.after] {
+            for lines in [&scenario.before, &scenario.between, &scenario.after] {
                 manifest::edit(&mut files, lines, "s001x").unwrap_or_else(|error| panic!("{scenario}{error:#}"));
                 let paths: BTreeSet<&str> = lines.iter().map(|line| path(line)).collect();
                 assert_eq!(paths.len(), lines.len(), "a path is written twice\n{scenario}");

@@ -23,7 +23,6 @@ const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
 pub struct AppliedObject {
     /// Kustomization that applies the object.
     pub owner: NamespacedName,
-    /// Spec of the Kustomization.
     pub spec: KustomizationSpec,
     /// Identity in the cluster.
     pub id: ObjectId,

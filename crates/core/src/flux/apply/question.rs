@@ -49,7 +49,7 @@ pub enum Request {
 pub(crate) struct QuestionKey {
     owner: ObjectId,
     id: ObjectId,
-    /// Hash of controller, service account, spec and manifest.
+    /// Hash of controller, service account, fields of the spec and manifest.
     run: String,
 }
 
@@ -73,7 +73,7 @@ impl Question {
     ) -> Self {
         let mut run = format!("{controller} {service_account:?} ");
         let written = match &request {
-            Request::ApplyBuilt(applied) => write!(run, "{} {}", applied.spec.value(), applied.built.manifest),
+            Request::ApplyBuilt(applied) => write!(run, "{:?} {}", applied.spec.apply_fields(), applied.built.manifest),
             Request::Apply(manifest) => write!(run, "{manifest}"),
             Request::Delete => Ok(()),
         };

@@ -31,6 +31,8 @@ pub struct Update {
     pub reason: Reason,
     /// Unified diff of the YAML.
     pub diff: String,
+    /// More than the metadata changes.
+    pub changes_content: bool,
 }
 
 /// Compares the live object with the answer to the dry-run of its apply. Returns `None` if nothing changes in the parts
@@ -62,17 +64,23 @@ pub fn compare(
     if before == after {
         return None;
     }
+    let changes_content = content(&before) != content(&after);
     if applied.id.is("", "Secret") {
         mask_secret(&mut before, &mut after);
     }
     let Some(masked) = applied.built.masked.as_deref() else {
         let (reason, name) = (reason(&taken_over, &drift), applied.id.to_string());
-        return Some(Update { reason, diff: unified_diff(&name, &before, &after) });
+        return Some(Update { reason, diff: unified_diff(&name, &before, &after), changes_content });
     };
     mask_fields(&applied.built.manifest, &masked.manifest, Some(&mut before), Some(&mut after));
     // The paths of fields can hold values too.
     let reason = Reason::from(reason(&taken_over, &drift).code);
-    Some(Update { reason, diff: unified_diff(&masked.id.to_string(), &before, &after) })
+    Some(Update { reason, diff: unified_diff(&masked.id.to_string(), &before, &after), changes_content })
+}
+
+/// Returns an object without its metadata.
+fn content(object: &Value) -> Vec<(&String, &Value)> {
+    object.as_object().into_iter().flatten().filter(|(key, _)| *key != "metadata").collect()
 }
 
 /// Returns `drift` for overwritten fields of other managers, `taken-over` for removed fields of kubectl, or `changed`.

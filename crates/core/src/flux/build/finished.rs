@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::data::DataOverrides;
 use super::failure::BuildFailure;
 use super::objects::BuiltObject;
+use super::objects::data::DataOverrides;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};

@@ -4,7 +4,6 @@
 //! Source of the order of the steps: docs/reference/kustomize-controller.md 3.2 to 3.6 and 4.1.
 
 pub mod charts;
-pub mod data;
 pub(crate) mod emptied;
 pub mod envsubst;
 pub mod failure;
@@ -19,11 +18,10 @@ pub mod resource_sets;
 mod run;
 pub mod sops;
 pub(crate) mod substitute;
-mod yaml;
 
-pub use data::DataOverrides;
 pub use failure::{BuildFailure, Interrupt, KustomizeExit};
 pub use kustomization_file::generator;
 pub use needs::{Answers, BuildContext, Needs, Run};
+pub use objects::data::DataOverrides;
 pub use run::{build, build_text};
 pub use substitute::secrets_in_use;

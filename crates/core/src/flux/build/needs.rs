@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::charts::ChartRun;
 use super::charts::archive::{ChartResult, check_digest, unpack};
 use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
-use super::data::{DataOverrides, DataRef, Lookup};
+use super::charts::{ChartOutput, ChartRun};
 use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
+use super::objects::data::{DataOverrides, DataRef, Lookup};
+use super::objects::yaml;
+use super::objects::yaml::YamlDocument;
 use super::references::Inputs;
 use super::resource_sets::SetRun;
-use super::yaml;
-use super::yaml::YamlDocument;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::plan::ReasonCode;
@@ -72,7 +72,7 @@ type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 pub struct Answers {
     runs: HashMap<String, RunResult>,
     data: HashMap<DataRef, Lookup>,
-    charts: HashMap<String, Result<String, String>>,
+    charts: HashMap<String, Result<ChartOutput, String>>,
     artifacts: HashMap<String, ChartResult>,
     folder_charts: HashMap<String, ChartResult>,
     remote_charts: HashMap<RemoteChart, ChartResult>,
@@ -136,8 +136,8 @@ impl Answers {
         secrets.flat_map(|data| data.values.values())
     }
 
-    /// Records the output of `helm template`, or the reason why it has none.
-    pub fn record_chart(&mut self, key: String, output: Result<String, String>) {
+    /// Records the result of `helm template`, or the reason why it has none.
+    pub fn record_chart(&mut self, key: String, output: Result<ChartOutput, String>) {
         self.charts.insert(key, output);
     }
 
@@ -183,8 +183,8 @@ impl Answers {
         self.kube_versions.get(cluster)
     }
 
-    /// Returns the output of `helm template`, or the reason why it has none; `None` if it was not recorded.
-    pub fn chart(&self, key: &str) -> Option<&Result<String, String>> {
+    /// Returns the result of `helm template`, or the reason why it has none; `None` if it was not recorded.
+    pub fn chart(&self, key: &str) -> Option<&Result<ChartOutput, String>> {
         self.charts.get(key)
     }
 

@@ -5,8 +5,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::objects::{BuiltObject, objects};
-use super::yaml;
+use super::objects::{BuiltObject, objects, yaml};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_operator::GROUP;
 use crate::private::Private;

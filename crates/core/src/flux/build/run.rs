@@ -10,12 +10,12 @@ use super::failure::{BuildFailure, Interrupt};
 use super::finished::BuildInput;
 use super::generator::GeneratedFile;
 use super::needs::{BuildContext, Run};
+use super::objects::yaml::{YamlDocument, parse_substituted};
 use super::objects::{BuiltObject, manifest_has, mask_objects};
 use super::references::Inputs;
 use super::sops::decryption;
 use super::substitute::{BuildVariables, SUBSTITUTE, resolve_variables, variable_sources};
-use super::yaml::YamlDocument;
-use super::{generator, objects, references, yaml};
+use super::{generator, objects, references};
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -215,7 +215,7 @@ fn read_objects(
     for document in output.documents {
         let masked = output.masked(document);
         let manifest = match output.variables_of(document) {
-            Some(_) => yaml::parse_substituted(&output.substituted(document)?)
+            Some(_) => parse_substituted(&output.substituted(document)?)
                 .map_err(|error| {
                     // The controller reads YAML with another library, which may accept it. The message can quote a value.
                     let error =
@@ -255,9 +255,9 @@ fn read_objects(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::build::data::{Data, DataOverrides, DataRef, Lookup};
     use crate::flux::build::needs::{Answers, Needs};
-    use crate::flux::build::sops::undecrypted::Undecrypted;
+    use crate::flux::build::objects::data::{Data, DataOverrides, DataRef, Lookup};
+    use crate::flux::build::objects::undecrypted::Undecrypted;
     use crate::flux::source::options::SourceOptions;
     use crate::private::Private;
     use serde_json::json;

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::charts::values::values_sources;
-use super::data::{DataRef, Lookup};
 use super::envsubst;
-use super::sops::undecrypted::UNKNOWN;
+use super::objects::data::{DataRef, Lookup};
+use super::objects::undecrypted::UNKNOWN;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::list_at;
 use crate::kubernetes::snapshot::Snapshot;
@@ -168,7 +168,7 @@ impl BuildVariables {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flux::build::data::Data;
+    use crate::flux::build::objects::data::Data;
     use serde_json::json;
 
     fn data(pairs: &[(&str, &str)]) -> Lookup {

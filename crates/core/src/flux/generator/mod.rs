@@ -5,6 +5,7 @@
 mod captures;
 mod copy;
 pub mod exclusion;
+mod generate;
 pub mod merge;
 pub mod recorded;
 pub(crate) mod spec;
@@ -12,13 +13,10 @@ pub(crate) mod spec;
 mod tests;
 mod workspace;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::flux::source::artifact::Artifact;
-use copy::Workspace;
-use spec::{GeneratorSpec, OutputArtifact};
-use workspace::Directory;
+pub(crate) use generate::{Generation, Made, generate};
 
 /// Content of a source of a generator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,68 +35,4 @@ pub enum Stop {
     Fails(String),
     /// It is not known what source-watcher makes, for this reason.
     Unknown(String),
-}
-
-/// An artifact that a generator makes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Made {
-    /// With this content, and this checksum in the name of its archive.
-    New(Arc<Artifact>, u32),
-    /// As it is now.
-    Same,
-}
-
-/// The artifacts that a generator makes, in order, and the reason why it stops before the end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Generation {
-    pub(crate) artifacts: Vec<(OutputArtifact, Made)>,
-    pub(crate) stop: Option<Stop>,
-}
-
-/// Generates the artifacts of a spec from the contents of its sources by their alias. `stays` returns true for an artifact
-/// that is as it is now if no source of it is known.
-pub(crate) fn generate(
-    spec: &GeneratorSpec,
-    contents: &BTreeMap<String, SourceContent>,
-    stays: impl Fn(&OutputArtifact) -> bool,
-) -> Generation {
-    let mut generation = Generation { artifacts: vec![], stop: None };
-    let artifacts = match captures::expand(spec, contents) {
-        Ok(artifacts) => artifacts,
-        Err(stop) => return Generation { stop: Some(stop), ..generation },
-    };
-    let mut workspace = Workspace::new(contents);
-    for artifact in artifacts {
-        let is_unchanged = |alias: &str| matches!(contents.get(alias), Some(SourceContent::Unchanged(_)));
-        let is_apart = !contents.contains_key(&artifact.name)
-            && artifact.copy.iter().all(|operation| is_unchanged(&operation.alias));
-        let made = if is_apart && stays(&artifact) {
-            Made::Same
-        } else {
-            match make(&artifact, &mut workspace) {
-                Ok(made) => made,
-                Err(stop) => {
-                    generation.stop = Some(stop);
-                    break;
-                }
-            }
-        };
-        generation.artifacts.push((artifact, made));
-    }
-    generation
-}
-
-fn make(artifact: &OutputArtifact, workspace: &mut Workspace<'_>) -> Result<Made, Stop> {
-    let name = &artifact.name;
-    match workspace.contents.get(name) {
-        Some(SourceContent::Unchanged(why) | SourceContent::Unknown(why)) => return Err(Stop::Unknown(why.clone())),
-        // The artifact is built in the directory of the source.
-        Some(SourceContent::Known(_)) => {}
-        None => drop(workspace.directories.insert(name.clone(), Directory::default())),
-    }
-    for operation in &artifact.copy {
-        workspace.copy(operation, name)?;
-    }
-    let directory = &workspace.directories[name];
-    Ok(Made::New(Arc::new(directory.packed(name)), directory.checksum(name)))
 }

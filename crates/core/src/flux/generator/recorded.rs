@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::SourceContent;
+use super::generate::{Made, generate};
 use super::spec::{AliasedSource, GeneratorSpec};
-use super::{Made, SourceContent, generate};
 use crate::flux::kinds::{GENERATOR, GENERATOR_GROUP};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;

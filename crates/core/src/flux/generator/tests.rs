@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::spec::GeneratorSpec;
 use super::*;
 use crate::flux::source::options::SourceOptions;
 

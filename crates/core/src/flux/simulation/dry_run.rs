@@ -5,25 +5,41 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::model::owner_names::owner_id;
 use super::model::questions::Answers;
-use super::model::refusals::{DeletionRefusal, Refusal};
-use super::rehearsal::Rehearsal;
-use super::rows::cascade_rows::mark_held_dependent;
+use super::model::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
+use super::rows::applied_objects::LastRuns;
 use super::rows::object_rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
-use crate::flux::apply::question::{DryRunAnswer, Request};
+use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::gap::{Gap, GapKind};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::{Action, Certainty, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
+use crate::plan::{Action, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::join_limited;
 
 /// Number of objects that one gap names.
 const NAMED_OBJECTS: usize = 5;
+
+/// A change by a Kustomization that the API server is asked about, or that needs no request.
+pub(super) struct AskedChange {
+    pub(super) question: Question,
+    /// Answer that is known without a request.
+    pub(super) known: Option<DryRunAnswer>,
+    /// The name holds values of Secrets, so that no request may have it.
+    pub(super) is_hidden: bool,
+    /// The cluster cannot be asked.
+    pub(super) is_unread: bool,
+}
+
+impl AskedChange {
+    /// Returns the answer; `None` if it was not recorded.
+    fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
+        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
+    }
+}
 
 /// Answers of the server to the changes by the Kustomizations of one preview.
 #[derive(Default)]
@@ -32,6 +48,10 @@ pub(super) struct DryRuns<'r> {
     applied: Vec<(&'r AppliedObject, &'r DryRunResult)>,
     /// Refusals that stop a Kustomization. A failed server is none: a later try may succeed.
     pub(super) refusals: Vec<Refusal>,
+    /// Live objects that Kustomizations delete by force.
+    pub(super) forced: Vec<ForcedDeletion>,
+    /// Objects that an apply changes, apart from their metadata.
+    pub(super) changed: BTreeSet<(NamespacedName, ObjectId)>,
     /// Deletions that the server refuses.
     pub(super) refused_deletions: Vec<DeletionRefusal>,
     /// Deletions for which the server failed, with its message. A later try may succeed.
@@ -48,9 +68,9 @@ pub(super) struct DryRuns<'r> {
 
 impl<'r> DryRuns<'r> {
     /// Collects the answers so far, in the order of the questions.
-    pub(super) fn collect(rehearsal: &'r Rehearsal, answers: &'r Answers) -> Self {
+    pub(super) fn collect(changes: &'r [AskedChange], answers: &'r Answers) -> Self {
         let mut dry_runs = Self::default();
-        for asked in &rehearsal.asked {
+        for asked in changes {
             let (question, answer) = (&asked.question, asked.answer(answers));
             dry_runs.has_unsent |= answer.is_none() || asked.is_unread;
             if asked.is_hidden || asked.is_unread {
@@ -60,10 +80,7 @@ impl<'r> DryRuns<'r> {
                 (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
                     dry_runs.add_applied(applied, result);
                 }
-                (_, Some(DryRunAnswer::Result(result))) => {
-                    let owner = NamespacedName::of(&question.owner);
-                    dry_runs.add_deletion(owner, &question.id, result);
-                }
+                (_, Some(DryRunAnswer::Result(result))) => dry_runs.add_deletion(question, result),
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
                         Request::ApplyBuilt(applied) => applied.built.shown_id(),
@@ -76,17 +93,23 @@ impl<'r> DryRuns<'r> {
             }
         }
         dry_runs.gaps.extend(answers.dry_runs.unknown_rights().cloned());
-        if rehearsal.is_endless {
-            let message = "each answer of the server led to another plan, and no plan was confirmed".to_owned();
-            let subject = "answers to dry-runs".to_owned();
-            dry_runs.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message });
-        }
         dry_runs
+    }
+
+    /// Adds the gap of a preview whose answers never confirm a plan.
+    pub(super) fn add_endless(&mut self) {
+        let message = "each answer of the server led to another plan, and no plan was confirmed".to_owned();
+        let subject = "answers to dry-runs".to_owned();
+        self.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message });
     }
 
     fn add_applied(&mut self, applied: &'r AppliedObject, result: &'r DryRunResult) {
         self.applied.push((applied, result));
-        let AppliedObject { owner, id, built, .. } = applied;
+        self.forced.extend(forced_deletion(applied, result));
+        let AppliedObject { owner, spec, id, built } = applied;
+        if matches!(result, DryRunResult::Updated(Update { changes_content: true, .. }) | DryRunResult::Recreated(_)) {
+            self.changed.insert((owner.clone(), id.clone()));
+        }
         let message = match result {
             DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message) => {
                 format!("the server refuses {}: {message}", built.shown_id())
@@ -95,17 +118,28 @@ impl<'r> DryRuns<'r> {
             DryRunResult::NotValidated(_) => return self.open.push(id.clone()),
             _ => return,
         };
-        let (owner, id, manifest) = (owner.clone(), id.clone(), built.manifest.clone());
-        self.refusals.push(Refusal { owner, id, manifest, message });
+        let (owner, spec, id, manifest) = (owner.clone(), spec.clone(), id.clone(), built.manifest.clone());
+        self.refusals.push(Refusal { owner, id, manifest, spec, message });
     }
 
-    fn add_deletion(&mut self, owner: NamespacedName, id: &ObjectId, result: &DryRunResult) {
+    fn add_deletion(&mut self, question: &Question, result: &DryRunResult) {
         let (deletions, message) = match result {
             DryRunResult::Refused(message) => (&mut self.refused_deletions, message),
             DryRunResult::ServerFailed(message) => (&mut self.failed_deletions, message),
             _ => return,
         };
-        deletions.push(DeletionRefusal { owner, id: id.clone(), message: message.clone() });
+        let (owner, account) = (NamespacedName::of(&question.owner), question.service_account.clone());
+        deletions.push(DeletionRefusal { owner, account, id: question.id.clone(), message: message.clone() });
+    }
+
+    /// Keeps the results of the last runs, which are those that the plan shows.
+    pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>) {
+        self.applied.retain(|(AppliedObject { owner, spec, id, built }, _)| {
+            let run = runs.get(&(owner, id));
+            run.is_some_and(|(last_spec, last)| {
+                last_spec.apply_fields() == spec.apply_fields() && last.manifest == built.manifest
+            })
+        });
     }
 
     /// Returns the objects that are not compared because the keys to their content are not here.
@@ -168,7 +202,7 @@ impl<'a> Rows<'a> {
         match result {
             DryRunResult::Unchanged | DryRunResult::Created | DryRunResult::Accepted => {}
             DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, reason),
-            DryRunResult::Updated(Update { reason, diff }) => {
+            DryRunResult::Updated(Update { reason, diff, .. }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
                 if (self.add_row(applied, Action::Update, reason.clone()) || self.is_not_followed(id))
                     && self.with_diffs
@@ -176,19 +210,10 @@ impl<'a> Rows<'a> {
                     self.diffs.push(Diff { object: id.clone(), text: diff.clone() });
                 }
             }
-            DryRunResult::Recreated(message) => {
-                self.add_row(applied, Action::Recreate, Reason::new(ReasonCode::Forced, message.as_str()));
-            }
-            DryRunResult::DeletedOnly(message) => {
-                self.add_refusal(applied, message);
-                let detail = format!("it is deleted and not recreated, because the server refuses it: {message}");
-                self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, detail));
-            }
-            DryRunResult::HeldByFinalizer(finalizer) => {
-                let detail = held_by(finalizer);
-                self.add_refusal(applied, &detail);
-                self.add_row(applied, Action::Delete, Reason::new(ReasonCode::Forced, format!("it {detail}")));
-            }
+            // The plan has the row.
+            DryRunResult::Recreated(_) => {}
+            DryRunResult::DeletedOnly(message) => self.add_refusal(applied, message),
+            DryRunResult::HeldByFinalizer(finalizer) => self.add_refusal(applied, &held_by(finalizer)),
             DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
                 self.add_refusal(applied, message);
                 self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);
@@ -239,44 +264,6 @@ impl<'a> Rows<'a> {
         rows.any(|row| row.object.id == *id && row.reason.code == ReasonCode::NotFollowed)
     }
 
-    /// Marks recreations as a race where a refusal of another object may stop the Kustomization before it recreates.
-    fn mark_interrupted_recreations(&mut self) {
-        for row in &mut self.rows {
-            if !row.is_deletion() {
-                continue;
-            }
-            let refusals = row.owner.as_ref().and_then(|owner| self.refusals.get(owner)).map_or(0, Vec::len);
-            let of_object = usize::from(row.action == Action::Delete);
-            let fails_otherwise = refusals == 0 && row.owner.as_ref().is_some_and(|owner| fails(&self.plan, owner));
-            if refusals > of_object || fails_otherwise {
-                (row.action, row.certainty) = (Action::Delete, Certainty::Race);
-                row.reason.add_detail(
-                    "race: it may be deleted before another object stops its Kustomization, and is then not recreated",
-                );
-            }
-        }
-    }
-
-    /// Adds the objects that Kubernetes deletes as a consequence of the forced deletions.
-    fn add_cascade(&mut self) {
-        let forced = self.rows.iter().filter(|row| row.is_deletion());
-        let roots: Vec<&ObjectMetadata> = forced.filter_map(|row| self.snapshot.object(&row.object.id)).collect();
-        if roots.is_empty() {
-            return;
-        }
-        let listed: BTreeSet<&ObjectId> =
-            self.plan.changes().iter().chain(&self.rows).map(|change| &change.object.id).collect();
-        let mut cascaded = Cascade::new(self.snapshot).closure(roots);
-        cascaded.retain(|cascaded| !listed.contains(&cascaded.object.id));
-        let cascaded: BTreeMap<ObjectId, CascadedObject<'_>> =
-            cascaded.into_iter().map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect();
-        for dependent in cascaded.values() {
-            let mut row = Change::cascaded(dependent, None);
-            mark_held_dependent(&mut row, dependent, &cascaded, self.snapshot);
-            self.rows.push(row);
-        }
-    }
-
     fn block_refused_owners(&mut self) {
         for (owner, refusals) in &self.refusals {
             let refusals = join_limited(refusals.iter().collect::<BTreeSet<_>>(), 1);
@@ -288,8 +275,6 @@ impl<'a> Rows<'a> {
     }
 
     fn into_plan(mut self) -> Plan {
-        self.mark_interrupted_recreations();
-        self.add_cascade();
         self.block_refused_owners();
         self.plan.add_changes(self.rows);
         self.plan.add_diffs(self.diffs);
@@ -301,9 +286,25 @@ fn held_by(finalizer: &str) -> String {
     format!("is deleted, and the controller waits without a limit until its finalizer {finalizer} is removed")
 }
 
-/// Returns true if the apply of an owner fails in a plan.
-fn fails(plan: &Plan, owner: &OwnerId) -> bool {
-    plan.owners().iter().any(|row| row.owner == *owner && row.reason.code == ReasonCode::ApplyRefused)
+/// Returns the deletion of an object by force that a result means.
+fn forced_deletion(applied: &AppliedObject, result: &DryRunResult) -> Option<ForcedDeletion> {
+    let detail = match result {
+        DryRunResult::Recreated(message) => message.clone(),
+        DryRunResult::DeletedOnly(message) => {
+            format!("it is deleted and not recreated, because the server refuses it: {message}")
+        }
+        DryRunResult::HeldByFinalizer(finalizer) => format!("it {}", held_by(finalizer)),
+        _ => return None,
+    };
+    let AppliedObject { owner, spec, id, built } = applied;
+    Some(ForcedDeletion {
+        owner: owner.clone(),
+        id: id.clone(),
+        manifest: built.manifest.clone(),
+        spec: spec.clone(),
+        comes_back: matches!(result, DryRunResult::Recreated(_)),
+        reason: Reason::new(ReasonCode::Forced, detail),
+    })
 }
 
 #[cfg(test)]
@@ -331,7 +332,11 @@ mod tests {
     }
 
     fn update() -> DryRunResult {
-        DryRunResult::Updated(Update { reason: ReasonCode::Changed.into(), diff: "-a\n+b\n".to_owned() })
+        DryRunResult::Updated(Update {
+            reason: ReasonCode::Changed.into(),
+            diff: "-a\n+b\n".to_owned(),
+            changes_content: true,
+        })
     }
 
     fn text(message: &str) -> String {
@@ -380,23 +385,5 @@ mod tests {
         assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
         assert!(plan.owners()[0].reason.detail.contains("denied and 1 more"), "{}", plan.owners()[0].reason.detail);
-    }
-
-    #[test]
-    fn a_forced_recreation_deletes_dependents_and_is_a_race_with_a_refusal() {
-        let recreated = || (applied("a"), DryRunResult::Recreated(text("immutable")));
-        let (found, _) = rows(&[recreated()], &[]);
-        assert_eq!(found, ["recreate a Certain: forced: immutable", "delete dependent Certain: dependent"]);
-        let (found, _) = rows(&[recreated(), (applied("b"), DryRunResult::Refused(text("denied")))], &[]);
-        assert!(found[0].starts_with("delete a Race: forced: immutable; race: "), "{found:?}");
-        let held = vec![(applied("a"), DryRunResult::HeldByFinalizer(text("example.com/hold")))];
-        let refusals = dry_runs(&held).refusals;
-        assert!(refusals[0].message.contains("example.com/hold"));
-        let (found, plan) = rows(&held, &[]);
-        assert!(found[0].starts_with("delete a Certain: forced: it is deleted, and the controller waits"), "{found:?}");
-        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
-        let (found, plan) = rows(&[(applied("a"), DryRunResult::DeletedOnly(text("denied")))], &[]);
-        assert!(found[0].starts_with("delete a Certain: forced: it is deleted and not recreated"), "{found:?}");
-        assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
     }
 }

@@ -19,11 +19,11 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::flux::apply::question::Question;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
-use crate::flux::simulation::model::refused_deletions::refused_owners;
+use crate::flux::simulation::model::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
@@ -86,6 +86,8 @@ impl<'a> Preview<'a> {
             live,
             nodes: Vec::new(),
             refusals: vec![],
+            forced: vec![],
+            changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
             affected: vec![],
             secrets: SecretValues::default(),
@@ -98,11 +100,14 @@ impl<'a> Preview<'a> {
     /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
         self.state.secrets.collect(&self.state.input, &answers.builds);
-        if let Some(plan) = self.confirmed_plan(answers) {
-            return Progress::Done(self.finish(plan, answers));
+        if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
+            return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }
         match self.settle(answers) {
-            Progress::Done(plan) => self.rehearse(plan, answers),
+            Progress::Done(plan) => {
+                let of_owners = std::mem::take(&mut self.owner_questions);
+                self.rehearsal.rehearse(&self.state, plan, of_owners, answers)
+            }
             Progress::Needs(needs) => Progress::Needs(needs),
         }
     }
@@ -142,13 +147,13 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let order = EventOrder::new(&self.state.nodes, self.state.input.features);
+        let order = EventOrder::new(&self.state.nodes, self.state.input.features, self.state.exceeds_workers);
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {
-            let mut refused = refused_owners(&self.state, id);
+            let mut refused = refused_runs(&self.state, id);
             let unserved = nodes.iter().filter(|node| node.unserved.get(id).is_some_and(|found| found.is_certain));
-            refused.extend(unserved.map(|node| &node.id.key));
+            unserved.for_each(|node| refused.add_every_run(&node.id.key));
             let explored = explore(id, self.state.live_object(id), &nodes, &order, rules, &refused);
             outcomes.insert(id.clone(), explored);
         }

@@ -1,4 +1,4 @@
-//! Upgrades of releases that the API server is asked about: Helm applies everything first, and deletes nothing if the server
+//! Changes of releases that the API server is asked about: Helm applies everything first, and deletes nothing if the server
 //! refuses one object.
 //!
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
@@ -9,84 +9,89 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::model::questions::Verdict;
-use super::model::state::State;
-use super::owners::comparison::Comparison;
-use super::owners::helm::upgrades::{CAN_FAIL, is_kept_in_upgrade};
+use super::owners::behaviour::comparison::Comparison;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::upgrade::{Rendered, Upgrade};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
-impl Comparison<'_, '_, '_> {
-    /// Adds what the API server says about an upgrade to it. `changed` are the manifests that it creates or changes.
-    pub(crate) fn rehearse_upgrade(
-        &mut self,
-        upgrade: &mut Upgrade,
-        live: &Resource,
-        spec: &Value,
-        (old, changed): (&Rendered, BTreeMap<ObjectId, Value>),
-        is_private: bool,
-    ) {
-        let (state, release) = (self.state(), &live.object.id);
-        let target = ReleaseTarget::recorded(&live.content);
-        let target = target.filter(|_| can_ask(state, spec, old, &changed, is_private));
-        let mut applies = vec![];
-        if let Some(target) = &target {
-            applies.extend(changed.iter().map(|(id, manifest)| {
-                let manifest = manifest_to_apply(manifest, id, target, release, spec);
-                Question::of_owner(release, spec, id, Request::Apply(manifest), is_private)
-            }));
-        }
-        let applied = self.derivation.ask_all(applies);
-        let removed = upgrade.removed.iter().filter(|id| !is_kept_in_upgrade(state, id));
-        for object in removed.filter_map(|id| state.live_object(id)) {
-            let deletion = Question::of_owner(release, spec, &object.id, Request::Delete, is_private);
-            if let Verdict::Refused(message) = self.derivation.ask(deletion) {
-                upgrade.refused_deletions.insert(object.id.clone(), message);
-            }
-        }
-        let is_proven = changed.is_empty() || (target.is_some() && applied.is_accepted);
-        upgrade.condition = match applied.first_refusal {
-            Some(refusal) => {
-                Some(format!("it stays while the API server refuses the upgrade, as it does now: {refusal}"))
-            }
-            None => (!is_proven).then(|| CAN_FAIL.to_owned()),
-        };
+/// A manifest that Helm applies.
+pub(crate) struct AppliedManifest {
+    pub(crate) id: ObjectId,
+    pub(crate) manifest: Value,
+    /// The manifest is another one than that of the last release, or the object does not exist.
+    pub(crate) is_changed: bool,
+    /// The answer of the server is another one by then, because its definition is replaced.
+    pub(crate) is_open: bool,
+}
+
+/// What Helm sends in one action for a release.
+pub(crate) struct ReleaseChanges<'m> {
+    pub(crate) release: &'m ObjectId,
+    pub(crate) spec: &'m Value,
+    pub(crate) target: &'m ReleaseTarget,
+    pub(crate) manifests: Vec<AppliedManifest>,
+    /// Live objects that it deletes.
+    pub(crate) removed: Vec<ObjectId>,
+    pub(crate) is_applied_on_server: bool,
+    pub(crate) is_private: bool,
+}
+
+/// Answers of the API server about an action.
+pub(crate) struct ReleaseAnswers {
+    /// The first object that it refuses, with its message.
+    pub(crate) refusal: Option<String>,
+    /// It accepts everything that changes.
+    pub(crate) is_proven: bool,
+    /// Messages about deletions that it refuses.
+    pub(crate) refused_deletions: BTreeMap<ObjectId, String>,
+}
+
+impl ReleaseChanges<'_> {
+    /// Returns true if helm-controller applied an object on the server.
+    pub(crate) fn is_applied(object: &ObjectMetadata) -> bool {
+        object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == HELM_CONTROLLER)
+    }
+
+    fn question(&self, id: &ObjectId, request: Request) -> Question {
+        Question::of_owner(self.release, self.spec, id, request, self.is_private)
     }
 }
 
-/// Returns true if a dry-run shows what the API server says to each of these changes.
-fn can_ask(
-    state: &State<'_>,
-    spec: &Value,
-    old: &Rendered,
-    changed: &BTreeMap<ObjectId, Value>,
-    is_private: bool,
-) -> bool {
-    let replaces_definitions = !matches!(text_at(spec, "/upgrade/crds"), "" | "Skip");
-    let is_applied_on_server = text_at(spec, "/upgrade/serverSideApply") != "disabled"
-        && old.objects.iter().filter_map(|id| state.live_object(id)).any(is_applied);
-    let is_askable = |id: &ObjectId| match state.live_object(id) {
-        Some(live) if old.objects.contains(id) => is_applied(live),
-        Some(_) => !flag_at(spec, "/upgrade/disableTakeOwnership"),
-        // Its name would be in the URL of the request, and so in logs.
-        None => !is_private,
-    };
-    !replaces_definitions && is_applied_on_server && changed.keys().all(is_askable)
-}
-
-/// Returns true if helm-controller applied an object on the server.
-fn is_applied(object: &ObjectMetadata) -> bool {
-    object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == HELM_CONTROLLER)
+impl Comparison<'_, '_, '_> {
+    /// Asks the API server about an action. An object without a clear answer is assumed to be accepted if it does not change.
+    pub(crate) fn ask_release(&mut self, changes: &ReleaseChanges<'_>) -> ReleaseAnswers {
+        let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
+        for AppliedManifest { id, manifest, is_changed, is_open } in &changes.manifests {
+            // A name that holds values of a Secret would be in the URL of the request, and so in logs.
+            let is_hidden = changes.is_private && self.state().live_object(id).is_none();
+            if *is_open || is_hidden || !changes.is_applied_on_server {
+                answers.is_proven &= !is_changed;
+                continue;
+            }
+            let manifest = manifest_to_apply(manifest, id, changes);
+            match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
+                Verdict::Accepted => {}
+                Verdict::Refused(message) if answers.refusal.is_none() => {
+                    answers.refusal = Some(format!("{id}: {message}"));
+                }
+                Verdict::Refused(_) => {}
+                Verdict::Open => answers.is_proven &= !is_changed,
+            }
+        }
+        for id in &changes.removed {
+            if let Verdict::Refused(message) = self.derivation.ask(changes.question(id, Request::Delete)) {
+                answers.refused_deletions.insert(id.clone(), message);
+            }
+        }
+        answers
+    }
 }
 
 /// Returns a manifest with what Helm and helm-controller add to it.
 fn manifest_to_apply(
     rendered: &Value,
     id: &ObjectId,
-    target: &ReleaseTarget,
-    release: &ObjectId,
-    spec: &Value,
+    ReleaseChanges { release, spec, target, .. }: &ReleaseChanges<'_>,
 ) -> Value {
     let mut manifest = rendered.clone();
     let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return manifest };

@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Preview;
-use super::dry_run::DryRuns;
+use super::dry_run::{AskedChange, DryRuns};
 use super::model::node::{Node, NodeId};
 use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::model::state::State;
@@ -23,10 +22,11 @@ use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, BuildContext};
-use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects};
+use crate::flux::simulation::kustomization::health::awaited_health;
+use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Actor, Fidelity, Plan};
+use crate::plan::{Actor, Fidelity, Plan, ReasonCode};
 
 /// Maximum number of times that the plan is made again with new answers.
 const MAX_ROUNDS: usize = 8;
@@ -34,37 +34,18 @@ const MAX_ROUNDS: usize = 8;
 /// Dry-runs of one preview so far.
 #[derive(Default)]
 pub(super) struct Rehearsal {
-    /// Keys of all questions.
     keys: HashSet<QuestionKey>,
     /// Changes by Kustomizations, in the order in which refusals count.
-    pub(super) asked: Vec<AskedChange>,
+    asked: Vec<AskedChange>,
     /// Plan that raised the last questions.
     plan: Option<Plan>,
     /// The last questions are also about other owners than Kustomizations.
     asks_of_owners: bool,
     rounds: usize,
     /// Each answer led to another plan, and there are further questions.
-    pub(super) is_endless: bool,
+    is_endless: bool,
     /// Builds to compare with; `None` until the first plan.
     builds: Option<AppliedBuilds>,
-}
-
-/// A change by a Kustomization that the API server is asked about, or that needs no request.
-pub(super) struct AskedChange {
-    pub(super) question: Question,
-    /// Answer that is known without a request.
-    known: Option<DryRunAnswer>,
-    /// The name holds values of Secrets, so that no request may have it.
-    pub(super) is_hidden: bool,
-    /// The cluster cannot be asked.
-    pub(super) is_unread: bool,
-}
-
-impl AskedChange {
-    /// Returns the answer; `None` if it was not recorded.
-    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
-        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
-    }
 }
 
 /// Objects of the last applied revisions, for the Kustomizations whose build was verified.
@@ -91,59 +72,81 @@ impl AppliedBuilds {
     }
 }
 
-impl Preview<'_> {
+impl Rehearsal {
     /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
     /// the plan must be made again.
-    pub(super) fn confirmed_plan(&mut self, answers: &Answers) -> Option<Plan> {
-        let plan = self.rehearsal.plan.take()?;
-        let DryRuns { refusals, refused_deletions, .. } = DryRuns::collect(&self.rehearsal, answers);
-        let is_refused = refusals != self.state.refusals || refused_deletions != self.state.deletion_refusals;
-        (self.state.refusals, self.state.deletion_refusals) = (refusals, refused_deletions);
-        Some(plan).filter(|_| !is_refused && !self.rehearsal.asks_of_owners)
+    pub(super) fn confirmed_plan(&mut self, state: &mut State<'_>, answers: &Answers) -> Option<Plan> {
+        let plan = self.plan.take()?;
+        let DryRuns { refusals, refused_deletions, forced, mut changed, .. } = DryRuns::collect(&self.asked, answers);
+        let awaited = awaited_health(state);
+        changed.retain(|(owner, _)| awaited.contains(owner));
+        let is_refused = refusals != state.refusals
+            || refused_deletions != state.deletion_refusals
+            || forced != state.forced
+            || changed != state.changed_health;
+        (state.refusals, state.deletion_refusals) = (refusals, refused_deletions);
+        (state.forced, state.changed_health) = (forced, changed);
+        Some(plan).filter(|_| !is_refused && !self.asks_of_owners)
     }
 
-    /// Returns the questions that a plan raises, or the finished preview if there is no new one.
-    pub(super) fn rehearse(&mut self, plan: Plan, answers: &Answers) -> Progress<Box<FinishedPreview>> {
-        let dry_runs = self.new_questions(&plan, answers);
-        self.rehearsal.is_endless = !dry_runs.is_empty() && self.rehearsal.rounds == MAX_ROUNDS;
-        if dry_runs.is_empty() || self.rehearsal.is_endless {
-            return Progress::Done(self.finish(plan, answers));
+    /// Returns the questions that a plan raises, with `of_owners` about other owners than Kustomizations, or the finished
+    /// preview if there is no new one.
+    pub(super) fn rehearse(
+        &mut self,
+        state: &State<'_>,
+        plan: Plan,
+        of_owners: Vec<Question>,
+        answers: &Answers,
+    ) -> Progress<Box<FinishedPreview>> {
+        let dry_runs = self.new_questions(state, &plan, of_owners, answers);
+        self.is_endless = !dry_runs.is_empty() && self.rounds == MAX_ROUNDS;
+        if dry_runs.is_empty() || self.is_endless {
+            return Progress::Done(self.finish(state, plan, answers));
         }
-        self.rehearsal.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
-        self.rehearsal.rounds += 1;
-        self.rehearsal.plan = Some(plan);
+        self.asks_of_owners = dry_runs.iter().any(|question| !question.is_of_kustomization());
+        self.rounds += 1;
+        self.plan = Some(plan);
         Progress::Needs(Box::new(Needs { dry_runs, ..Needs::default() }))
     }
 
     /// Returns the plan with the answers of the API server.
-    pub(super) fn finish(&self, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
-        let secrets = secret_mask(&self.state);
-        let Some(scope) = &self.state.input.dry_runs else {
+    pub(super) fn finish(&self, state: &State<'_>, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
+        let secrets = secret_mask(state);
+        let Some(scope) = &state.input.dry_runs else {
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
-        let dry_runs = DryRuns::collect(&self.rehearsal, answers);
+        let mut dry_runs = DryRuns::collect(&self.asked, answers);
+        dry_runs.retain_last_runs(&last_runs(state));
+        if self.is_endless {
+            dry_runs.add_endless();
+        }
         let not_compared = dry_runs.not_compared();
-        let plan = dry_runs.add_to(plan, self.state.input.snapshot, &applied_ids(&self.state), scope.compares_all);
+        let plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }
 
     /// Returns the changes of a plan that the API server was not asked about yet.
-    fn new_questions(&mut self, plan: &Plan, answers: &Answers) -> Vec<Question> {
-        let of_owners = std::mem::take(&mut self.owner_questions);
-        let Some(scope) = &self.state.input.dry_runs else { return vec![] };
-        let builds = match self.rehearsal.builds.take() {
+    fn new_questions(
+        &mut self,
+        state: &State<'_>,
+        plan: &Plan,
+        of_owners: Vec<Question>,
+        answers: &Answers,
+    ) -> Vec<Question> {
+        let Some(scope) = &state.input.dry_runs else { return vec![] };
+        let builds = match self.builds.take() {
             Some(builds) => builds,
             None if scope.compares_all => AppliedBuilds::default(),
-            None => self.state.applied_builds(&answers.builds),
+            None => state.applied_builds(&answers.builds),
         };
-        let changed = self.state.changed_objects(&builds).into_iter();
+        let changed = state.changed_objects(&builds).into_iter();
         let mut questions: Vec<Question> =
-            changed.map(|applied| Question::of_apply(applied, &self.state.input.flags)).collect();
-        questions.extend(self.state.planned_deletions(plan));
+            changed.map(|applied| Question::of_apply(applied, &state.input.flags)).collect();
+        questions.extend(state.planned_deletions(plan));
         questions.extend(of_owners);
-        self.rehearsal.builds = Some(builds);
-        questions.retain(|question| self.rehearsal.keys.insert(question.key().clone()));
-        let (secrets, mut needed) = (secret_mask(&self.state), vec![]);
+        self.builds = Some(builds);
+        questions.retain(|question| self.keys.insert(question.key().clone()));
+        let (secrets, mut needed) = (secret_mask(state), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
             let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);
@@ -155,7 +158,7 @@ impl Preview<'_> {
             }
             let mut known = None;
             if let Request::ApplyBuilt(applied) = &question.request {
-                known = DryRunResult::without_request(applied, self.state.input.snapshot);
+                known = DryRunResult::without_request(applied, state.input.snapshot);
             }
             if known.is_none() && (is_hidden || is_unread) {
                 known = Some(DryRunResult::Accepted);
@@ -164,7 +167,7 @@ impl Preview<'_> {
                 needed.push(question.clone());
             }
             let asked = AskedChange { question, known: known.map(DryRunAnswer::Result), is_hidden, is_unread };
-            self.rehearsal.asked.push(asked);
+            self.asked.push(asked);
         }
         needed
     }
@@ -189,8 +192,8 @@ impl State<'_> {
         AppliedBuilds(builds)
     }
 
-    /// Returns the objects that a Kustomization applies in its last pass and that are new or have another manifest than in
-    /// the last applied revision, and those that it may only delete by force.
+    /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
+    /// in the last applied revision, and those that it may only delete by force.
     fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
@@ -210,7 +213,9 @@ impl State<'_> {
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.
     fn planned_deletions(&self, plan: &Plan) -> Vec<Question> {
         let mut deletions = vec![];
-        for change in plan.deletions().filter(|change| change.by == Actor::KustomizeController) {
+        let of_controller = plan.deletions().filter(|change| change.by == Actor::KustomizeController);
+        // A dry-run of what replaces an object has asked about its deletion too.
+        for change in of_controller.filter(|change| change.reason.code != ReasonCode::Forced) {
             let object = self.live_object(&change.object.id);
             let Some((object, owner)) = object.zip(change.owner.as_ref()) else { continue };
             let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
@@ -221,7 +226,11 @@ impl State<'_> {
                 Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
                 None => last.map(|pass| pass.spec.clone()).or(live),
             };
-            deletions.extend(spec.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
+            let passes = self.nodes.iter().filter(|node| node.id.key == key).flat_map(|node| &node.passes);
+            let pruning = passes.filter(|pass| pass.prunes(&object.id)).map(|pass| pass.spec.clone());
+            // Runs with the same service account ask the same question.
+            let specs = spec.into_iter().chain(pruning);
+            deletions.extend(specs.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
         }
         deletions
     }

@@ -110,9 +110,9 @@ pub(crate) fn followed_ref(source: &Resource) -> FollowedRef {
 /// Returns a URL without the user, the password and the query, which can have a token.
 pub fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let without_query = rest.split(['?', '#']).next().unwrap_or_default();
+    let (authority, path) = without_query.find('/').map_or((without_query, ""), |at| without_query.split_at(at));
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     format!("{scheme}://{host}{path}")
 }
 

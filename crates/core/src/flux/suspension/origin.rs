@@ -1,4 +1,4 @@
-//! Who set a suspension, and which suspensions `resume` ends.
+//! The author of a suspension, and the suspensions that `resume` ends.
 //!
 //! `suspend` records nothing of its own for this. The API server does: the entry of [`FIELD_MANAGER`] in managedFields owns
 //! exactly what `suspend` set. What was set before, and what somebody changes later, belongs to another entry.

@@ -4,13 +4,12 @@
 mod tests;
 
 use super::index::{Index, Owner};
-use super::relevance::owner_kinds;
 use super::resolve::ResolvedClaim;
+use super::rules::system_objects;
 use super::scheme::claim::{Claim, OwnerId, Strength, writers_of};
 use super::scheme::members::Members;
 use super::scheme::{GcEligibility, OwnerSource, Scheme};
 use super::schemes::registry::SCHEMES;
-use super::system_objects;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 
@@ -87,6 +86,16 @@ impl Index<'_> {
             Some(found) => self.status_by_claim(object, found),
             None => self.status_without_claim(object),
         }
+    }
+
+    /// Returns the owner that manages the object of an owner, other than itself.
+    pub(crate) fn managing_owner(&self, id: &OwnerId) -> Option<OwnerId> {
+        let object = self.owner(id)?.object?;
+        let recorded = self.recorded_by(&object.id).iter().find(|other| *other != id).cloned();
+        recorded.or_else(|| match self.status(object) {
+            OwnershipStatus::Managed(owner) if owner != *id => Some(owner),
+            _ => None,
+        })
     }
 
     /// Returns every object with its status.
@@ -223,7 +232,7 @@ impl Index<'_> {
 
     /// Returns the gap that may hide an owner of a scheme in a namespace.
     pub(crate) fn gap_hiding_owner(&self, scheme: &Scheme, namespace: &str) -> Option<&Gap> {
-        let kinds: Vec<GroupKind> = owner_kinds(scheme).map(|(group, kind)| GroupKind::new(group, kind)).collect();
+        let kinds: Vec<GroupKind> = scheme.all_owner_kinds().map(|(group, kind)| GroupKind::new(group, kind)).collect();
         self.snapshot.gaps.iter().find(|gap| {
             let is_elsewhere = gap.namespace.as_ref().is_some_and(|at| !namespace.is_empty() && at != namespace);
             !is_elsewhere && kinds.iter().any(|kind| gap.hides(kind, &self.snapshot.types))

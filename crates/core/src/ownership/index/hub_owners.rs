@@ -1,7 +1,7 @@
 //! Owners of a hub cluster in the index of another cluster.
 
 use super::Index;
-use crate::ownership::hub::{Hub, rules};
+use super::hub::{Hub, rules};
 use crate::ownership::scheme::hub::HubTarget;
 use crate::ownership::scheme::members::Members;
 

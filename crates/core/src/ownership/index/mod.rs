@@ -1,5 +1,6 @@
 //! Index of one snapshot: its owners, and which of them recorded which object.
 
+pub mod hub;
 mod hub_owners;
 #[cfg(test)]
 mod tests;
@@ -9,8 +10,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 
-use super::hub::Hub;
-use super::keys::{bits, schemes_of};
+use self::hub::Hub;
+use super::rules::keys::{bits, schemes_of};
 use super::scheme::claim::OwnerId;
 use super::scheme::members::{Members, Scope};
 use super::scheme::owner_status::OwnerStatus;

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::protection::protection_keys;
 use crate::ownership::report::explain::Explanation;
 use crate::ownership::report::{Body, InventoryFilter, InventoryReport, Question};
+use crate::ownership::rules::protection::protection_keys;
 use crate::ownership::{MetadataKey, OwnershipStatus, Strength};
 use crate::testing::{Build, Dice, kustomization, object, snapshot};
 

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 
 use super::index::{Index, Owner, scheme_number};
-use super::keys::schemes_of;
+use super::rules::keys::schemes_of;
 use super::scheme::claim::OwnerId;
 use super::scheme::members::Members;
 use super::scheme::{MetadataKey, Scheme};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
 
-use super::document::{Body, ContextSummary, Filtered, InventoryDocument, SCHEMA, Totals};
+use super::document::{Body, ContextSummary, Filtered, InventoryDocument, SCHEMA};
+use super::rows::Totals;
 use crate::kubernetes::gap::{AnswerGap, Gap};
 
 /// The answer of one cluster, or the reason why there is none.

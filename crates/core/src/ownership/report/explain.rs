@@ -6,13 +6,12 @@ use std::collections::{BTreeSet, HashSet};
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::tree::managing_owner;
 use crate::kubernetes::gap::Gap;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::classify::OwnershipStatus;
 use crate::ownership::index::Index;
-use crate::ownership::protection::find_protections;
 use crate::ownership::resolve::ResolvedClaim;
+use crate::ownership::rules::protection::find_protections;
 use crate::ownership::scheme::claim::{Claim, OwnerId, Strength, writers_of};
 use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::Protection;
@@ -94,8 +93,8 @@ impl Explanation {
     pub fn of(index: &Index<'_>, object: &ObjectMetadata) -> Self {
         let status = index.status(object);
         let counting = index.claims(object);
-        let claims = index.all_resolved_claims(object, index.recorded_by(&object.id)).into_iter();
-        let claims = claims.map(|found| ClaimView {
+        let resolved = index.all_resolved_claims(object, index.recorded_by(&object.id));
+        let claims = resolved.into_iter().map(|found| ClaimView {
             live: index.owner(&found.claim.owner).is_some(),
             counts: counting.contains(&found.claim),
             unread: unread(index, &found),
@@ -147,7 +146,7 @@ fn unread(index: &Index<'_>, found: &ResolvedClaim) -> Option<String> {
 fn controllers(index: &Index<'_>, object: &ObjectMetadata) -> Vec<ObjectId> {
     let mut chain: Vec<ObjectId> = vec![];
     let mut at = object;
-    while let Some(next) = at.controller_reference().and_then(|reference| referenced(index, at, reference)) {
+    while let Some(next) = at.controller_reference().and_then(|reference| index.snapshot().referenced(at, reference)) {
         if chain.contains(&next.id) || chain.len() >= LONGEST {
             break;
         }
@@ -155,18 +154,6 @@ fn controllers(index: &Index<'_>, object: &ObjectMetadata) -> Vec<ObjectId> {
         at = next;
     }
     chain
-}
-
-/// Returns the object of an owner reference, if it was read.
-pub(crate) fn referenced<'a>(
-    index: &Index<'a>,
-    from: &ObjectMetadata,
-    reference: &OwnerReference,
-) -> Option<&'a ObjectMetadata> {
-    let OwnerReference { group, kind, name, uid, .. } = reference;
-    let namespaces = [&*from.id.namespace, ""];
-    let mut ids = namespaces.into_iter().map(|namespace| ObjectId::new(group, kind, namespace, name));
-    ids.find_map(|id| index.snapshot().object(&id)).filter(|found| found.uid == *uid)
 }
 
 fn owner_chain(index: &Index<'_>, object: &ObjectMetadata) -> Vec<OwnerLink> {
@@ -187,7 +174,7 @@ fn owner_chain(index: &Index<'_>, object: &ObjectMetadata) -> Vec<OwnerLink> {
             last_reconciled: owner.full.and_then(owner.scheme.last_reconciled),
             source: owner.full.and_then(|full| (owner.scheme.source)(index.snapshot(), full)),
         });
-        next = managing_owner(index, &id);
+        next = index.managing_owner(&id);
     }
     links
 }

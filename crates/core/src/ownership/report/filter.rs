@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 
 use super::InventoryReport;
-use super::document::{Body, Filtered, Finding};
+use super::document::{Body, Filtered, InventoryDocument, SCHEMA};
 use super::findings::Question;
+use super::rows::Finding;
 use super::tree::TreeNode;
+use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::selector::Selector;
 use crate::ownership::classify::OwnershipStatus;
@@ -42,6 +44,40 @@ impl RowCount {
 }
 
 impl InventoryReport<'_, '_> {
+    /// Returns the document with the rows of an answer that a filter shows.
+    pub fn document(&self, body: Body, filter: &InventoryFilter) -> InventoryDocument {
+        let (body, filter) = self.filtered(body, filter);
+        let snapshot = self.index.snapshot();
+        let gaps: Vec<AnswerGap> = snapshot
+            .gaps
+            .iter()
+            .map(|gap| AnswerGap { affects_answer: self.can_change(&body, gap), ..gap.clone().into() })
+            .collect();
+        InventoryDocument {
+            schema: SCHEMA,
+            cluster: Some(snapshot.cluster.clone()),
+            contexts: vec![],
+            taken: snapshot.taken,
+            complete: !gaps.iter().any(|gap| gap.affects_answer),
+            gaps,
+            totals: self.totals(),
+            scope: None,
+            filter,
+            ignored: None,
+            body,
+            label_report: None,
+            beside: vec![],
+        }
+    }
+
+    /// Returns true if a gap can change an answer. A list of owners or objects may lack any object.
+    fn can_change(&self, body: &Body, gap: &Gap) -> bool {
+        match body {
+            Body::Explanation(explanation) => explanation.can_change(self.index, gap),
+            _ => true,
+        }
+    }
+
     /// Returns the rows that a filter shows, and counts them: owners in a list of owners, otherwise objects.
     ///
     /// An owner is shown if one of its members is, or one of its leaked objects; its counts stay those of all members, and

@@ -1,11 +1,10 @@
 //! Objects with one status.
 
 use super::InventoryReport;
-use super::document::Finding;
-use super::members::terminating;
+use super::rows::{Finding, Terminating};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::classify::OwnershipStatus;
-use crate::ownership::protection::find_protections;
+use crate::ownership::rules::protection::find_protections;
 use crate::ownership::scheme::claim::OwnerId;
 
 /// Status that a list of objects is about.
@@ -90,7 +89,7 @@ impl<'a> InventoryReport<'_, 'a> {
             reason,
             owner_may_live_elsewhere: matches!(status, OwnershipStatus::Orphaned(claim) if self.index.may_live_elsewhere(claim)),
             protections: find_protections(object),
-            terminating: terminating(object),
+            terminating: Terminating::of(object),
         })
     }
 }

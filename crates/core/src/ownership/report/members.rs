@@ -1,12 +1,12 @@
 //! Owners with counts, and their objects with their live state.
 
 use super::InventoryReport;
-use super::document::{MemberView, OwnerObjects, OwnerSummary, RecordKind, Terminating};
 use super::findings::Question;
+use super::rows::{MemberView, OwnerObjects, OwnerSummary, RecordKind, Terminating};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::index::{ABSENT, Owner};
-use crate::ownership::protection::find_protections;
 use crate::ownership::readiness::{self, Readiness};
+use crate::ownership::rules::protection::find_protections;
 use crate::ownership::scheme::claim::{OwnerId, Strength};
 use crate::ownership::scheme::members::Members;
 
@@ -129,7 +129,7 @@ impl<'a> InventoryReport<'_, 'a> {
             uid: object.map(|object| object.uid.to_string()),
             created: object.and_then(|object| object.creation_timestamp),
             ready: at.and_then(|at| self.readiness(at)),
-            terminating: object.and_then(terminating),
+            terminating: object.and_then(Terminating::of),
             protections: object.map(find_protections).unwrap_or_default(),
             also_claimed_by,
             prunable: will_prune || owner.prunable.contains(id),
@@ -145,16 +145,10 @@ impl<'a> InventoryReport<'_, 'a> {
             uid: Some(object.uid.to_string()),
             created: object.creation_timestamp,
             ready: self.index.position(&object.id).and_then(|at| self.readiness(at)),
-            terminating: terminating(object),
+            terminating: Terminating::of(object),
             protections: find_protections(object),
             also_claimed_by: vec![],
             prunable: false,
         }
     }
-}
-
-/// Returns the deletion in progress of an object.
-pub(crate) fn terminating(object: &ObjectMetadata) -> Option<Terminating> {
-    let finalizers = object.finalizers.iter().map(ToString::to_string).collect();
-    Some(Terminating { since: object.deletion_timestamp?, finalizers })
 }

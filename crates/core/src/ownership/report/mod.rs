@@ -8,6 +8,7 @@ pub mod findings;
 pub mod ignored;
 pub mod label_reports;
 pub mod members;
+pub mod rows;
 #[cfg(test)]
 mod tests;
 pub mod tree;
@@ -17,15 +18,12 @@ use std::collections::{HashMap, HashSet};
 use super::classify::OwnershipStatus;
 use super::index::Index;
 use super::scheme::claim::OwnerId;
-use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, ResourceType};
 
-pub use document::{
-    Body, ContextSummary, Filtered, Finding, InventoryDocument, MemberView, OwnerObjects, OwnerSummary, RecordKind,
-    SCHEMA, Terminating, Totals,
-};
+pub use document::{Body, ContextSummary, Filtered, InventoryDocument, SCHEMA};
 pub use filter::InventoryFilter;
 pub use findings::Question;
+pub use rows::{Finding, MemberView, OwnerObjects, OwnerSummary, RecordKind, Terminating, Totals};
 
 /// All answers about one index. The status of each object is computed once.
 pub struct InventoryReport<'i, 'a> {
@@ -85,40 +83,6 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
         let unread = snapshot.types.iter().filter(|kind| snapshot.gaps_hiding(&kind.group_kind()).next().is_some());
         let unread = unread.map(ResourceType::group_kind).collect();
         Self { index, statuses, unrecorded, unlisted_counts, contents: content_at, unread }
-    }
-
-    /// Returns the document with the rows of an answer that a filter shows.
-    pub fn document(&self, body: Body, filter: &InventoryFilter) -> InventoryDocument {
-        let (body, filter) = self.filtered(body, filter);
-        let snapshot = self.index.snapshot();
-        let gaps: Vec<AnswerGap> = snapshot
-            .gaps
-            .iter()
-            .map(|gap| AnswerGap { affects_answer: self.can_change(&body, gap), ..gap.clone().into() })
-            .collect();
-        InventoryDocument {
-            schema: SCHEMA,
-            cluster: Some(snapshot.cluster.clone()),
-            contexts: vec![],
-            taken: snapshot.taken,
-            complete: !gaps.iter().any(|gap| gap.affects_answer),
-            gaps,
-            totals: self.totals(),
-            scope: None,
-            filter,
-            ignored: None,
-            body,
-            label_report: None,
-            beside: vec![],
-        }
-    }
-
-    /// Returns true if a gap can change an answer. A list of owners or objects may lack any object.
-    fn can_change(&self, body: &Body, gap: &Gap) -> bool {
-        match body {
-            Body::Explanation(explanation) => explanation.can_change(self.index, gap),
-            _ => true,
-        }
     }
 
     /// Returns the number of all objects by status.

@@ -4,10 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::{InventoryReport, MemberView, OwnerSummary};
+use super::InventoryReport;
+use super::rows::{MemberView, OwnerSummary};
 use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::classify::OwnershipStatus;
-use crate::ownership::index::Index;
 use crate::ownership::scheme::claim::OwnerId;
 
 /// Deepest nesting that is shown. References written by others could nest without end.
@@ -59,20 +58,10 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
     /// Returns all trees: below owners that no other owner manages, then the owners that manage each other in a circle.
     pub fn forest(&self) -> Vec<TreeNode> {
         let (mut roots, rest): (Vec<OwnerId>, Vec<OwnerId>) =
-            self.index.owners().map(|owner| owner.id.clone()).partition(|id| managing_owner(self.index, id).is_none());
+            self.index.owners().map(|owner| owner.id.clone()).partition(|id| self.index.managing_owner(id).is_none());
         roots.extend(rest);
         self.tree(&roots)
     }
-}
-
-/// Returns the owner that manages the object of an owner, other than itself.
-pub(super) fn managing_owner(index: &Index<'_>, id: &OwnerId) -> Option<OwnerId> {
-    let object = index.owner(id)?.object?;
-    let recorded = index.recorded_by(&object.id).iter().find(|other| *other != id).cloned();
-    recorded.or_else(|| match index.status(object) {
-        OwnershipStatus::Managed(owner) if owner != *id => Some(owner),
-        _ => None,
-    })
 }
 
 impl<'a> TreeBuilder<'_, '_, 'a> {

@@ -146,6 +146,12 @@ impl Scheme {
         self.owner_kinds.iter().any(|(group, kind)| id.is(group, kind))
     }
 
+    /// Returns every kind of object that can be an owner of this scheme.
+    pub(crate) fn all_owner_kinds(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let sources = self.owner_sources.iter().map(|source| (source.group, source.kind));
+        self.owner_kinds.iter().copied().chain(sources)
+    }
+
     /// Returns true if the scheme reads an object in full, as an owner.
     pub(crate) fn reads_as_owner(&self, object: &ObjectMetadata) -> bool {
         self.has_owner_kind(&object.id) || self.owner_sources.iter().any(|source| source.includes(object))
@@ -157,7 +163,7 @@ impl Scheme {
 pub struct AliasProof {
     /// Returns true if an alias (first) is certainly that of an owner (second).
     pub is_proven: fn(&OwnerId, &OwnerId) -> bool,
-    /// What would prove it, for people.
+    /// Proof that is needed, for people.
     pub needed: &'static str,
 }
 

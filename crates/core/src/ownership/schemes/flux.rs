@@ -12,7 +12,6 @@ use crate::ownership::scheme::members::Members;
 use crate::ownership::scheme::owner_status::{OwnerStatus, condition, is_true};
 use crate::ownership::scheme::{Claimant, Scheme, SourceReference};
 
-/// Name of the system.
 pub(crate) const SYSTEM: &str = "flux";
 
 /// Annotation that suspends an object, whatever its value (fluxcd/flux2 pull request 4271).

@@ -68,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::kubernetes::object::ManagedFieldsEntry;
-    use crate::ownership::protection::find_protection;
+    use crate::ownership::rules::protection::find_protection;
     use crate::ownership::scheme::claim::Strength;
     use crate::testing::{Build, object};
 

@@ -51,7 +51,7 @@ fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
 mod tests {
     use super::*;
     use crate::ownership::index::Index;
-    use crate::ownership::protection::find_protection;
+    use crate::ownership::rules::protection::find_protection;
     use crate::testing::{Build, object, snapshot};
 
     fn labelled(name: &str) -> ObjectMetadata {

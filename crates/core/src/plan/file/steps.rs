@@ -28,7 +28,6 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CascadePin {
-    /// Number of objects.
     pub objects: usize,
     /// SHA-256 of their identities and uids.
     pub digest: String,

@@ -10,39 +10,86 @@ pub mod templates;
 pub(crate) mod values;
 pub(crate) mod versions;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::bounds::CHART_SIZE;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-use crate::kubernetes::object::{flag_at, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, flag_at, list_at, text_at};
 use crate::private::Private;
 use crate::text::hash_of_parts;
-use archive::{CHART_FILE, ChartFiles};
+use archive::{CHART_FILE, ChartFiles, unpack};
 use templates::ClusterValues;
+use values::Values;
 
 /// One run of `helm template`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ChartRun {
     /// Hash of everything that the run reads; runs with equal keys have equal output.
     pub key: String,
     /// Files of the chart, by their path in it.
     pub files: Arc<ChartFiles>,
-    /// Name of the release.
     pub release: String,
     /// Namespace of the release.
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
     pub values: Vec<Private<String>>,
+    /// Whole numbers to set, as `PATH=NUMBER`. They override the values.
+    pub numbers: Vec<Private<String>>,
+    /// The release exists already.
+    pub is_upgrade: bool,
+    /// The values need not match the schema of the chart.
+    pub skips_schema: bool,
     /// Version of the API server; `None` if it is not known and no template reads it.
     pub kube_version: Option<String>,
     /// The values hold those of Secrets, so that no message may show a part of the output.
     pub is_private: bool,
 }
 
+/// Result of a run of `helm template`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChartOutput {
+    /// The manifests.
+    Manifests(String),
+    /// The chart cannot be rendered with these values in any cluster of this version, for this reason.
+    Fails(String),
+}
+
+/// What a render depends on beside chart, values and cluster.
+pub(crate) struct RenderOptions<'a> {
+    /// Name of the release.
+    pub(crate) release: &'a str,
+    /// Namespace of the release.
+    pub(crate) namespace: &'a str,
+    /// The release exists already.
+    pub(crate) is_upgrade: bool,
+    /// The values need not match the schema of the chart.
+    pub(crate) skips_schema: bool,
+    /// True for a second render, with another clock and other random values.
+    pub(crate) is_repeated: bool,
+}
+
 /// File with the values of a chart.
 const VALUES: &str = "values.yaml";
+/// Number of archives in archives that are read.
+const NESTED_ARCHIVES: usize = 4;
+/// Functions whose results differ from render to render, or the beginnings of their names.
+const RANDOM: [&str; 11] = [
+    "rand",
+    "genCA",
+    "genPrivateKey",
+    "genSelfSigned",
+    "genSigned",
+    "uuidv4",
+    "shuffle",
+    "now",
+    "date",
+    "ago",
+    "encryptAES",
+];
 
 /// Files of a chart, with the name and the version in its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,16 +105,15 @@ impl ChartRun {
     /// Fails if a template reads what is not known of the cluster.
     pub(crate) fn new(
         chart: &Chart,
-        release: &str,
-        namespace: &str,
-        values: &[Private<String>],
+        values: &Values,
         cluster: &ClusterValues,
-        is_private: bool,
+        options: &RenderOptions<'_>,
     ) -> Result<Self, String> {
         schema::check(&chart.files)?;
-        let files = cluster.applied_to(&chart.files)?;
+        let mut files = cluster.applied_to(&chart.files)?;
+        remove_library_type(&mut files);
         let mut known_values = Vec::new();
-        for text in values {
+        for text in &values.texts {
             let applied = cluster.applied_to_text(text.reveal()).map(Private::new);
             known_values.push(
                 applied
@@ -75,9 +121,15 @@ impl ChartRun {
             );
         }
         let kube_version = cluster.kube_version.clone();
+        let numbers = values.numbers.iter();
+        let numbers: Vec<Private<String>> =
+            numbers.map(|(path, number)| Private::new(format!("{}={number}", path.join(".")))).collect();
+        let RenderOptions { release, namespace, is_upgrade, skips_schema, is_repeated } = *options;
+        let flags = [is_upgrade, skips_schema, is_repeated].map(u8::from);
         let count = known_values.len().to_le_bytes();
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let parts = texts.into_iter().chain([&count[..]]).chain(known_values.iter().map(|text| text.reveal().as_bytes()));
+        let given = known_values.iter().chain(&numbers).map(|text| text.reveal().as_bytes());
+        let parts = texts.into_iter().chain([&count[..], &flags[..]]).chain(given);
         let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         Ok(Self {
             key: hash_of_parts(parts.chain(contents)),
@@ -85,10 +137,24 @@ impl ChartRun {
             release: release.to_owned(),
             namespace: namespace.to_owned(),
             values: known_values,
+            numbers,
+            is_upgrade,
+            skips_schema,
             kube_version,
-            is_private,
+            is_private: values.is_private,
         })
     }
+}
+
+/// Makes a library an application. helm-controller renders it too: of its templates only those whose names begin with `_`,
+/// and its dependencies.
+fn remove_library_type(files: &mut ChartFiles) {
+    let about = files.get(CHART_FILE).and_then(|content| document(content));
+    let Some(mut about) = about.filter(|about| text_at(about, "/type") == "library") else { return };
+    about["type"] = "application".into();
+    files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
+    let is_partial = |at: &str| at.rsplit('/').next().is_some_and(|name| name.starts_with('_'));
+    files.retain(|at, _| !at.starts_with("templates/") || is_partial(at));
 }
 
 impl Chart {
@@ -102,7 +168,8 @@ impl Chart {
         let files = artifact.files();
         let below = files.filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?.to_owned(), Arc::from(content))));
         let mut files: ChartFiles = below.collect();
-        check_dependencies(&files, &about)?;
+        add_local_dependencies(&mut files, artifact, &directory, &about);
+        let mut files = checked(files, &about)?;
         if let Some(merged) = merged_values(spec, |at| artifact.file(at).map(Arc::from))? {
             files.insert(VALUES.to_owned(), merged);
         }
@@ -117,8 +184,27 @@ impl Chart {
             .get(CHART_FILE)
             .and_then(|content| document(content))
             .ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
-        check_dependencies(&files, &about)?;
-        Ok(Self::of(files, &about))
+        let checked = checked((*files).clone(), &about)?;
+        Ok(Self::of(Arc::new(checked), &about))
+    }
+
+    /// Returns the kinds that the definitions in the chart's folders `crds/` define.
+    pub(crate) fn defined_kinds(&self) -> BTreeSet<GroupKind> {
+        let files = self.files.iter().filter(|(at, _)| at.starts_with("crds/") || at.contains("/crds/"));
+        let texts = files.filter_map(|(_, content)| std::str::from_utf8(content).ok());
+        let documents = texts.flat_map(|text| crate::yaml::split(text).collect::<Vec<_>>());
+        let definitions = documents.filter_map(|text| crate::yaml::document(&text).ok());
+        let kind = |definition: Value| {
+            GroupKind::new(text_at(&definition, "/spec/group"), text_at(&definition, "/spec/names/kind"))
+        };
+        definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
+    }
+
+    /// Returns true if a template may call a function whose result differs from render to render.
+    pub(crate) fn may_be_random(&self, values: &Values) -> bool {
+        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
+        let templates = texts.chain(values.texts.iter().map(|text| text.reveal().as_str())).filter(|text| text.contains("{{"));
+        templates.into_iter().any(|text| RANDOM.iter().any(|name| text.contains(name)))
     }
 
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
@@ -185,21 +271,71 @@ fn document(content: &[u8]) -> Option<Value> {
     crate::yaml::document(&String::from_utf8_lossy(content)).ok()
 }
 
-/// Fails if a dependency is not a directory in `charts/`: source-controller would fetch it.
-fn check_dependencies(files: &ChartFiles, about: &Value) -> Result<(), String> {
-    if let Some(packed) = files.keys().find(|at| at.starts_with("charts/") && at.ends_with(".tgz")) {
-        return Err(format!("its chart has the packed dependency {packed}, which is not read here"));
+/// Adds the charts in the same source that a chart depends on and that are not in its `charts/`, as source-controller does.
+fn add_local_dependencies(files: &mut ChartFiles, artifact: &Artifact, directory: &str, about: &Value) {
+    for dependency in list_at(about, "/dependencies") {
+        let name = text_at(dependency, "/name");
+        let Some(relative) = text_at(dependency, "/repository").strip_prefix("file://") else { continue };
+        let Some(found) = path::resolve(directory, relative).filter(|_| !has_dependency(files, name)) else { continue };
+        let prefix = path::join(&found, "");
+        let below = artifact.files().filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?, content)));
+        files.extend(below.map(|(at, content)| (format!("charts/{name}/{at}"), Arc::from(content))));
+    }
+}
+
+/// Returns true if the `charts/` of a chart have one with this name, packed or not.
+fn has_dependency(files: &ChartFiles, name: &str) -> bool {
+    files.iter().any(|(at, content)| {
+        let below = at.strip_prefix("charts/").and_then(|below| below.split_once('/'));
+        let is_about = below.is_some_and(|(_, file)| file == CHART_FILE);
+        let is_packed = below.is_none() && at.starts_with(&format!("charts/{name}-")) && at.ends_with(".tgz");
+        is_packed
+            || (is_about && metadata_of(content).is_some_and(|(found, _)| found == name))
+            || *at == format!("charts/{name}/{CHART_FILE}")
+    })
+}
+
+/// Returns the files of a chart with those of its packed dependencies.
+///
+/// Fails if a dependency is not in `charts/`: source-controller would fetch it.
+fn checked(mut files: ChartFiles, about: &Value) -> Result<ChartFiles, String> {
+    for _ in 0..NESTED_ARCHIVES {
+        unpack_dependencies(&mut files)?;
+    }
+    if let Some(packed) = files.keys().find(|at| is_packed_dependency(at)) {
+        return Err(format!("its chart has the packed dependency {packed}, which is nested too deep"));
     }
     for dependency in list_at(about, "/dependencies") {
         let name = text_at(dependency, "/name");
-        if !files.contains_key(&format!("charts/{name}/{CHART_FILE}")) {
-            return Err(format!("its chart depends on {name}, which is not in its charts/ and not fetched here"));
+        if !has_dependency(&files, name) {
+            return Err(format!(
+                "its chart depends on {name}, which is not in its charts/ and not fetched here: run helm dependency update"
+            ));
         }
     }
     if files.contains_key("requirements.yaml") {
         return Err("its chart has a requirements.yaml, which is not read here".to_owned());
     }
-    Ok(())
+    Ok(files)
+}
+
+fn is_packed_dependency(at: &str) -> bool {
+    at.rsplit_once('/').is_some_and(|(directory, file)| {
+        file.ends_with(".tgz") && (directory == "charts" || directory.ends_with("/charts"))
+    })
+}
+
+/// Replaces the archives in `charts/` by their files.
+fn unpack_dependencies(files: &mut ChartFiles) -> Result<(), String> {
+    let packed: Vec<String> = files.keys().filter(|at| is_packed_dependency(at)).cloned().collect();
+    for at in packed {
+        let Some(archive) = files.remove(&at) else { continue };
+        let inner = unpack(&archive).map_err(|why| format!("the packed dependency {at} of its chart: {why}"))?;
+        let directory = at.trim_end_matches(".tgz").to_owned();
+        files.extend(inner.into_iter().map(|(below, content)| (format!("{directory}/{below}"), content)));
+    }
+    let size = files.values().map(|content| content.len()).sum();
+    CHART_SIZE.check(size).map_err(|error| error.to_string())
 }
 
 /// Returns the values of the `valuesFiles` of a spec, each of which overrides those before it; `None` if it has none.
@@ -289,11 +425,50 @@ mod tests {
     #[test]
     fn what_cannot_be_known_here_is_named() {
         let refused = |at: &str, text: &str| read(&[ABOUT, (at, text)], json!({"chart": "charts/app"})).unwrap_err();
-        assert!(refused("charts/app/charts/sub-1.tgz", "").contains("packed dependency"));
+        assert!(refused("charts/app/charts/sub-1.tgz", "").contains("packed dependency"), "it is damaged");
         let depends = "{apiVersion: v2, name: app, version: 1, dependencies: [{name: db, repository: 'https://x'}]}";
         let missing = [("charts/app/Chart.yaml", depends)];
         assert!(read(&missing, json!({"chart": "charts/app"})).unwrap_err().contains("depends on db"));
         let vendored = [missing[0], ("charts/app/charts/db/Chart.yaml", "{}")];
         assert!(read(&vendored, json!({"chart": "charts/app"})).is_ok());
+    }
+
+    #[test]
+    fn dependencies_in_archives_and_in_the_same_source_are_read() {
+        let depends =
+            "{apiVersion: v2, name: app, version: 1, dependencies: [{name: lib, repository: 'file://../lib'}]}";
+        let files = [
+            ("charts/app/Chart.yaml", depends),
+            ("charts/lib/Chart.yaml", "{apiVersion: v2, name: lib, version: 1}"),
+            ("charts/lib/templates/a.yaml", "a: b"),
+        ];
+        let chart = read(&files, json!({"chart": "charts/app"})).unwrap();
+        assert!(chart.files.contains_key("charts/lib/templates/a.yaml"), "{:?}", chart.files.keys());
+        let inner =
+            crate::testing::packed_chart(&[("Chart.yaml", "{name: db, version: '1'}"), ("templates/b.yaml", "")]);
+        let about = "{apiVersion: v2, name: app, version: '1', dependencies: [{name: db, repository: 'https://x'}]}";
+        let packed: ChartFiles =
+            [("Chart.yaml".to_owned(), Arc::from(about.as_bytes())), ("charts/db-1.tgz".to_owned(), Arc::from(inner))]
+                .into();
+        let chart = Chart::packed(Arc::new(packed)).unwrap();
+        assert!(chart.files.contains_key("charts/db-1/templates/b.yaml"), "{:?}", chart.files.keys());
+    }
+
+    #[test]
+    fn a_library_is_rendered_without_its_own_templates() {
+        let about = "{apiVersion: v2, name: app, version: '1', type: library}";
+        let mut files: ChartFiles = [("Chart.yaml", about), ("templates/a.yaml", "a"), ("templates/_b.tpl", "b")]
+            .map(|(at, content)| (at.to_owned(), Arc::from(content.as_bytes())))
+            .into();
+        remove_library_type(&mut files);
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["Chart.yaml", "templates/_b.tpl"]);
+        assert_eq!(document(&files["Chart.yaml"]).unwrap()["type"], "application");
+    }
+
+    #[test]
+    fn kinds_of_the_definitions_of_a_chart_are_known() {
+        let crd = "kind: CustomResourceDefinition\nspec: {group: e.com, names: {kind: Cog}}\n---\nkind: Other\n";
+        let chart = read(&[ABOUT, ("charts/app/crds/a.yaml", crd)], json!({"chart": "charts/app"})).unwrap();
+        assert_eq!(chart.defined_kinds(), BTreeSet::from([GroupKind::new("e.com", "Cog")]));
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct ClusterValues {
     pub(crate) api_versions: BTreeSet<String>,
     /// Version of the API server, such as `v1.33.1`; `None` if it is not known.
     pub(crate) kube_version: Option<String>,
+    /// The clock shows a moment in the future.
+    pub(crate) is_later: bool,
 }
 
 /// File of the named template that answers for `.Capabilities.APIVersions.Has`.
@@ -28,6 +30,12 @@ const HAS: &str = "kubectl-gitops.serves";
 const FAILING: &str = "fail";
 /// Message of helm if this function is called in place of `lookup`.
 pub const LOOKUP_FAILURE: &str = "wrong number of args for fail: want 1";
+/// Name of the named template in place of `tpl`: it fails if a text that is computed calls `lookup`.
+const TPL: &str = "kubectl-gitops.tpl";
+/// Message of helm if a template asks for what is not known here.
+pub const NOT_KNOWN: &str = "kubectl-gitops: not known here";
+/// Moment of a second render, in place of the present.
+const LATER: &str = "(toDate \"2006-01-02 15:04:05\" \"2031-07-01 03:04:05\")";
 /// API versions of the cluster that have no objects to list.
 const WITHOUT_OBJECTS: [&str; 2] = ["authentication.k8s.io/v1", "authorization.k8s.io/v1"];
 
@@ -51,8 +59,10 @@ impl ClusterValues {
         }
         let versions: String = self.api_versions.iter().map(|version| format!(" {version:?}")).collect();
         let has = format!(
-            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail \"not known\" -}}}}{{{{- end -}}}}\
-             {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n"
+            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail {NOT_KNOWN:?} -}}}}{{{{- end -}}}}\
+             {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n\
+             {{{{- define \"{TPL}\" -}}}}{{{{- if regexMatch `\\{{\\{{[^}}]*\\blookup\\b` (toString (index . 0)) -}}}}\
+             {{{{- fail {NOT_KNOWN:?} -}}}}{{{{- end -}}}}{{{{- tpl (index . 0) (index . 1) -}}}}{{{{- end -}}}}\n"
         );
         applied.insert(FILE.to_owned(), has.into_bytes().into());
         Ok(applied)
@@ -81,6 +91,16 @@ impl ClusterValues {
                 _ => token_length(rest),
             };
             let (token, after) = rest.split_at(length);
+            if token == "tpl" {
+                let (text, data, length) = two_operands(after).ok_or_else(|| "tpl in a pipeline".to_owned())?;
+                changed.push_str(&format!("include \"{TPL}\" (list "));
+                self.add_action(text, changed)?;
+                changed.push(' ');
+                self.add_action(data, changed)?;
+                changed.push(')');
+                rest = &after[length..];
+                continue;
+            }
             match token.trim_matches(['"', '`']) {
                 "Revision" | "APIVersions" | "HelmVersion" if token != "Revision" => return Err(token.to_owned()),
                 _ if is_word(first) => self.add_word(token, changed)?,
@@ -95,6 +115,7 @@ impl ClusterValues {
         let segments: Vec<&str> = word.split('.').collect();
         match &segments[..] {
             ["lookup"] => changed.push_str(FAILING),
+            ["now"] if self.is_later => changed.push_str(LATER),
             [.., "Release", "Revision"] => changed.push_str(&self.revision.to_string()),
             [.., "APIVersions", "Has"] if !self.api_versions.is_empty() => {
                 changed.push_str(&format!("include \"{HAS}\""));
@@ -150,6 +171,44 @@ fn action_length(text: &str) -> usize {
     text.len()
 }
 
+/// Returns the two operands at the start of a text, and the length of both with the spaces before them.
+fn two_operands(text: &str) -> Option<(&str, &str, usize)> {
+    let (first, after_first) = operand(text)?;
+    let (second, after_second) = operand(&text[after_first..])?;
+    Some((first, second, after_first + after_second))
+}
+
+/// Returns the operand at the start of a text, and the length up to its end.
+fn operand(text: &str) -> Option<(&str, usize)> {
+    let start = text.len() - text.trim_start().len();
+    let rest = &text[start..];
+    let length = match rest.chars().next()? {
+        '(' => parenthesised_length(rest)?,
+        '"' | '`' => quoted_length(rest),
+        first if is_word(first) => 0,
+        _ => return None,
+    };
+    let fields = rest[length..].find(|c| !is_word(c)).unwrap_or(rest.len() - length);
+    Some((&rest[..length + fields], start + length + fields))
+}
+
+/// Returns the length of the expression in parentheses at the start of a text.
+fn parenthesised_length(text: &str) -> Option<usize> {
+    let (mut at, mut depth) = (0, 0usize);
+    while at < text.len() {
+        match text.as_bytes()[at] {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+        at += token_length(&text[at..]);
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
 /// Returns the length of the quoted text, the comment or else the character at the start of a text.
 fn token_length(text: &str) -> usize {
     match text.chars().next() {
@@ -184,6 +243,7 @@ mod tests {
             revision: 7,
             api_versions: api_versions([("apps", "v1", "Deployment"), ("", "v1", "Pod")].into_iter()),
             kube_version: kube_version.map(str::to_owned),
+            is_later: false,
         }
     }
 
@@ -208,6 +268,16 @@ mod tests {
             ),
             ("{{ .Values.Revision }}{{ unended", "{{ .Values.Revision }}{{ unended"),
             ("{{ .Capabilities.KubeVersion.Minor }}", "{{ .Capabilities.KubeVersion.Minor }}"),
+            ("{{ tpl .Values.a . }}", "{{ include \"kubectl-gitops.tpl\" (list .Values.a .) }}"),
+            (
+                "{{- (tpl (print \")\" (toYaml .x)).y $ | nindent 2) -}}",
+                "{{- (include \"kubectl-gitops.tpl\" (list (print \")\" (toYaml .x)).y $) | nindent 2) -}}",
+            ),
+            (
+                "{{ tpl (tpl `a` .) $ctx }}",
+                "{{ include \"kubectl-gitops.tpl\" (list (include \"kubectl-gitops.tpl\" (list `a` .)) $ctx) }}",
+            ),
+            ("{{ .Values.tpl }}{{ now | date }}", "{{ .Values.tpl }}{{ now | date }}"),
         ];
         for (text, expected) in rows {
             assert_eq!(values(Some("v1.33.1")).applied_to_text(text).as_deref(), Ok(expected));
@@ -227,6 +297,7 @@ mod tests {
             refused(Some("v1"), &format!("{{{{ {text} }}}}"));
         }
         refused(Some("v1"), "{{ .Capabilities.HelmVersion.Version }}");
+        assert_eq!(refused(Some("v1"), "{{ . | tpl .Values.a }}"), "tpl in a pipeline");
         let unread = ClusterValues { api_versions: BTreeSet::new(), ..values(None) };
         assert!(unread.applied_to_text("{{ .Capabilities.APIVersions.Has \"v1\" }}").is_err());
     }

@@ -2,10 +2,14 @@
 //!
 //! Source: github.com/fluxcd/pkg/chartutil v1.27.1 `values.go`; Helm v4.2.2 `pkg/strvals/parser.go`.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-use crate::flux::build::data::DataRef;
+use serde_json::{Map, Value, json};
+
+use super::overlay;
+use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
+use crate::private::Private;
 
 /// Key of the values in an entry without `valuesKey`.
 const DEFAULT_KEY: &str = "values.yaml";
@@ -41,6 +45,74 @@ pub(crate) fn values_sources<'a>(namespace: &str, spec: &'a Value) -> impl Itera
     })
 }
 
+/// Values of a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Values {
+    /// Texts in YAML, each overriding those before it.
+    pub(crate) texts: Vec<Private<String>>,
+    /// Whole numbers at paths. helm-controller passes them as integers, and numbers in YAML are floating-point numbers.
+    pub(crate) numbers: BTreeMap<Vec<String>, i64>,
+    /// They hold values of Secrets.
+    pub(crate) is_private: bool,
+}
+
+impl Values {
+    /// Returns true if a chart is rendered alike with both.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
+    }
+
+    /// Returns the values as one map.
+    pub(crate) fn merged(&self) -> Value {
+        let mut merged = Map::new();
+        for text in &self.texts {
+            if let Ok(Value::Object(values)) = crate::yaml::document(text.reveal()) {
+                overlay(&mut merged, values);
+            }
+        }
+        for (path, number) in &self.numbers {
+            let value = path.iter().rev().fold(json!(number), |value, name| json!({name: value}));
+            overlay(&mut merged, value.as_object().cloned().unwrap_or_default());
+        }
+        Value::Object(merged)
+    }
+
+    /// Adds a text that overrides what is there.
+    pub(crate) fn add_text(&mut self, text: String) {
+        let document = crate::yaml::document(&text).unwrap_or_default();
+        self.numbers.retain(|path, _| !overrides(&document, path));
+        self.texts.push(Private::new(text));
+    }
+
+    /// Adds the values of a source that has this text.
+    ///
+    /// Fails if they are not read here.
+    pub(crate) fn add_source(&mut self, source: &ValuesSource<'_>, text: &str) -> Result<(), String> {
+        let values = source.values(text)?;
+        let names = source.names()?;
+        let number = (!source.is_literal).then(|| typed(text).as_i64()).flatten();
+        match number.filter(|_| !names.is_empty()) {
+            Some(number) => {
+                self.numbers.insert(names.into_iter().map(str::to_owned).collect(), number);
+            }
+            None => self.add_text(values),
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if values have another value at a path, or above it.
+fn overrides(values: &Value, path: &[String]) -> bool {
+    let mut at = values;
+    for name in path {
+        match at.get(name) {
+            Some(below) => at = below,
+            None => return !at.is_object() && !std::ptr::eq(at, values),
+        }
+    }
+    true
+}
+
 impl ValuesSource<'_> {
     /// Returns the names in the path. Fails if one is more than a plain name.
     pub(crate) fn names(&self) -> Result<Vec<&str>, String> {
@@ -60,7 +132,7 @@ impl ValuesSource<'_> {
             return Ok(text.to_owned());
         }
         if !self.is_literal && text.contains([',', '{', '}', '[', ']', '\\']) {
-            let why = "the value of a targetPath in its valuesFrom has characters with a meaning in helm --set";
+            let why = "the value of a targetPath in its valuesFrom has characters that Helm reads as syntax";
             return Err(why.to_owned());
         }
         let value = if self.is_literal { json!(text) } else { typed(text) };
@@ -113,8 +185,29 @@ mod tests {
             assert_eq!(values("a", false, text).as_deref(), Ok(expected), "{text}");
         }
         assert_eq!(values("a.b-c", true, "1,2").as_deref(), Ok(r#"{"a":{"b-c":"1,2"}}"#));
-        assert!(values("a", false, "1,2").unwrap_err().contains("helm --set"));
+        assert!(values("a", false, "1,2").unwrap_err().contains("characters that Helm reads as syntax"));
         assert!(values("a[0]", false, "1").unwrap_err().contains("is not read here"));
         assert_eq!(values("", false, "a: 1").as_deref(), Ok("a: 1"));
+    }
+
+    #[test]
+    fn a_whole_number_at_a_path_stays_an_integer_unless_later_values_override_it() {
+        let spec = json!({"valuesFrom": [{"targetPath": "a.b"}]});
+        let source = values_sources("shop", &spec).next().unwrap();
+        let number_after = |text: &str| {
+            let mut values = Values::default();
+            values.add_source(&source, "3").unwrap();
+            values.add_text(text.to_owned());
+            values.numbers.into_values().next()
+        };
+        for kept in ["", "c: 1", "a: {c: 1}"] {
+            assert_eq!(number_after(kept), Some(3), "{kept}");
+        }
+        for overridden in ["a: {b: 1}", "a: x", "a: null", "a: {b: null}"] {
+            assert_eq!(number_after(overridden), None, "{overridden}");
+        }
+        let mut values = Values::default();
+        values.add_source(&source, "x").unwrap();
+        assert_eq!((values.numbers.len(), &*values.texts), (0, &[Private::new(r#"{"a":{"b":"x"}}"#.to_owned())][..]));
     }
 }

@@ -11,7 +11,6 @@ use crate::bounds::{Exceeded, SUBSTITUTION_DEPTH};
 /// Maximum length of a line in an error.
 const SHOWN: usize = 80;
 
-/// Parses a text.
 pub(super) fn parse(text: &str) -> Result<Vec<Fragment>, EnvsubstError> {
     fragments(text).map_err(|failure| match failure {
         ParseFailure::Malformed => EnvsubstError::Malformed(malformed_line(text)),

@@ -13,10 +13,11 @@ use crate::flux::build::kustomization_file::{self, FILE_NAMES, field_of, items, 
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
-/// FieldTable with configurations of plugins.
+/// Fields with configurations of plugins.
 const PLUGINS: [&str; 3] = ["generators", "transformers", "validators"];
 
-pub(super) fn collect(artifact: &Artifact, generated: &GeneratedFile) -> Result<Inputs, ReferenceError> {
+/// Reads every file that decides what kustomize opens. Fails with the first reference with which kustomize must not run.
+pub fn check(artifact: &Artifact, generated: &GeneratedFile) -> Result<Inputs, ReferenceError> {
     let root = generated.directory.clone();
     let mut walk = ReferenceWalk {
         artifact,

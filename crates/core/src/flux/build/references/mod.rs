@@ -10,8 +10,8 @@ mod urls;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kustomization_file::generator::GeneratedFile;
 use crate::flux::source::artifact::Artifact;
+pub use collect::check;
 
 /// Files and URLs that a run of kustomize reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,11 +48,6 @@ pub enum ReferenceError {
     /// A file decides what kustomize opens, and this tool cannot read it.
     #[error("{0}")]
     Unreadable(String),
-}
-
-/// Reads every file that decides what kustomize opens. Fails with the first reference with which kustomize must not run.
-pub fn check(artifact: &Artifact, generated: &GeneratedFile) -> Result<Inputs, ReferenceError> {
-    collect::collect(artifact, generated)
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::undecrypted::{Undecrypted, UnknownName};
 use crate::flux::build::generator::GeneratedFile;
 use crate::flux::build::kustomization_file::{items, texts};
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{kustomization_file, sops, yaml};
+use crate::flux::build::objects::undecrypted::{Undecrypted, UnknownName};
+use crate::flux::build::objects::yaml;
+use crate::flux::build::{kustomization_file, sops};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 
@@ -249,6 +250,6 @@ mod tests {
         let none = BTreeSet::new();
         assert_eq!(undecrypted_part(&secret_named("a"), &none), Some(Undecrypted::Content));
         assert_eq!(undecrypted_part(&secret_named(cipher), &none), Some(Undecrypted::Identity));
-        assert_eq!(sops::plain_or_unknown(cipher), crate::flux::build::sops::undecrypted::UNKNOWN);
+        assert_eq!(sops::plain_or_unknown(cipher), crate::flux::build::objects::undecrypted::UNKNOWN);
     }
 }

@@ -5,13 +5,12 @@
 
 pub(super) mod decryption;
 pub(crate) mod resolve_names;
-pub mod undecrypted;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use undecrypted::UNKNOWN;
+use crate::flux::build::objects::undecrypted::UNKNOWN;
 
 /// Prefix of an encrypted value.
 const CIPHERTEXT_PREFIX: &str = "ENC[AES256_GCM,";

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::undecrypted::{UNKNOWN, Undecrypted, UnknownName};
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::undecrypted::{UNKNOWN, Undecrypted, UnknownName};
 use crate::flux::build::sops;
 use crate::kubernetes::object::ObjectId;
 

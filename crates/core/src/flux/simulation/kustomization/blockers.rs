@@ -9,6 +9,7 @@ use super::watch_selector::unwatched;
 use crate::flux::ready_expr;
 use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Reason, ReasonCode};
@@ -17,10 +18,15 @@ use crate::plan::{Reason, ReasonCode};
 const MAX_LABEL_LENGTH: usize = 63;
 
 /// Returns the condition that blocks a Kustomization with this spec, a certain one first.
-pub(crate) fn blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
+pub(crate) fn blocker(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+) -> Option<Blocker> {
     let own = [own_blocker(state, key, spec), missing_keys(state, key, spec), missing_kube_config(state, key, spec)];
     let is_in_circle = OnceCell::new();
-    let dependant = Dependant { state, key, spec, is_in_circle: &is_in_circle };
+    let dependant = Dependant { state, consequences, key, spec, is_in_circle: &is_in_circle };
     let dependencies = spec.dependencies(&key.namespace);
     let of_dependencies = dependencies.filter_map(|dependency| dependant.blocker(&dependency));
     own.into_iter()

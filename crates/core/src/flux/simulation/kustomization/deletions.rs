@@ -20,11 +20,14 @@ pub(crate) fn deletion_of(
     changes: &[SpecChange],
 ) -> Option<KustomizationDeletion> {
     let (triggers, is_certain) = deletion_triggers(derivation, &live.object.id)?;
+    let is_awaited = !derivation.consequences.is_collected(&live.object.id);
     let has_finalizer = live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
     let specs = specs_before(derivation, &triggers, live, changes);
     let finalization_of = if has_finalizer { finalization } else { deletion_without_finalizer };
     let finalizations = specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
-    Some(KustomizationDeletion { triggers, is_certain, finalization: of_any_spec(finalizations) })
+    let account = specs.last().and_then(|spec| derivation.state.input.flags.service_account(spec));
+    let account = account.map(str::to_owned);
+    Some(KustomizationDeletion { triggers, is_certain, is_awaited, account, finalization: of_any_spec(finalizations) })
 }
 
 /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent

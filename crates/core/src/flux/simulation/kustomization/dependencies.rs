@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::health::{Health, Obstacle};
 use super::unknown_builds::unknown_reason;
 use super::watch_selector::labels_after;
 use crate::flux::ready_expr::{Invalid, ReadyExpression};
 use crate::flux::simulation::model::node::{Blocker, Node, NodeId, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id, relative_clause};
-use crate::flux::simulation::model::protection::{is_never_applied, prune_protection};
 use crate::flux::simulation::model::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::dependency_order::{has_same_source, waits_for};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -27,6 +27,7 @@ use crate::plan::{Reason, ReasonCode};
 #[derive(Clone, Copy)]
 pub(crate) struct Dependant<'s, 'a> {
     pub(crate) state: &'s State<'a>,
+    pub(crate) consequences: &'s Consequences<'a>,
     pub(crate) key: &'s NamespacedName,
     pub(crate) spec: &'s KustomizationSpec,
     /// It depends on itself; set once that was searched for.
@@ -65,7 +66,7 @@ impl Dependant<'_, '_> {
 
     /// Returns a blocker unless a dependency becomes ready at the new revision.
     fn readiness_blocker(&self, node: &Node) -> Option<Blocker> {
-        let Self { state, key, spec, is_in_circle } = *self;
+        let Self { state, key, spec, is_in_circle, .. } = *self;
         let (dependency, name) = (&node.id.key, owner_id(&node.id.key));
         if !node.id.is_new && is_terminating(state, dependency) {
             let detail = format!("it depends on {name}, which is being deleted");
@@ -87,7 +88,7 @@ impl Dependant<'_, '_> {
                     let detail = format!("it depends on {name}, which does not become ready: {failure}");
                     Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
                 }
-                None => unhealthy_dependency(state, node).or_else(|| uncertain_dependency(node)),
+                None => self.unhealthy_dependency(node).or_else(|| uncertain_dependency(node)),
             },
             Some(PassOutcome::Unknown(_)) if !state.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
@@ -95,6 +96,19 @@ impl Dependant<'_, '_> {
             }
             _ => None,
         }
+    }
+
+    /// Returns a blocker if the health check of a dependency fails, or may fail.
+    fn unhealthy_dependency(&self, node: &Node) -> Option<Blocker> {
+        let Self { state, consequences, .. } = *self;
+        let Obstacle { clause, is_certain } = Health { state, consequences }.obstacle(node)?;
+        let name = owner_id(&node.id.key);
+        let detail = if is_certain {
+            format!("it depends on {name}, {clause}")
+        } else {
+            format!("it applies only if {name}, {clause}, becomes healthy")
+        };
+        Some(Blocker { reason: Reason::new(ReasonCode::DependencyNotReady, detail), is_certain })
     }
 
     /// Returns a blocker unless the expression for a dependency is true once the dependency has reconciled.
@@ -177,42 +191,6 @@ impl Dependant<'_, '_> {
     }
 }
 
-/// Returns a blocker if the health check of a dependency fails: of an object that does not exist, or now.
-fn unhealthy_dependency(state: &State<'_>, node: &Node) -> Option<Blocker> {
-    let (name, pass) = (owner_id(&node.id.key), node.last_pass()?);
-    let mut checked = state.health_checks(&node.id.key, &pass.spec).into_iter();
-    if let Some(missing) = checked.find(|id| state.is_absent(id) || is_pruned(state, node, pass, id)) {
-        let detail = format!("it depends on {name}, whose health check names {missing}, which does not exist then");
-        return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
-    }
-    let ready = state.live.get(&node.id.key).filter(|_| !node.id.is_new).and_then(|live| live.condition("Ready"));
-    let fails_now = ready.is_some_and(|ready| ready.status == "False" && ready.reason == "HealthCheckFailed");
-    let why = match new_unproven_object(state, &node.id.key, pass) {
-        _ if !pass.spec.checks_health() => return None,
-        _ if fails_now => "whose health check fails now".to_owned(),
-        Some(created) => format!("which creates {created}"),
-        None => return None,
-    };
-    let detail = format!("it applies only if {name}, {why}, becomes healthy");
-    Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
-}
-
-/// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
-fn is_pruned(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool {
-    pass.spec.prunes()
-        && node.inventory.contains(id)
-        && state.live_object(id).is_some_and(|live| prune_protection(live, state.input.features).is_none())
-        && !state.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
-}
-
-/// Returns an object that a pass creates, that its health check includes, and that need not become healthy.
-fn new_unproven_object<'p>(state: &State<'_>, key: &NamespacedName, pass: &'p Pass) -> Option<&'p ObjectId> {
-    let checked = state.health_checks(key, &pass.spec);
-    let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
-    let mut created = applied.map(|(id, _)| id).filter(|id| state.live_object(id).is_none() && !is_healthy_at_once(id));
-    created.find(|id| checked.is_empty() || checked.contains(id))
-}
-
 /// Returns true if the labels or the spec of a live Kustomization change.
 fn was_changed(state: &State<'_>, node: &Node) -> bool {
     let live = state.live.get(&node.id.key);
@@ -250,25 +228,6 @@ fn object_state(
 
 fn is_terminating(state: &State<'_>, key: &NamespacedName) -> bool {
     state.live.get(key).is_some_and(|live| live.object.deletion_timestamp.is_some())
-}
-
-/// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
-fn is_healthy_at_once(id: &ObjectId) -> bool {
-    const WITH_STATE: [&str; 11] = [
-        "Deployment",
-        "StatefulSet",
-        "DaemonSet",
-        "ReplicaSet",
-        "ReplicationController",
-        "Job",
-        "CronJob",
-        "Pod",
-        "PersistentVolumeClaim",
-        "Service",
-        "APIService",
-    ];
-    let is_built_in = !id.group.contains('.') || id.group.ends_with(".k8s.io");
-    is_built_in && !WITH_STATE.contains(&&*id.kind)
 }
 
 /// Returns a blocker if it is not certain that a dependency applies.

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::kustomize_controller;
 use crate::flux::simulation::model::node::PassSpec;
 use crate::flux::simulation::model::protection::{is_marked_live, is_never_changed};
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::ownership::schemes::flux_kustomization::SSA;
-use crate::ownership::schemes::flux_operator;
 
 /// The application of a manifest of a Kustomization by a pass of its parent.
 #[derive(Clone, Debug)]
@@ -31,9 +31,9 @@ pub(crate) struct SpecChange {
 }
 
 impl SpecChange {
-    /// Returns the application of a manifest that flux-operator generates.
-    pub(crate) fn by_flux_operator(applied: PassSpec) -> Self {
-        Self { applied, only_if_absent: false, merges: false, ignored: vec![], manager: flux_operator::NAME }
+    /// Returns the application of a manifest by the controller of another owner, which has this field manager.
+    pub(crate) fn by_owner(applied: PassSpec, manager: &'static str) -> Self {
+        Self { applied, only_if_absent: false, merges: false, ignored: vec![], manager }
     }
 }
 
@@ -49,10 +49,10 @@ struct LiveSpec {
 /// Returns the live spec of a Kustomization, and the different specs after changes by its parents.
 pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &ControllerFlags) -> Vec<PassSpec> {
     let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None }];
-    // flux-operator does not read the mark.
+    // Only kustomize-controller reads the mark.
     let is_unmarked = !is_never_changed(&live.object);
     let changes: Vec<&SpecChange> =
-        changes.iter().filter(|change| is_unmarked || change.manager == flux_operator::NAME).collect();
+        changes.iter().filter(|change| is_unmarked || change.manager != kustomize_controller::NAME).collect();
     let merges = is_marked_live(&live.object, SSA, "merge");
     let managers: BTreeSet<&str> = changes.iter().map(|change| change.manager).collect();
     let mut current = LiveSpec::of(live, &managers, flags);
@@ -200,7 +200,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::flux::kustomize_controller;
+    use crate::ownership::schemes::flux_operator;
     use crate::testing::object;
 
     fn live(spec: &Value, managers: &[(&str, Value)]) -> Resource {

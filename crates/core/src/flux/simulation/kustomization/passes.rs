@@ -1,7 +1,7 @@
 //! The reconciliations of each Kustomization: their specs, and the outcome of each.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::blockers::{blocker, denied_source};
@@ -9,20 +9,22 @@ use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
-use super::scope::stop_at;
+use super::scope::{stage, stop_at};
 use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
 use crate::flux::build;
-use crate::flux::build::data::{Data, Lookup};
+use crate::flux::build::objects::data::{Data, Lookup};
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::disclosure::hide_reasons;
 use crate::flux::simulation::model::node::{
-    Blocker, Finalization, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome, PassSpec, SimulationEvent,
+    Blocker, BuiltObjects, Finalization, Forced, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome,
+    PassSpec, SimulationEvent,
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
+use crate::flux::simulation::model::refusals::Refusal;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
@@ -41,29 +43,92 @@ fn waits_for_same_source(state: &State<'_>, key: &NamespacedName, spec: &Kustomi
     })
 }
 
-/// Stops an application at the first object that the server refuses.
-fn apply_refusals(state: &State<'_>, key: &NamespacedName, outcome: PassOutcome) -> PassOutcome {
+/// Stops an application with a spec at the first object that the server refuses.
+fn apply_refusals(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: PassOutcome,
+) -> PassOutcome {
     let PassOutcome::Applied(objects) = &outcome else { return outcome };
-    let refusal = state.refusals.iter().find(|refusal| {
-        let built = objects.get(&refusal.id);
-        refusal.owner == *key
-            && built.is_some_and(|built| built.manifest == refusal.manifest)
-            && !comes_back(state, &refusal.id, objects)
+    let custom = &state.input.flags.custom_stage_kinds;
+    let refusals = refusals_of_run(state, key, spec, objects).filter(|refusal| {
+        !comes_back(state, &refusal.id, objects) && !was_replaced_before(state, key, spec, &refusal.id)
     });
-    match refusal {
-        Some(refusal) => {
-            let custom = &state.input.flags.custom_stage_kinds;
-            stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom)
-        }
+    match refusals.min_by_key(|refusal| stage(&refusal.id, custom)) {
+        Some(refusal) => stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom),
         None => outcome,
     }
+}
+
+/// Returns what the server refuses of the objects that a Kustomization applies in a run with a spec.
+fn refusals_of_run<'s>(
+    state: &'s State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    objects: &BuiltObjects,
+) -> impl Iterator<Item = &'s Refusal> {
+    state.refusals.iter().filter(move |refusal| {
+        let built = objects.get(&refusal.id);
+        refusal.owner == *key
+            && refusal.spec.apply_fields() == spec.apply_fields()
+            && built.is_some_and(|built| built.manifest == refusal.manifest)
+    })
+}
+
+/// Returns true if an earlier run of a live Kustomization, with another spec, has created an object anew: what the server
+/// refuses to change is gone by then.
+pub(crate) fn was_replaced_before(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    id: &ObjectId,
+) -> bool {
+    let passes = state.node(&NodeId::live(key)).map_or(&[][..], |node| &node.passes);
+    let earlier = passes.iter().take_while(|pass| pass.spec != *spec);
+    earlier.into_iter().any(|pass| !pass.is_optional && pass.condition.is_none() && pass.replaces(id))
+}
+
+/// Returns the live objects that a pass with an outcome deletes by force. It asks the server about a whole stage before it
+/// applies anything of it, and deletes what it replaces at once.
+fn forced_objects(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: &PassOutcome,
+) -> BTreeMap<ObjectId, Forced> {
+    let (applied, desired) = match outcome {
+        PassOutcome::Applied(objects) => (objects, objects),
+        PassOutcome::Partial { applied, desired, .. } => (applied, desired),
+        PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => return BTreeMap::new(),
+    };
+    let custom = &state.input.flags.custom_stage_kinds;
+    let missing = desired.keys().filter(|id| !applied.contains_key(*id));
+    let failing = missing.map(|id| stage(id, custom)).min();
+    let refusals = refusals_of_run(state, key, spec, desired).map(|refusal| &refusal.id);
+    let refused: Vec<&ObjectId> = refusals.filter(|id| Some(stage(id, custom)) == failing).collect();
+    let own = state.forced.iter().filter(|forced| {
+        let built = desired.get(&forced.id);
+        forced.owner == *key
+            && forced.spec.apply_fields() == spec.apply_fields()
+            && built.is_some_and(|built| built.manifest == forced.manifest)
+    });
+    let reached = own.filter(|forced| failing.is_none_or(|failing| stage(&forced.id, custom) <= failing));
+    let deleted = reached.map(|forced| {
+        let in_failing_stage = failing == Some(stage(&forced.id, custom));
+        let comes_back = forced.comes_back && !in_failing_stage;
+        let is_certain = !in_failing_stage || refused == [&forced.id];
+        (forced.id.clone(), Forced { comes_back, is_certain, reason: forced.reason.clone() })
+    });
+    deleted.collect()
 }
 
 impl Derivation<'_, '_> {
     /// Returns the lifetime of a live Kustomization.
     pub(crate) fn live_node(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Node {
+        let deletion = deletion_of(self, live, changes);
         let mut passes = vec![];
-        if live.object.deletion_timestamp.is_none() {
+        if live.object.deletion_timestamp.is_none() && !self.is_deleted_while_it_waits(key, live, deletion.as_ref()) {
             passes = self.live_passes(key, live, &changes_of_live(self, live, changes));
         }
         fail_without_containers(self, &NodeId::live(key), &mut passes);
@@ -73,14 +138,7 @@ impl Derivation<'_, '_> {
             _ => (BTreeSet::new(), None),
         };
         let unserved = unserved_objects(self.state, &self.definitions, key, live, passes.last());
-        Node {
-            id: NodeId::live(key),
-            passes,
-            deletion: deletion_of(self, live, changes),
-            inventory,
-            unreadable_inventory,
-            unserved,
-        }
+        Node { id: NodeId::live(key), passes, deletion, inventory, unreadable_inventory, unserved }
     }
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
@@ -109,6 +167,34 @@ impl Derivation<'_, '_> {
         passes.extend(last.into_iter().flat_map(|spec| self.final_passes(key, spec)));
         passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
         passes
+    }
+
+    /// Returns true if a Kustomization is deleted before its dependencies have applied the new revision: it never reconciles
+    /// that, because it asks for them again only after some time.
+    fn is_deleted_while_it_waits(
+        &self,
+        key: &NamespacedName,
+        live: &Resource,
+        deletion: Option<&KustomizationDeletion>,
+    ) -> bool {
+        let Some(deletion) = deletion.filter(|deletion| deletion.is_certain && !self.state.exceeds_workers) else {
+            return false;
+        };
+        let is_delayed = deletion.triggers.iter().any(|event| self.is_delayed(event, &mut BTreeSet::new()));
+        !is_delayed && waits_for_same_source(self.state, key, &KustomizationSpec::of(live))
+    }
+
+    /// Returns true if an event, or one that leads to it, waits for a dependency.
+    fn is_delayed(&self, event: &SimulationEvent, seen: &mut BTreeSet<NodeId>) -> bool {
+        let node = match event {
+            SimulationEvent::Force(id) | SimulationEvent::Apply(id) | SimulationEvent::Prune(id) => {
+                return self.waits(id);
+            }
+            SimulationEvent::Finalize(node) => node,
+        };
+        let deletion = self.state.node(node).and_then(|node| node.deletion.as_ref());
+        let triggers = deletion.filter(|_| seen.insert(node.clone())).into_iter().flat_map(|it| &it.triggers);
+        triggers.into_iter().any(|trigger| self.is_delayed(trigger, seen))
     }
 
     /// Returns a pass of the last state.
@@ -204,10 +290,13 @@ impl Derivation<'_, '_> {
         let mut passes = self.passes_from_parents(key, changes.iter().map(|change| &change.applied));
         passes.iter_mut().for_each(|pass| pass.is_optional = true);
         let deletes_objects = passes.last()?.spec.finalizer_deletes(self.state.input.features.deletion_policy);
+        let account = self.state.input.flags.service_account(&passes.last()?.spec).map(str::to_owned);
         let parents = changes.iter().filter_map(|change| change.applied.trigger.as_ref());
         let deletion = outcomes.may_end_as(FinalState::Absent).then(|| KustomizationDeletion {
             triggers: parents.map(|parent| SimulationEvent::Finalize(parent.node.clone())).collect(),
             is_certain: !outcomes.may_end_as(FinalState::Created),
+            is_awaited: true,
+            account,
             finalization: deletes_objects.map_or_else(Finalization::LeavesObjects, |()| Finalization::DeletesObjects),
         });
         Some(Node::new(key, passes, deletion))
@@ -286,15 +375,15 @@ impl Derivation<'_, '_> {
         if spec.holds_secrets() {
             let detail = "its spec holds values of a Secret, and messages about it could show them";
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
-            return Pass { spec, trigger, outcome, is_optional, is_needed_without_next: false, condition };
+            return Pass { is_optional, ..Pass::new(spec, trigger, outcome) };
         }
         let mut outcome = match &source.artifact {
-            Err(missing @ PassOutcome::Blocked(_)) => match blocker(state, key, &spec) {
+            Err(missing @ PassOutcome::Blocked(_)) => match blocker(state, self.consequences, key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 _ => missing.clone(),
             },
             Err(unknown) => denied_source(state, key, &spec).map_or_else(|| unknown.clone(), PassOutcome::Blocked),
-            Ok(artifact) => match blocker(state, key, &spec) {
+            Ok(artifact) => match blocker(state, self.consequences, key, &spec) {
                 Some(Blocker { reason, is_certain: true }) => PassOutcome::Blocked(reason),
                 blocker => {
                     condition = blocker.map(|blocker| blocker.reason);
@@ -313,8 +402,8 @@ impl Derivation<'_, '_> {
             condition = Some(Reason::new(applying.code, detail));
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
-        let mut pass =
-            Pass { spec, trigger: caused_by, outcome, is_optional, is_needed_without_next: false, condition: None };
+        let forced = forced_objects(state, key, &spec, &outcome);
+        let mut pass = Pass { is_optional, forced, ..Pass::new(spec, caused_by, outcome) };
         if let Some(condition) = condition {
             pass.add_condition(condition);
         }
@@ -371,7 +460,7 @@ impl Derivation<'_, '_> {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };
-        apply_refusals(state, key, self.place(cluster.as_ref(), built))
+        apply_refusals(state, key, spec, self.place(cluster.as_ref(), built))
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
-use crate::flux::build::sops::undecrypted::Undecrypted;
 use crate::flux::simulation::model::node::{BuiltObjects, Node, Pass, PassOutcome};
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;

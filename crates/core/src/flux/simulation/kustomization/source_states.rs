@@ -9,7 +9,7 @@ use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::plan::{Reason, ReasonCode};
 
-/// What a Kustomization finds in its source in one of its passes.
+/// State of a source as a Kustomization finds it in one of its passes.
 pub(crate) struct SourceState {
     /// The artifact, or the outcome of the pass without one.
     pub(crate) artifact: Result<Arc<Artifact>, PassOutcome>,

@@ -1,4 +1,4 @@
-//! Changes of the specs of Kustomizations by the passes of their parents, and by flux-operator.
+//! Changes of the specs of Kustomizations by the passes of their parents, and by other owners.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
             let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
             let spec = written.with_secrets(built.is_masked_at("/spec"));
             let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
-            changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_flux_operator(applied));
+            changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_owner(applied, applies.manager));
         }
     }
     changes

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::derivation::Derivation;
 use crate::flux::build::DataOverrides;
-use crate::flux::build::data::{Data, DataRef, Lookup};
+use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::PassId;
@@ -94,7 +94,7 @@ pub(crate) fn data_after_change(
         data.is_secret |= built.masked.is_some();
         return Some((Lookup::Found(data), Some(pass)));
     }
-    if let Some((trigger, _, built)) = derivation.state.generating_passes(&id).next() {
+    if let Some((applies, _, built)) = derivation.state.generating_passes(&id).next() {
         // The data that it copies is not in its manifest.
         if !copied_names(&built.manifest).is_empty() {
             return None;
@@ -105,7 +105,7 @@ pub(crate) fn data_after_change(
             Lookup::Unreadable(_) | Lookup::NotRead => return None,
         };
         data.is_secret |= built.masked.is_some();
-        return Some((Lookup::Found(data), Some(trigger.clone())));
+        return Some((Lookup::Found(data), Some(applies.trigger.clone())));
     }
     let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))

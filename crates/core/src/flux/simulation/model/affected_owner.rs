@@ -2,7 +2,7 @@
 //!
 //! Every kind of owner has the same type of effect, whether it is changed, is created or is deleted. If the effect is not
 //! computed, any object of the owner may be deleted, and the plan says so. Only a change that is known to have no effect is
-//! left out. A new owner deletes nothing.
+//! left out. A new owner can delete what exists: hooks of its chart, and what the remedy of a failed installation uninstalls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Action, Reason};
+use crate::plan::{Action, Reason, ReasonCode};
 
 /// An owner that a change affects.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub(crate) struct AffectedOwner {
     pub(crate) id: ObjectId,
     /// Reaction of its controller.
     pub(crate) reaction: Reaction,
-    /// What the controller does with its objects, if that follows from more than the state of the Kustomizations.
+    /// Effect on its objects, if that follows from more than the state of the Kustomizations.
     pub(crate) effect: Option<Arc<Effect>>,
 }
 
@@ -38,17 +38,16 @@ pub(crate) enum Reaction {
     Elsewhere {
         /// Kustomization that changes the owner.
         applied_by: NamespacedName,
-        /// What changes, for people.
+        /// The change, for people.
         change: String,
     },
 }
 
-/// What the controller of an owner does with the objects of the owner.
+/// Effect of the controller of an owner on the objects of the owner.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Effect {
     /// Events that cause it. Those that delete an owner are not among them.
     pub(crate) triggers: BTreeSet<SimulationEvent>,
-    /// Objects that it deletes.
     pub(crate) deletes: BTreeMap<ObjectId, OwnerDeletion>,
     /// The dependents of these objects stay.
     pub(crate) orphans_dependents: bool,
@@ -58,6 +57,8 @@ pub(crate) struct Effect {
     pub(crate) keeps: BTreeMap<ObjectId, Reason>,
     /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.
     pub(crate) condition: Option<String>,
+    /// The action of the controller may fail, so that the owner is not ready.
+    pub(crate) may_fail: bool,
     /// Assumption on which the effect rests, for people; `None` if everything is known.
     pub(crate) assumption: Option<String>,
     /// Reason why it is not known what else is deleted.
@@ -70,6 +71,12 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
+    /// Field manager of the controller.
+    pub(crate) manager: &'static str,
+    /// Reason of the rows of those that it creates.
+    pub(crate) code: ReasonCode,
+    /// It may not get as far as applying all of them.
+    pub(crate) is_doubtful: bool,
 }
 
 /// Deletion of an object by the controller of its owner.
@@ -79,6 +86,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) kind: CascadeKind,
     /// Action of its row: the object is deleted, is created again, or it is not known.
     pub(crate) action: Action,
+    /// Code of its row; `None` for that of the mechanism.
+    pub(crate) code: Option<ReasonCode>,
     /// Remarks for its row.
     pub(crate) remarks: Vec<String>,
     /// Conditions under which it stays.
@@ -104,7 +113,7 @@ impl Effect {
 impl OwnerDeletion {
     /// Creates a deletion that is certain.
     pub(crate) fn new(kind: CascadeKind) -> Self {
-        Self { kind, action: Action::Delete, remarks: vec![], conditions: vec![], is_doubtful: false }
+        Self { kind, action: Action::Delete, code: None, remarks: vec![], conditions: vec![], is_doubtful: false }
     }
 
     /// Adds a remark to the row.

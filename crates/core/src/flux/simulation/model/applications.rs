@@ -1,8 +1,10 @@
 //! Specs of objects other than Kustomizations after the change.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
-use super::node::{Node, NodeId, Pass, PassId};
+use super::node::{Node, NodeId, Pass, PassId, SimulationEvent};
 use super::protection::{is_marked, is_never_applied, is_never_changed};
 use super::state::State;
 use crate::flux::build::objects::BuiltObject;
@@ -12,12 +14,11 @@ use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, Resource};
 use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_kustomization::SSA;
-use crate::ownership::schemes::flux_operator;
 
 /// The application of a manifest that can change an object.
 #[derive(Clone, Copy)]
 pub(crate) struct Applied<'r> {
-    /// Kustomization that applies the object, or the ResourceSet that generates it.
+    /// Kustomization that applies the object, or the owner that generates it.
     pub(crate) owner: &'r NamespacedName,
     pub(crate) pass: &'r Pass,
     node: &'r NodeId,
@@ -56,7 +57,13 @@ impl<'a> State<'a> {
         applied
     }
 
-    /// Returns the applications of an object that can change it: those by passes, in order, and those by ResourceSets.
+    /// Returns the events that apply an object.
+    pub(crate) fn applying_events(&self, id: &ObjectId) -> BTreeSet<SimulationEvent> {
+        let passes = self.nodes.iter().flat_map(Node::numbered_passes);
+        passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
+    }
+
+    /// Returns the applications of an object that can change it: those by passes, in order, and those by other owners.
     pub(crate) fn applications(&self, id: &ObjectId) -> impl Iterator<Item = Applied<'_>> {
         let live = self.live_object(id);
         let nodes = self.nodes.iter().filter(move |_| !live.is_some_and(is_never_changed));
@@ -67,9 +74,9 @@ impl<'a> State<'a> {
                 Some(Applied { owner: &node.id.key, pass, node: &node.id, number, built, manager })
             })
         });
-        by_passes.chain(self.generating_passes(id).map(|(trigger, pass, built)| {
-            let (node, number) = (&trigger.node, trigger.number);
-            Applied { owner: &node.key, pass, node, number, built, manager: flux_operator::NAME }
+        by_passes.chain(self.generating_passes(id).map(|(applies, pass, built)| {
+            let (node, number) = (&applies.trigger.node, applies.trigger.number);
+            Applied { owner: &node.key, pass, node, number, built, manager: applies.manager }
         }))
     }
 

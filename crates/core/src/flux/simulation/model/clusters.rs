@@ -24,7 +24,7 @@ type ClusterName = Option<Arc<str>>;
 
 impl<'a> State<'a> {
     /// Returns the cluster to which an owner in a namespace applies, or the reason why it was not read.
-    fn target(&self, namespace: &str, spec: &Value) -> Result<ClusterName, Reason> {
+    pub(crate) fn target(&self, namespace: &str, spec: &Value) -> Result<ClusterName, Reason> {
         let cluster = match target(spec, namespace) {
             HubTarget::Hub => return Ok(None),
             HubTarget::Access(access) => self.input.snapshot.spoke_of(&access.id, access.key.as_deref()),

@@ -101,6 +101,7 @@ fn hidden_effect(effect: Effect) -> Effect {
         triggers: effect.triggers,
         orphans_dependents: effect.orphans_dependents,
         applies: effect.applies,
+        may_fail: effect.may_fail,
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct PassId {
 /// A part of a reconciliation, or the finalization, of one Kustomization. Every change of an object is part of one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum SimulationEvent {
+    /// The live objects that a pass replaces by force are deleted.
+    Force(PassId),
     /// The objects of a pass are applied.
     Apply(PassId),
     /// Objects that a pass no longer builds are pruned.
@@ -53,7 +55,7 @@ impl SimulationEvent {
     /// Returns the lifetime of the Kustomization that causes the event.
     pub(crate) fn node(&self) -> &NodeId {
         match self {
-            Self::Apply(pass) | Self::Prune(pass) => &pass.node,
+            Self::Force(pass) | Self::Apply(pass) | Self::Prune(pass) => &pass.node,
             Self::Finalize(node) => node,
         }
     }
@@ -108,9 +110,34 @@ pub(crate) struct Pass {
     pub(crate) is_needed_without_next: bool,
     /// Condition for the pass that is not known to hold.
     pub(crate) condition: Option<Reason>,
+    /// Live objects that the pass deletes by force, because the server refuses to change them.
+    pub(crate) forced: BTreeMap<ObjectId, Forced>,
+}
+
+/// The deletion of a live object by force.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Forced {
+    /// The pass creates the object again.
+    pub(crate) comes_back: bool,
+    /// False if another object may stop the pass before.
+    pub(crate) is_certain: bool,
+    pub(crate) reason: Reason,
 }
 
 impl Pass {
+    /// Creates a pass that happens for certain.
+    pub(crate) fn new(spec: KustomizationSpec, trigger: Option<PassId>, outcome: PassOutcome) -> Self {
+        Self {
+            spec,
+            trigger,
+            outcome,
+            is_optional: false,
+            is_needed_without_next: false,
+            condition: None,
+            forced: BTreeMap::new(),
+        }
+    }
+
     /// Returns the objects that are applied.
     pub(crate) fn applied_objects(&self) -> Option<&BuiltObjects> {
         match &self.outcome {
@@ -156,6 +183,11 @@ impl Pass {
     pub(crate) fn applies(&self, id: &ObjectId) -> bool {
         self.applied_objects().is_some_and(|objects| objects.contains_key(id))
     }
+
+    /// Returns true if the pass deletes a live object and certainly creates it again.
+    pub(crate) fn replaces(&self, id: &ObjectId) -> bool {
+        self.forced.get(id).is_some_and(|forced| forced.comes_back && forced.is_certain)
+    }
 }
 
 /// Effect of the deletion of a Kustomization on the objects in its inventory.
@@ -176,6 +208,10 @@ pub(crate) struct KustomizationDeletion {
     pub(crate) triggers: BTreeSet<SimulationEvent>,
     /// Every order of events deletes it.
     pub(crate) is_certain: bool,
+    /// What deletes it waits until it is gone.
+    pub(crate) is_awaited: bool,
+    /// Service account of its finalizer; `None` for the account of the controller.
+    pub(crate) account: Option<String>,
     pub(crate) finalization: Finalization,
 }
 

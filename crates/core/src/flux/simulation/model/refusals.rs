@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::flux::spec::NamespacedName;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
+use crate::plan::Reason;
 
 /// A refusal of the server to apply an object of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,8 +15,27 @@ pub(crate) struct Refusal {
     pub(crate) id: ObjectId,
     /// Manifest that is refused.
     pub(crate) manifest: Arc<serde_json::Value>,
+    /// Spec of the Kustomization in the run that is refused.
+    pub(crate) spec: KustomizationSpec,
     /// Message of the server.
     pub(crate) message: String,
+}
+
+/// A live object that a Kustomization deletes by force, because the server refuses to change it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ForcedDeletion {
+    /// Kustomization that applies the object.
+    pub(crate) owner: NamespacedName,
+    /// Identity of the object.
+    pub(crate) id: ObjectId,
+    /// Manifest that is refused.
+    pub(crate) manifest: Arc<serde_json::Value>,
+    /// Spec of the Kustomization in the run that deletes it.
+    pub(crate) spec: KustomizationSpec,
+    /// The server accepts the creation of the object, once the live one is gone.
+    pub(crate) comes_back: bool,
+    /// Reason of the row.
+    pub(crate) reason: Reason,
 }
 
 /// A refusal of the server to delete an object for a Kustomization.
@@ -23,6 +43,8 @@ pub(crate) struct Refusal {
 pub(crate) struct DeletionRefusal {
     /// Kustomization that deletes the object.
     pub(crate) owner: NamespacedName,
+    /// Its service account in the run that is refused; `None` for the account of the controller.
+    pub(crate) account: Option<String>,
     /// Identity of the object.
     pub(crate) id: ObjectId,
     /// Message of the server.

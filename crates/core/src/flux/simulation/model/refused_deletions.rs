@@ -3,14 +3,37 @@
 use std::collections::BTreeSet;
 
 use super::node::{Node, PassOutcome, Unserved};
+use super::refusals::DeletionRefusal;
 use super::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 
-/// Returns the Kustomizations that the server does not let delete an object.
-pub(crate) fn refused_owners<'s>(state: &'s State<'_>, id: &ObjectId) -> BTreeSet<&'s NamespacedName> {
+/// Runs of Kustomizations that the server does not let delete an object.
+#[derive(Default)]
+pub(crate) struct RefusedRuns<'s> {
+    /// Kustomizations of which no run may.
+    owners: BTreeSet<&'s NamespacedName>,
+    /// Kustomizations with the service accounts that may not; `None` is the account of the controller.
+    accounts: BTreeSet<(&'s NamespacedName, Option<&'s str>)>,
+}
+
+impl<'s> RefusedRuns<'s> {
+    /// Refuses the deletion to every run of a Kustomization.
+    pub(crate) fn add_every_run(&mut self, owner: &'s NamespacedName) {
+        self.owners.insert(owner);
+    }
+
+    /// Returns true if a Kustomization may not delete the object with a service account.
+    pub(crate) fn contains(&self, owner: &NamespacedName, account: Option<&str>) -> bool {
+        self.owners.contains(owner) || self.accounts.contains(&(owner, account))
+    }
+}
+
+/// Returns the runs of Kustomizations that the server does not let delete an object.
+pub(crate) fn refused_runs<'s>(state: &'s State<'_>, id: &ObjectId) -> RefusedRuns<'s> {
     let refusals = state.deletion_refusals.iter().filter(|refusal| refusal.id == *id);
-    refusals.map(|refusal| &refusal.owner).collect()
+    let accounts = refusals.map(|refusal| (&refusal.owner, refusal.account.as_deref())).collect();
+    RefusedRuns { owners: BTreeSet::new(), accounts }
 }
 
 /// Returns the message of the server about the deletion of an object by a Kustomization, if it refuses it.
@@ -34,9 +57,29 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     if let Some((id, Unserved { version, .. })) = unserved.next().filter(|_| reads_types) {
         return Some(format!("the API server does not serve version {version} of {id}"));
     }
+    let account = match &node.deletion {
+        Some(deletion) => deletion.account.as_deref(),
+        None => last_spec.and_then(|spec| state.input.flags.service_account(spec)),
+    };
     let own = state.deletion_refusals.iter().filter(|refusal| refusal.owner == node.id.key);
-    let mut failing = own.filter(|refusal| node.inventory.contains(&refusal.id) && is_dropped(node, &refusal.id));
+    let mut failing = own.filter(|refusal| {
+        refusal.account.as_deref() == account
+            && node.inventory.contains(&refusal.id)
+            && is_dropped(node, &refusal.id)
+            && !was_pruned_before(state, node, refusal)
+    });
     failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
+}
+
+/// Returns true if an earlier run of a Kustomization, with another service account, has pruned an object.
+fn was_pruned_before(state: &State<'_>, node: &Node, refusal: &DeletionRefusal) -> bool {
+    let [earlier @ .., _] = &*node.passes else { return false };
+    earlier.iter().any(|pass| {
+        let account = state.input.flags.service_account(&pass.spec);
+        !pass.is_optional
+            && pass.prunes(&refusal.id)
+            && !refused_runs(state, &refusal.id).contains(&node.id.key, account)
+    })
 }
 
 /// Returns true if a Kustomization deletes an object that its inventory lists, unless something prevents it.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::state::PreviewInput;
-use crate::flux::build::data::Data;
+use crate::flux::build::objects::data::Data;
 use crate::flux::build::{self, Answers, BuildContext};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
-use super::node::{Node, NodeId, Pass, PassId};
-use super::refusals::{DeletionRefusal, Refusal};
+use super::node::{Node, NodeId, Pass};
+use super::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
@@ -29,7 +29,6 @@ pub struct PreviewInput<'a> {
     pub pinned: BTreeMap<SourceId, String>,
     /// Rules of the controller's version.
     pub features: Features,
-    /// Flags of the controller.
     pub flags: ControllerFlags,
     /// Number of Kustomizations that the controller reconciles at once.
     pub workers: usize,
@@ -72,6 +71,9 @@ pub(crate) struct State<'a> {
     /// Sorted by identity.
     pub(crate) nodes: Vec<Node>,
     pub(crate) refusals: Vec<Refusal>,
+    pub(crate) forced: Vec<ForcedDeletion>,
+    /// Objects whose health a dependant waits for and whose spec an apply changes, with their Kustomizations.
+    pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
@@ -95,12 +97,13 @@ impl<'a> State<'a> {
         self.nodes.get(found)
     }
 
-    /// Returns the Kustomizations that list or apply each object.
+    /// Returns the Kustomizations that list, apply or delete each object.
     pub(crate) fn nodes_by_object(&self) -> BTreeMap<&ObjectId, Vec<&Node>> {
         let mut nodes_by_object: BTreeMap<&ObjectId, Vec<&Node>> = BTreeMap::new();
         for node in &self.nodes {
             let applied = node.passes.iter().filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
-            let ids: BTreeSet<&ObjectId> = node.inventory.iter().chain(applied).collect();
+            let forced = node.passes.iter().flat_map(|pass| pass.forced.keys());
+            let ids: BTreeSet<&ObjectId> = node.inventory.iter().chain(applied).chain(forced).collect();
             for id in ids {
                 nodes_by_object.entry(id).or_default().push(node);
             }
@@ -119,10 +122,10 @@ impl<'a> State<'a> {
     }
 
     /// Returns the passes that cause other owners to apply an object, and the object as they apply it.
-    pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&PassId, &Pass, &BuiltObject)> {
+    pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&OwnerApply, &Pass, &BuiltObject)> {
         self.owner_applies().filter_map(move |(_, applies)| {
             let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;
-            Some((&applies.trigger, pass, applies.objects.get(id)?))
+            Some((applies, pass, applies.objects.get(id)?))
         })
     }
 

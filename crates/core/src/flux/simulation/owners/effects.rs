@@ -1,14 +1,13 @@
-//! What the controllers of owners do with the objects of the owners, whatever deletes or changes the owners.
+//! Effects of the controllers of owners on the objects of the owners, whatever deletes or changes the owners.
 //!
 //! Source: docs/reference/flux.md 3.2, 6.2 and 7.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::kinds::kind_of;
 use crate::flux::simulation::model::affected_owner::Effect;
 use crate::flux::simulation::model::disclosure::Disclosed;
-use crate::flux::simulation::model::node::{Node, SimulationEvent};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadedObject;
@@ -30,6 +29,9 @@ pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) 
         let effect = effect_of(state, owner, consequences, &found);
         effects.extend(effect.map(|effect| (owner.object.id.clone(), effect)));
     }
+    // Those that do not exist yet can delete what does.
+    let new = found.into_iter().filter(|(id, _)| state.live_object(id).is_none());
+    effects.extend(new.map(|(id, effect)| (id.clone(), Disclosed::known(effect))));
     effects
 }
 
@@ -51,9 +53,7 @@ fn effect_of(
 /// Returns the objects that owners delete and that are not deleted otherwise.
 pub(crate) fn owner_deletions<'a>(state: &State<'a>, consequences: &Consequences<'a>) -> OwnerDeletions<'a> {
     let mut deletions = OwnerDeletions::default();
-    for owner in &state.input.snapshot.resources {
-        let cause = &owner.object.id;
-        let Some(effect) = consequences.effects.get(cause) else { continue };
+    for (cause, effect) in &consequences.effects {
         for (id, deletion) in effect.deletes.iter().filter(|(id, _)| !consequences.may_be_deleted(id)) {
             let Some(object) = state.live_object(id) else { continue };
             let cascaded = CascadedObject { object, cause: cause.clone(), kind: deletion.kind };
@@ -62,10 +62,4 @@ pub(crate) fn owner_deletions<'a>(state: &State<'a>, consequences: &Consequences
         }
     }
     deletions
-}
-
-/// Returns the events that apply an object.
-pub(super) fn applying_events(state: &State<'_>, id: &ObjectId) -> BTreeSet<SimulationEvent> {
-    let passes = state.nodes.iter().flat_map(Node::numbered_passes);
-    passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
 }

@@ -1,9 +1,10 @@
-//! Objects that the Kustomizations apply in their last passes.
+//! Objects that the Kustomizations apply.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::flux::apply::AppliedObject;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::simulation::kustomization::passes::was_replaced_before;
 use crate::flux::simulation::kustomization::scope::stage;
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::owner_id;
@@ -20,23 +21,39 @@ pub(crate) fn applied_ids<'s>(state: &'s State<'_>) -> HashSet<(&'s NamespacedNa
     staying.flat_map(|node| node.last_applied_objects().map(|(id, _)| (&node.id.key, id))).collect()
 }
 
-/// Returns those objects of [`applied_ids`] that the predicate accepts by their Kustomization, spec and manifest.
-/// An object of two Kustomizations is returned twice.
+/// The spec of each Kustomization in its last pass, and the manifest of each object that it builds then.
+pub(crate) type LastRuns<'s> = HashMap<(&'s NamespacedName, &'s ObjectId), (&'s KustomizationSpec, &'s BuiltObject)>;
+
+/// Returns the last pass of each Kustomization, unless it is deleted. Objects that it finds anew, because an earlier pass has
+/// replaced them, are left out: the server was asked about the live ones.
+pub(crate) fn last_runs<'s>(state: &'s State<'_>) -> LastRuns<'s> {
+    let staying = state.nodes.iter().filter(|node| node.may_stay());
+    let last = staying.filter_map(|node| Some((&node.id.key, node.last_pass()?)));
+    let built = last.filter_map(|(key, pass)| Some((key, pass, pass.desired_objects()?)));
+    let objects = built.flat_map(|(key, pass, objects)| objects.iter().map(move |object| (key, &pass.spec, object)));
+    let found = objects.filter(|(key, spec, (id, _))| !was_replaced_before(state, key, spec, id));
+    found.map(|(key, spec, (id, built))| ((key, id), (spec, built))).collect()
+}
+
+/// Returns the objects that a Kustomization applies in one of its passes, unless it is deleted, and that the predicate accepts
+/// by their Kustomization, spec and manifest. An object of two Kustomizations is returned twice.
 pub(crate) fn applied_objects_if(
     state: &State<'_>,
     includes: impl Fn(&NamespacedName, &KustomizationSpec, &BuiltObject) -> bool,
 ) -> Vec<AppliedObject> {
     let mut applied = Vec::new();
     for node in state.nodes.iter().filter(|node| node.may_stay()) {
-        let (key, Some(pass)) = (&node.id.key, node.last_pass()) else { continue };
-        let objects = pass.applied_objects().into_iter().flatten();
-        let included = objects.filter(|(_, built)| includes(key, &pass.spec, built));
-        applied.extend(included.map(|(id, built)| AppliedObject {
-            owner: key.clone(),
-            spec: pass.spec.clone(),
-            id: id.clone(),
-            built: built.clone(),
-        }));
+        let key = &node.id.key;
+        for pass in &node.passes {
+            let objects = pass.applied_objects().into_iter().flatten();
+            let included = objects.filter(|(_, built)| includes(key, &pass.spec, built));
+            applied.extend(included.map(|(id, built)| AppliedObject {
+                owner: key.clone(),
+                spec: pass.spec.clone(),
+                id: id.clone(),
+                built: built.clone(),
+            }));
+        }
     }
     applied
 }
@@ -46,10 +63,9 @@ pub(crate) fn applied_objects_if(
 pub(crate) fn interrupted_objects(state: &State<'_>) -> Vec<AppliedObject> {
     let custom = &state.input.flags.custom_stage_kinds;
     let mut interrupted = Vec::new();
-    for node in state.nodes.iter().filter(|node| node.may_stay()) {
-        let Some(Pass { spec, outcome: PassOutcome::Partial { applied, desired, .. }, .. }) = node.last_pass() else {
-            continue;
-        };
+    let staying = state.nodes.iter().filter(|node| node.may_stay());
+    for (node, pass) in staying.flat_map(|node| node.passes.iter().map(move |pass| (node, pass))) {
+        let Pass { spec, outcome: PassOutcome::Partial { applied, desired, .. }, .. } = pass else { continue };
         let missing = desired.iter().filter(|(id, _)| !applied.contains_key(*id));
         let failing = missing.clone().map(|(id, _)| stage(id, custom)).min();
         for (id, built) in missing.filter(|(id, _)| Some(stage(id, custom)) == failing) {

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
+
 use super::owner_rows::add_owner_deletion;
 use crate::flux::apply::dry_run::foreign_finalizer;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
+use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -56,7 +59,8 @@ fn qualify_dependent(
     consequences: &Consequences<'_>,
 ) {
     let owner = &cascaded.cause;
-    if consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner) {
+    let is_recreated = consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner);
+    if is_recreated && may_be_made_again(state, cascaded) {
         // A recreated Deployment with the same template creates a ReplicaSet with the old name.
         row.certainty = Certainty::Race;
         row.reason.add_detail("its owner is recreated and may create it again");
@@ -66,6 +70,31 @@ fn qualify_dependent(
     } else {
         mark_held_dependent(row, cascaded, &consequences.cascaded, state.input.snapshot);
     }
+}
+
+/// Returns false if the owner of a dependent, once it is recreated, does not create it under the same name: the name of a
+/// ReplicaSet is a hash of the template of its Deployment, and its labels are those of the template.
+fn may_be_made_again(state: &State<'_>, cascaded: &CascadedObject<'_>) -> bool {
+    let (dependent, owner) = (cascaded.object, &cascaded.cause);
+    let owner_uid = state.live_object(owner).map(|live| &live.uid);
+    let mut references = dependent.owner_references.iter();
+    if !references.any(|reference| reference.controller && Some(&reference.uid) == owner_uid) {
+        return false;
+    }
+    if !(dependent.id.is("apps", "ReplicaSet") && owner.is("apps", "Deployment")) {
+        return true;
+    }
+    let labels: BTreeMap<&str, &str> = dependent.labels.iter().filter(|(key, _)| *key != "pod-template-hash").collect();
+    let passes = state.nodes.iter().filter_map(Node::last_pass);
+    let mut templates = passes.filter_map(|pass| {
+        let manifest = &pass.applied_objects()?.get(owner)?.manifest;
+        Some(manifest.pointer("/spec/template/metadata/labels").cloned().unwrap_or_else(|| json!({})))
+    });
+    templates.any(|template| template == json!(labels)) || !state.nodes.iter().any(|node| applies(node, owner))
+}
+
+fn applies(node: &Node, id: &ObjectId) -> bool {
+    node.last_pass().is_some_and(|pass| pass.applies(id))
 }
 
 /// Makes the deletions unknown that an object causes, directly or through others, which is perhaps not deleted.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::object_rows::kustomization_row;
-use crate::flux::build::sops::undecrypted::{Undecrypted, UnknownName};
+use crate::flux::build::objects::undecrypted::{Undecrypted, UnknownName};
 use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
-use crate::flux::simulation::model::node::{Finalization, Node, Pass, PassOutcome, SimulationEvent, Unserved};
+use crate::flux::simulation::model::node::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent, Unserved};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::{live_owner, prune_protection};
 use crate::flux::simulation::model::refused_deletions::deletion_refusal;
@@ -60,6 +60,7 @@ pub(crate) fn row(
             (ReasonCode::OwnerDeleted.into(), Some(owner))
         }
         Some(SimulationEvent::Prune(pass)) => (prune_reason(state, &pass.node.key, outcomes), None),
+        Some(SimulationEvent::Force(pass)) => (forced_reason(state, pass, id), None),
         Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
     };
     let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
@@ -78,6 +79,13 @@ pub(crate) fn row(
         row.make_race(&format!("it stays if version {} is not served by then", unserved.version));
     }
     Some(row)
+}
+
+/// Returns the reason why a pass deletes an object by force.
+fn forced_reason(state: &State<'_>, pass: &PassId, id: &ObjectId) -> Reason {
+    let pass = state.node(&pass.node).and_then(|node| node.passes.get(pass.number));
+    let forced = pass.and_then(|pass| pass.forced.get(id));
+    forced.map_or_else(|| ReasonCode::Forced.into(), |forced| forced.reason.clone())
 }
 
 /// Returns the reason why a Kustomization prunes an object.

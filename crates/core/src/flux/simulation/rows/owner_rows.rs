@@ -139,6 +139,9 @@ pub(super) fn add_owner_deletion(row: &mut Change, owner: &ObjectId, deletion: &
     if deletion.action != Action::Delete {
         row.action = deletion.action;
     }
+    if let Some(code) = deletion.code {
+        row.reason.code = code;
+    }
     deletion.remarks.iter().for_each(|remark| row.reason.add_detail(remark));
     deletion.conditions.iter().for_each(|condition| row.make_race(condition));
 }
@@ -153,14 +156,15 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
         }
     }
     for (owner, effect) in state.owner_effects() {
-        for id in effect.applies.iter().flat_map(|applies| applies.objects.keys()) {
+        let applied = effect.applies.iter().flat_map(|applies| applies.objects.keys().map(move |id| (id, applies)));
+        for (id, applies) in applied {
             let is_applied = consequences.outcomes.contains_key(id);
             if state.live_object(id).is_some() || is_applied || container_is_deleted(state, id, consequences) {
                 continue;
             }
             let object = PinnedObject::absent(id.clone());
-            let mut row = owner_row(Action::Create, object, owner, ReasonCode::Generated.into());
-            if effect.condition.is_some() {
+            let mut row = owner_row(Action::Create, object, owner, applies.code.into());
+            if effect.condition.is_some() || applies.is_doubtful {
                 row.make_race(&format!("it depends on whether {owner} is reconciled"));
             }
             rows.push(row);

@@ -1,6 +1,6 @@
 //! Names of a plan that hold values of Secrets.
 
-use crate::flux::build::sops::undecrypted::UNKNOWN;
+use crate::flux::build::objects::undecrypted::UNKNOWN;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::ObjectId;

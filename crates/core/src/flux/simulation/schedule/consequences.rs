@@ -8,7 +8,7 @@ use super::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::node::SimulationEvent;
-use crate::kubernetes::deletion::cascade::CascadedObject;
+use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Action;
 
@@ -18,7 +18,7 @@ pub(crate) struct Consequences<'a> {
     pub(crate) cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
     /// Order of the events that caused them.
     pub(crate) order: EventOrder,
-    /// What the controllers of owners do that are deleted, or that stay and delete objects all the same.
+    /// Effects of the owners that are deleted, or that stay and delete objects all the same.
     pub(crate) effects: BTreeMap<ObjectId, Disclosed<Arc<Effect>>>,
 }
 
@@ -82,6 +82,19 @@ impl Consequences<'_> {
     pub(crate) fn is_recreated_by_owner(&self, id: &ObjectId) -> bool {
         let deletion = self.cascaded.get(id).and_then(|cascaded| self.owner_deletion(cascaded));
         deletion.is_some_and(|deletion| deletion.action == Action::Recreate)
+    }
+
+    /// Returns true if the garbage collector deletes an object, for which nothing waits, or something that takes it along.
+    pub(crate) fn is_collected(&self, id: &ObjectId) -> bool {
+        let mut next = self.cascaded.get(id);
+        for _ in 0..=self.cascaded.len() {
+            match next {
+                Some(CascadedObject { kind: CascadeKind::Dependent { .. }, .. }) => return true,
+                Some(cascaded) => next = self.cascaded.get(&cascaded.cause),
+                None => break,
+            }
+        }
+        false
     }
 
     /// Returns the object whose deletion, or which acts and stays, started a cascade.

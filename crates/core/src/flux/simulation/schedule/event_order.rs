@@ -2,10 +2,11 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 6 and 7, all observed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::flux::kustomize_controller::Features;
-use crate::flux::simulation::model::node::{Node, NodeId, PassId, SimulationEvent};
+use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, SimulationEvent};
+use crate::flux::spec::NamespacedName;
 
 /// The transitive order of events.
 pub(crate) struct EventOrder {
@@ -16,15 +17,19 @@ pub(crate) struct EventOrder {
 
 impl EventOrder {
     /// Computes the order of the events of these Kustomizations.
-    pub(crate) fn new(nodes: &[Node], features: Features) -> Self {
-        let mut builder = Builder { index: HashMap::new(), edges: Vec::new() };
+    ///
+    /// With `exceeds_workers`, a Kustomization may have to wait for a worker.
+    pub(crate) fn new(nodes: &[Node], features: Features, exceeds_workers: bool) -> Self {
+        let mut builder =
+            Builder { features, exceeds_workers, index: HashMap::new(), edges: Vec::new(), awaited: Vec::new() };
         let by_id: HashMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
         for node in nodes {
             builder.add_sequence(node);
             builder.add_triggers(node, nodes);
-            builder.add_dependencies(node, &by_id, features);
+            builder.add_dependencies(node, &by_id);
             builder.add_deletion(node);
         }
+        builder.add_awaited(&by_id);
         builder.finish()
     }
 
@@ -49,8 +54,12 @@ fn contains(bits: &[u64], event: usize) -> bool {
 }
 
 struct Builder {
+    features: Features,
+    exceeds_workers: bool,
     index: HashMap<SimulationEvent, usize>,
     edges: Vec<(usize, usize)>,
+    /// Finalizations that a pass with forced deletions waits for.
+    awaited: Vec<(SimulationEvent, PassId)>,
 }
 
 impl Builder {
@@ -64,15 +73,46 @@ impl Builder {
         self.edges.push(edge);
     }
 
-    /// One Kustomization does one thing at a time: apply, prune, apply, … and finalize.
+    /// Adds that an event comes before everything in a pass.
+    fn add_before(&mut self, first: &SimulationEvent, id: &PassId, pass: &Pass) {
+        if !pass.forced.is_empty() {
+            self.add(first.clone(), SimulationEvent::Force(id.clone()));
+        }
+        self.add(first.clone(), SimulationEvent::Apply(id.clone()));
+    }
+
+    /// One Kustomization does one thing at a time: apply, prune, apply, … and finalize. Its deletion waits for no pass that
+    /// waits for a dependency, because such a pass may not happen any more.
     fn add_sequence(&mut self, node: &Node) {
-        for (id, _) in node.numbered_passes() {
-            let next = PassId { number: id.number + 1, ..id.clone() };
+        let mut earlier: Option<SimulationEvent> = None;
+        for (id, pass) in node.numbered_passes() {
+            if let Some(earlier) = &earlier {
+                self.add_before(earlier, &id, pass);
+            }
+            self.add_forced(&id, pass);
             let prune = SimulationEvent::Prune(id.clone());
             self.add(SimulationEvent::Apply(id), prune.clone());
-            self.add(prune.clone(), SimulationEvent::Apply(next));
-            self.add(prune, SimulationEvent::Finalize(node.id.clone()));
+            if node.deletion.is_none() || self.waited_for(node, pass).is_empty() {
+                self.add(prune.clone(), SimulationEvent::Finalize(node.id.clone()));
+            }
+            earlier = Some(prune);
         }
+    }
+
+    /// The objects of a stage are deleted by force before any of them is applied, and those of earlier stages are applied
+    /// before. Which stages the others belong to is only known if the pass goes no further.
+    fn add_forced(&mut self, id: &PassId, pass: &Pass) {
+        let (force, apply) = (SimulationEvent::Force(id.clone()), SimulationEvent::Apply(id.clone()));
+        let returning = pass.forced.values().filter(|forced| forced.comes_back).count();
+        if pass.forced.is_empty() {
+            return;
+        }
+        if returning == pass.forced.len() {
+            self.add(force.clone(), apply);
+        } else if returning == 0 {
+            self.add(apply, force.clone());
+        }
+        self.add(force, SimulationEvent::Prune(id.clone()));
     }
 
     /// A changed spec comes after its application by the parent. A new Kustomization acts only after its parent's prune,
@@ -82,16 +122,15 @@ impl Builder {
         for (id, pass) in node.numbered_passes() {
             let Some(trigger) = &pass.trigger else { continue };
             let is_first_of_new = node.id.is_new && id.number == 0;
-            let apply = SimulationEvent::Apply(id);
-            self.add(SimulationEvent::Apply(trigger.clone()), apply.clone());
+            self.add_before(&SimulationEvent::Apply(trigger.clone()), &id, pass);
             if !is_first_of_new {
                 continue;
             }
             let prune = SimulationEvent::Prune(trigger.clone());
-            self.add(prune.clone(), apply.clone());
+            self.add_before(&prune, &id, pass);
             for other in nodes {
                 if other.deletion.as_ref().is_some_and(|deletion| deletion.triggers.contains(&prune)) {
-                    self.add(SimulationEvent::Finalize(other.id.clone()), apply.clone());
+                    self.add_before(&SimulationEvent::Finalize(other.id.clone()), &id, pass);
                 }
             }
         }
@@ -103,26 +142,78 @@ impl Builder {
 
     /// A dependant waits until its dependency has reconciled the revision, unless an expression decides instead. One of
     /// another source only has to be ready, which it already is if it exists.
-    fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>, features: Features) {
-        for (id, pass) in node.numbered_passes() {
-            let source = pass.spec.source(&node.id.key.namespace);
-            for key in pass.spec.waits_for(&node.id.key.namespace, features.additive_ready_expr) {
+    fn add_dependencies(&mut self, node: &Node, by_id: &HashMap<&NodeId, &Node>) {
+        for (id, dependant) in node.numbered_passes() {
+            let source = dependant.spec.source(&node.id.key.namespace);
+            for key in self.waited_for(node, dependant) {
                 let exists = by_id.contains_key(&NodeId::live(&key));
                 for dependency in [NodeId::live(&key), NodeId::new(&key)].iter().filter_map(|id| by_id.get(id)) {
-                    let mut passes = dependency.numbered_passes();
-                    if let Some((first, pass)) = passes.find(|(_, pass)| pass.new_inventory().is_some())
+                    if let Some((awaited, pass)) = self.awaited_pass(dependency, by_id)
                         && (!exists || pass.spec.source(&key.namespace) == source)
                     {
-                        self.add(SimulationEvent::Prune(first), SimulationEvent::Apply(id.clone()));
+                        self.add_before(&SimulationEvent::Prune(awaited), &id, dependant);
                     }
                 }
             }
         }
     }
 
+    /// Returns the Kustomizations that a pass waits for.
+    fn waited_for(&self, node: &Node, pass: &Pass) -> Vec<NamespacedName> {
+        pass.spec.waits_for(&node.id.key.namespace, self.features.additive_ready_expr)
+    }
+
+    /// Returns the pass of a dependency that its dependants wait for: the one with its last spec, because a changed spec makes
+    /// it unready, and dependants ask for it only after some time. If the parent waits itself, or the workers are busy, the
+    /// first pass that succeeds lets them go on.
+    fn awaited_pass<'n>(&self, dependency: &'n Node, by_id: &HashMap<&NodeId, &'n Node>) -> Option<(PassId, &'n Pass)> {
+        let succeeds = |(_, pass): &(PassId, &Pass)| pass.new_inventory().is_some();
+        let changes_spec = |(id, pass): &(PassId, &Pass)| {
+            let earlier = id.number.checked_sub(1).and_then(|number| dependency.passes.get(number));
+            earlier.is_some_and(|earlier| earlier.spec != pass.spec) && !self.comes_late(pass, by_id)
+        };
+        let last = dependency.numbered_passes().filter(changes_spec).last();
+        last.filter(succeeds).or_else(|| dependency.numbered_passes().find(succeeds))
+    }
+
+    /// Returns true if a pass may not happen, or happens after something that waits for a dependency.
+    fn comes_late(&self, pass: &Pass, by_id: &HashMap<&NodeId, &Node>) -> bool {
+        let mut seen = HashSet::new();
+        let mut next = Some(pass);
+        while let Some(pass) = next {
+            if self.exceeds_workers || pass.is_optional || pass.condition.is_some() {
+                return true;
+            }
+            let Some(trigger) = pass.trigger.as_ref().filter(|trigger| seen.insert(*trigger)) else { return false };
+            let Some(parent) = by_id.get(&trigger.node) else { return false };
+            next = parent.passes.get(trigger.number);
+            if next.is_some_and(|pass| !self.waited_for(parent, pass).is_empty()) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A deletion by force waits until the object is gone, and so does one that takes along what is in a namespace.
     fn add_deletion(&mut self, node: &Node) {
-        for trigger in node.deletion.iter().flat_map(|deletion| &deletion.triggers) {
-            self.add(trigger.clone(), SimulationEvent::Finalize(node.id.clone()));
+        let Some(deletion) = &node.deletion else { return };
+        let finalize = SimulationEvent::Finalize(node.id.clone());
+        for trigger in &deletion.triggers {
+            self.add(trigger.clone(), finalize.clone());
+            if let (SimulationEvent::Force(pass), true) = (trigger, deletion.is_awaited) {
+                self.add(finalize.clone(), SimulationEvent::Prune(pass.clone()));
+                self.awaited.push((finalize.clone(), pass.clone()));
+            }
+        }
+    }
+
+    /// Adds that what a forced deletion waits for comes before the objects that are applied after it.
+    fn add_awaited(&mut self, by_id: &HashMap<&NodeId, &Node>) {
+        for (finalize, id) in std::mem::take(&mut self.awaited) {
+            let pass = by_id.get(&id.node).and_then(|node| node.passes.get(id.number));
+            if pass.is_some_and(|pass| pass.forced.values().all(|forced| forced.comes_back)) {
+                self.add(finalize, SimulationEvent::Apply(id));
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use super::orders::Orders;
 use super::outcomes::{FinalState, PossibleOutcomes, Rules};
 use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::protection::{is_marked_live, is_never_changed, label_owner, live_owner};
+use crate::flux::simulation::model::refused_deletions::RefusedRuns;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::SSA;
@@ -21,7 +22,7 @@ const MAX_BRANCHES: usize = 10;
 /// Maximum number of explored states of one object, each times the number of Kustomizations.
 const MAX_STEPS: usize = 2_000_000;
 
-/// Explores every order of the events of one object. `live` is its metadata if it exists, and `refused` are the
+/// Explores every order of the events of one object. `live` is its metadata if it exists, and `refused` are the runs of
 /// Kustomizations that the server does not let delete it.
 pub(crate) fn explore(
     id: &ObjectId,
@@ -29,7 +30,7 @@ pub(crate) fn explore(
     nodes: &[&Node],
     order: &EventOrder,
     rules: Rules<'_>,
-    refused: &BTreeSet<&NamespacedName>,
+    refused: &RefusedRuns<'_>,
 ) -> PossibleOutcomes {
     let live_owners = live.map(|live| live_owners(live, nodes)).unwrap_or_default();
     let mut outcomes = PossibleOutcomes::default();
@@ -44,7 +45,7 @@ pub(crate) fn explore(
     for combination in (0..=all).step_by(step) {
         let beyond = combination == all || !nobody_deletes;
         let chosen = ChosenBranches { branches: &branches, toggled, combination, beyond };
-        let context = ScheduleContext { id, exists: live.is_some(), chosen, features: rules.features, refused };
+        let context = ScheduleContext { id, exists: live.is_some(), chosen, rules, refused };
         let schedule = Schedule::new(nodes, &context);
         outcomes.is_desired |= !schedule.final_applies.is_empty();
         outcomes.appliers.extend(schedule.appliers().cloned());
@@ -79,7 +80,8 @@ fn live_owners(live: &ObjectMetadata, nodes: &[&Node]) -> BTreeSet<NamespacedNam
 /// Returns false if no order of events can make a Kustomization delete the object.
 fn may_delete(id: &ObjectId, node: &Node) -> bool {
     let is_listed = node.inventory.contains(id) || node.passes.iter().any(|pass| pass.applies(id));
-    is_listed && (node.deletion.is_some() || node.passes.iter().any(|pass| pass.prunes(id)))
+    let is_forced = node.passes.iter().any(|pass| pass.forced.contains_key(id));
+    is_forced || (is_listed && (node.deletion.is_some() || node.passes.iter().any(|pass| pass.prunes(id))))
 }
 
 /// Returns the final state of an object that nobody deletes.

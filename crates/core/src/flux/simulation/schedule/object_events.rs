@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::event_order::EventOrder;
+use super::outcomes::Rules;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::simulation::model::node::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::protection::{is_marked, label_owner, prune_protection};
+use crate::flux::simulation::model::refused_deletions::RefusedRuns;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{PRUNE, RECONCILE, SSA};
@@ -26,6 +28,8 @@ pub(crate) enum Branch {
     Finalization(usize),
     /// The finalizer reads an inventory that lists the objects of the last reconciliation; it may read an older one.
     CurrentInventory(usize),
+    /// The pass with this number deletes the object by force before another object stops it.
+    Force(usize, usize),
     /// A pass prunes what the inventory lists before the pass that precedes it, because the cache of the controller is late.
     StaleInventory(usize, usize),
 }
@@ -48,6 +52,10 @@ impl Branch {
                     branches.push(branch);
                 }
             }
+            let forced =
+                node.passes.iter().enumerate().filter_map(|(number, pass)| Some((number, pass.forced.get(id)?)));
+            let uncertain = forced.filter(|(_, forced)| !forced.is_certain);
+            branches.extend(uncertain.map(|(number, _)| Self::Force(at, number)));
             if node.passes.iter().any(|pass| pass.condition.is_some()) {
                 branches.push(Self::Conditions(at));
             }
@@ -137,6 +145,8 @@ pub(crate) struct ScheduledEvent {
 /// Effect of an event on the object.
 pub(crate) enum Effect {
     Apply(ObjectApply),
+    /// A Kustomization deletes the live object by force.
+    Force,
     /// A Kustomization deletes the object, unless it is protected or its labels name another owner.
     Delete(NamespacedName),
     /// The API server refuses the deletion.
@@ -148,7 +158,7 @@ impl Effect {
     pub(crate) fn application(&self) -> Option<&ObjectApply> {
         match self {
             Self::Apply(apply) => Some(apply),
-            Self::Delete(_) | Self::RefusedDeletion => None,
+            Self::Force | Self::Delete(_) | Self::RefusedDeletion => None,
         }
     }
 }
@@ -188,7 +198,7 @@ impl ObjectApply {
 
     /// Returns true if the inventory lists the object afterwards.
     fn is_listed(&self, context: &ScheduleContext<'_>) -> bool {
-        !context.features.forgets_skipped || !(self.is_skipped || (self.only_if_absent && context.exists))
+        !context.rules.features.forgets_skipped || !(self.is_skipped || (self.only_if_absent && context.exists))
     }
 }
 
@@ -209,10 +219,9 @@ pub(crate) struct ScheduleContext<'a> {
     /// The object is live.
     pub(crate) exists: bool,
     pub(crate) chosen: ChosenBranches<'a>,
-    /// Rules of the controller's version.
-    pub(crate) features: Features,
-    /// Kustomizations that the server does not let delete the object.
-    pub(crate) refused: &'a BTreeSet<&'a NamespacedName>,
+    pub(crate) rules: Rules<'a>,
+    /// Runs of Kustomizations that the server does not let delete the object.
+    pub(crate) refused: &'a RefusedRuns<'a>,
 }
 
 impl ScheduleContext<'_> {
@@ -226,9 +235,15 @@ impl ScheduleContext<'_> {
         }
     }
 
-    /// Returns the effect of a deletion by a Kustomization.
-    fn deletion(&self, owner: &NamespacedName) -> Effect {
-        if self.refused.contains(owner) { Effect::RefusedDeletion } else { Effect::Delete(owner.clone()) }
+    /// Returns the effect of a deletion by a Kustomization with a service account.
+    fn deletion(&self, owner: &NamespacedName, account: Option<&str>) -> Effect {
+        if self.refused.contains(owner, account) { Effect::RefusedDeletion } else { Effect::Delete(owner.clone()) }
+    }
+
+    /// Returns true if the pass with this identity of the Kustomization `at` deletes the live object by force.
+    fn is_forced(&self, at: usize, id: &PassId, pass: &Pass) -> bool {
+        let forced = pass.forced.get(self.id);
+        forced.is_some_and(|forced| forced.is_certain || self.happens(&Branch::Force(at, id.number)))
     }
 
     /// Returns the passes of the Kustomization `at` that happen. One that the next may overtake happens if none follows.
@@ -253,7 +268,7 @@ impl ScheduleContext<'_> {
     /// Returns the application of the object by a pass, if there is one.
     fn apply(&self, node: &Node, pass: &Pass) -> Option<ObjectApply> {
         let built = pass.applied_objects()?.get(self.id)?;
-        Some(ObjectApply::new(built, &pass.spec, &node.id.key, self.features))
+        Some(ObjectApply::new(built, &pass.spec, &node.id.key, self.rules.features))
     }
 }
 
@@ -280,6 +295,9 @@ impl Schedule {
         let is_listed_now = node.inventory.contains(context.id);
         let mut is_listed = is_listed_now;
         for (id, pass) in context.happening_passes(at, node) {
+            if context.is_forced(at, &id, pass) {
+                self.add(SimulationEvent::Force(id.clone()), Effect::Force);
+            }
             let apply = context.apply(node, pass);
             let is_applied = apply.is_some();
             let will_be_listed = apply.as_ref().is_some_and(|apply| apply.is_listed(context));
@@ -292,10 +310,16 @@ impl Schedule {
             let is_stale = context.happens(&Branch::StaleInventory(at, id.number));
             let lists_dropped = is_stale && is_listed_now && turns_pruning_on(node, id.number);
             let overlooks = is_stale && may_overlook(node, context.id, id.number);
-            if pass.spec.prunes() && !is_applied && (lists_dropped || (is_listed && !overlooks)) {
-                self.add(SimulationEvent::Prune(id), context.deletion(&node.id.key));
+            is_listed &= !overlooks;
+            let mut returns = false;
+            if pass.spec.prunes() && !is_applied && (lists_dropped || is_listed) {
+                let account = context.rules.flags.service_account(&pass.spec);
+                let effect = context.deletion(&node.id.key, account);
+                // What could not be deleted is listed again.
+                returns = matches!(effect, Effect::RefusedDeletion) && context.rules.features.retries_deletions;
+                self.add(SimulationEvent::Prune(id), effect);
             }
-            is_listed = will_be_listed;
+            is_listed = will_be_listed || returns;
         }
         is_listed
     }
@@ -318,7 +342,8 @@ impl Schedule {
         };
         let is_known = node.inventory.contains(context.id) || context.happens(&Branch::CurrentInventory(at));
         if is_listed && deletes_objects && is_known {
-            self.add(SimulationEvent::Finalize(node.id.clone()), context.deletion(&node.id.key));
+            let effect = context.deletion(&node.id.key, deletion.account.as_deref());
+            self.add(SimulationEvent::Finalize(node.id.clone()), effect);
         }
     }
 

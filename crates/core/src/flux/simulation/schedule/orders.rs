@@ -20,6 +20,8 @@ use crate::kubernetes::object::ObjectMetadata;
 /// An event of a Kustomization as far as it matters for the object. Owners are positions in [`Orders::deleters`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
+    /// The live object is deleted by force.
+    Force,
     Apply(Application),
     Delete(usize),
 }
@@ -113,6 +115,7 @@ impl<'a> Orders<'a> {
             let step = match &scheduled.effect {
                 Effect::RefusedDeletion => continue,
                 Effect::Apply(apply) if apply.is_skipped => continue,
+                Effect::Force => Step::Force,
                 Effect::Apply(apply) => Step::Apply(Application::new(apply, &deleters)),
                 Effect::Delete(owner) => match position(&deleters, owner) {
                     Some(owner) => Step::Delete(owner),
@@ -243,7 +246,7 @@ impl<'a> Orders<'a> {
     /// because its deletions are reported.
     fn is_interchangeable(&self, a: usize, b: usize) -> bool {
         let (first, second) = (&self.sequences[a], &self.sequences[b]);
-        if first.steps != second.steps || first.steps.iter().any(|step| matches!(step, Step::Delete(_))) {
+        if first.steps != second.steps || first.steps.iter().any(|step| !matches!(step, Step::Apply(_))) {
             return false;
         }
         let pairs: Vec<(Option<usize>, Option<usize>)> =
@@ -291,6 +294,12 @@ impl Explorer<'_> {
         outcomes: &mut PossibleOutcomes,
     ) -> ObjectState {
         match step {
+            // What was created anew meanwhile is another object, about which the server was not asked.
+            Step::Force if !state.exists || state.is_deleted => {}
+            Step::Force => {
+                outcomes.deletions.insert(event.clone());
+                state = ObjectState { is_deleted: true, ..ObjectState::default() };
+            }
             Step::Apply(apply) => self.apply(apply, &mut state),
             Step::Delete(_) if !state.exists => {}
             Step::Delete(owner) => {

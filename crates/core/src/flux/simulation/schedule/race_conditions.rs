@@ -10,12 +10,18 @@ use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 use crate::text::join_limited;
 
+/// Condition of the deletion of an object by force in a stage that fails at another object.
+const INTERRUPTED: &str = "it may be deleted before another object stops its Kustomization, and is then not recreated";
+
 /// Names the conditions of a race, or the owners whose order of events decides it.
 pub(crate) fn race_condition(state: &State<'_>, id: &ObjectId, outcomes: &PossibleOutcomes) -> String {
     let events = outcomes.deletions.iter().chain(&outcomes.prevented_deletions);
     let owners: BTreeSet<&NamespacedName> = events.map(SimulationEvent::owner).chain(&outcomes.appliers).collect();
     let nodes: Vec<&Node> = state.nodes.iter().filter(|node| owners.contains(&node.id.key)).collect();
     let passes = nodes.iter().flat_map(|node| &node.passes);
+    if passes.clone().any(|pass| pass.forced.get(id).is_some_and(|forced| !forced.is_certain)) {
+        return INTERRUPTED.to_owned();
+    }
     let conditions: BTreeSet<&str> =
         passes.filter_map(|pass| pass.condition.as_ref()).map(|condition| &*condition.detail).collect();
     if !conditions.is_empty() {

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::cluster::TestCluster;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
-use crate::flux::build::charts::ChartRun;
 use crate::flux::build::charts::archive;
-use crate::flux::build::data::{Data, Lookup};
+use crate::flux::build::charts::{ChartOutput, ChartRun};
+use crate::flux::build::objects::data::{Data, Lookup};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
@@ -73,8 +73,11 @@ impl TestCluster {
 
     /// Returns true if the test says anything about dry-runs.
     pub(crate) fn sends_dry_runs(&self) -> bool {
-        let refuses = !self.refusals.is_empty() || !self.deletion_refusals.is_empty();
-        self.upgrades.is_some() || refuses || self.quotes_manifests
+        self.quotes_manifests
+            || self.upgrades.is_some()
+            || !self.results.is_empty()
+            || !self.refusals.is_empty()
+            || !self.deletion_refusals.is_empty()
     }
 
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
@@ -88,6 +91,10 @@ impl TestCluster {
                 upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
             }
             Request::ApplyBuilt(applied) => {
+                let mut results = self.results.iter();
+                if let Some((_, result)) = results.find(|(accepts, _)| accepts(applied)) {
+                    return DryRunAnswer::Result(result.clone());
+                }
                 let mut refusals = self.refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.manifest) == (&owner, &question.id, &applied.built.manifest)
@@ -96,7 +103,9 @@ impl TestCluster {
             }
             Request::Apply(_) | Request::Delete => {
                 let mut refusals = self.deletion_refusals.iter();
-                let refusal = refusals.find(|refusal| (&refusal.owner, &refusal.id) == (&owner, &question.id));
+                let refusal = refusals.find(|refusal| {
+                    (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
+                });
                 refusal.map(|refusal| refusal.message.clone())
             }
         };
@@ -146,7 +155,7 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists. Fails at a template
 /// `fail.yaml`.
-fn rendered(run: &ChartRun) -> Result<String, String> {
+fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let values: Vec<Value> =
         run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
     let off = values.iter().rev().find_map(|values| values.get("off").cloned());
@@ -161,14 +170,14 @@ fn rendered(run: &ChartRun) -> Result<String, String> {
     let mut text = String::new();
     for (at, content) in templates.filter(|(at, _)| !is_off(at)) {
         if at == "fail.yaml" {
-            return Err("helm fails to render it: a template fails".to_owned());
+            return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }
         let replaced = texts.iter().rev().fold(String::from_utf8_lossy(content).into_owned(), |text, (key, value)| {
             with_value(&text, &format!(".Values.{key}"), ["{{", "}}"], value)
         });
         text += &format!("---\n{replaced}\n");
     }
-    Ok(text)
+    Ok(ChartOutput::Manifests(text))
 }
 
 /// Replaces a variable in a template, also with a function behind it.

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::build;
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -74,6 +76,8 @@ pub(crate) struct TestCluster {
     pub(crate) data: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// Results of the applies that a function accepts.
+    pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
     /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
@@ -106,6 +110,7 @@ impl TestCluster {
             data: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            results: vec![],
             upgrades: None,
             history: None,
             has_operator: false,

@@ -5,28 +5,30 @@ use std::time::{Duration, Instant};
 use super::*;
 
 /// Returns files with a number of Kustomizations of one object, each of which depends on five others.
-fn files(number: usize) -> Files {
+fn files(number: usize, objects: &[&str]) -> Files {
     let mut children = vec![];
     for at in 0..number {
-        let depends: Vec<Value> = (1..=5).filter(|back| *back <= at).map(|back| json!({"name": format!("k{}", at - back)})).collect();
+        let others = (1..=5).filter(|back| *back <= at);
+        let depends: Vec<Value> = others.map(|back| json!({"name": format!("k{}", at - back)})).collect();
         children.push(ks(&format!("k{at}"), "./p", json!({ "dependsOn": depends })));
     }
-    vec![("root/k.yaml", children), ("p/a.yaml", vec![cm("a"), cm("b")])]
+    vec![("root/k.yaml", children), ("p/a.yaml", objects.iter().map(|name| cm(name)).collect())]
 }
 
 fn time_of_plan(number: usize) -> Duration {
-    let cluster = TestCluster::new(&files(number));
-    let mut after = files(number);
-    after[1].1 = vec![cm("b")];
-    let started = Instant::now();
-    let plan = cluster.plan(&after);
-    assert!(plan.changes().iter().any(|change| &*change.object.id.name == "a"), "{:?}", plan.changes());
-    started.elapsed()
+    let cluster = TestCluster::new(&files(number, &["a"]));
+    let after = files(number, &["a", "new"]);
+    let times = (0..2).map(|_| {
+        let started = Instant::now();
+        let plan = cluster.plan(&after);
+        assert!(plan.changes().iter().any(|change| &*change.object.id.name == "new"), "{:?}", plan.changes());
+        started.elapsed()
+    });
+    times.min().unwrap_or_default()
 }
 
 #[test]
 fn the_time_of_a_plan_does_not_grow_with_the_cube_of_the_owners() {
-    let [few, many] = [50, 150].map(time_of_plan);
-    eprintln!("{few:?} {many:?}");
-    assert!(many < few * 27, "{few:?} {many:?}");
+    let [few, many] = [15, 60].map(time_of_plan);
+    assert!(many < few * 64, "15 take {few:?}, and 60 take {many:?}");
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::flux::apply::question::Question;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 
-/// What the first test refuses.
+/// Refusal in the first test.
 const REFUSAL: &str = "the server refuses configmap/b -n flux-system: it is immutable";
 
 fn refused(owner: &str, manifest: Value) -> Refusal {
@@ -16,6 +16,8 @@ fn refused(owner: &str, manifest: Value) -> Refusal {
         owner: NamespacedName { namespace: NS.into(), name: owner.into() },
         id,
         manifest: manifest.into(),
+        // The answers of the tests are the same for every spec.
+        spec: KustomizationSpec::new(&Value::Null),
         message: "it is immutable".into(),
     }
 }
@@ -83,6 +85,7 @@ fn a_refused_kustomization_blocks_its_dependants() {
 fn refused_deletion(owner: &str, name: &str) -> DeletionRefusal {
     DeletionRefusal {
         owner: NamespacedName { namespace: NS.into(), name: owner.into() },
+        account: None,
         id: ObjectId::new("", "ConfigMap", NS, name),
         message: "denied by a policy".into(),
     }
@@ -139,12 +142,13 @@ fn asked(cluster: &TestCluster, files: &Files) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn each_change_is_asked_about_once_and_again_when_another_run_makes_it() {
+fn each_change_is_asked_about_once_for_every_run_that_makes_it() {
     let before = one_child(json!({}));
     let forced = vec![("root/k.yaml", vec![cm("new"), ks("k", "./p", json!({"force": true}))]), before[1].clone()];
     let mut cluster = TestCluster::new(&before);
     cluster.deletion_refusals = vec![refused_deletion("other", "x")];
-    let all = ["root/new", "root/k", "k/a", "k/b", "root/x"];
+    // The run with the old spec comes first, and does not force.
+    let all = ["root/new", "root/k", "k/a", "k/a", "k/b", "k/b", "root/x"];
     let mut first = asked(&cluster, &forced);
     first.iter_mut().for_each(|round| round.sort());
     let mut expected = all;
@@ -153,7 +157,13 @@ fn each_change_is_asked_about_once_and_again_when_another_run_makes_it() {
     // The refused parent does not force its child, and keeps x.
     cluster.refusals = vec![refused("root", cm("new"))];
     let rounds = asked(&cluster, &forced);
-    assert_eq!(rounds[1..], [["k/a", "k/b"]], "with the spec that stays");
+    assert_eq!(rounds[1..], [[""; 0]; 0], "the spec that stays was asked about");
+    // Other fields than those with which an object is sent make no difference.
+    cluster.refusals = vec![];
+    let suspended = vec![("root/k.yaml", vec![cm("new"), ks("k", "./p", json!({"wait": true}))]), before[1].clone()];
+    let mut first = asked(&cluster, &suspended);
+    first.iter_mut().for_each(|round| round.sort());
+    assert_eq!(first, [["k/a", "k/b", "root/k", "root/new", "root/x"]]);
 }
 
 #[test]

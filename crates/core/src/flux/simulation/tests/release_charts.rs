@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::cluster::{Files, NS, TestCluster, cm, set};
+use super::releases::record;
 use super::unfollowed::{cluster, release, source};
 use crate::kubernetes::object::{ObjectMetadata, Resource};
 use crate::plan::{Outcome, Plan};
@@ -46,6 +47,7 @@ fn deployed(before: &Files, files: &[(&str, &str)]) -> TestCluster {
     let mut cluster = cluster(before, true);
     cluster.add(&cm("web"), None);
     cluster.add(&cm("extra"), None);
+    cluster.add(&record(), None);
     store(&mut cluster, "HelmChart", "flux-system-app", packed_chart(files), "1");
     let entries = ["web", "extra"].map(|name| json!({"id": format!("{NS}_{name}__ConfigMap"), "v": "v1"}));
     let status = &mut cluster.kustomization("app").content["status"];
@@ -115,7 +117,7 @@ fn another_version_or_source_is_not_the_stored_chart() {
     assert!(why(&cluster, version("2")).contains("--charts can name a folder that has app"));
     let mut elsewhere = spec(json!({"off": ["extra.yaml"]}));
     elsewhere["chart"]["spec"]["sourceRef"]["name"] = "other".into();
-    assert!(why(&cluster, elsewhere).contains("another version of its chart"));
+    assert!(why(&cluster, elsewhere).contains("the version of its chart that it asks for"));
     let mut moved = tree(spec(json!({"off": ["extra.yaml"]})));
     moved[1].1[1]["spec"]["url"] = "https://elsewhere.example.com".into();
     let plan = cluster.plan(&moved);

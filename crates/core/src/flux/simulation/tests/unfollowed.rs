@@ -3,6 +3,13 @@
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cm, ks};
+use super::releases::record;
+use crate::flux::build::Interrupt;
+use crate::flux::simulation::Preview;
+use crate::flux::simulation::kustomization::derivation::Derivation;
+use crate::flux::simulation::owners::behaviour::comparison::{Comparison, Part};
+use crate::flux::simulation::questions::Answers;
+use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, Outcome, Plan};
 
 pub(super) fn flux(api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
@@ -84,9 +91,12 @@ fn root(objects: Vec<Value>) -> Files {
 fn a_changed_release_is_unknown_and_says_why() {
     let with = |tag: &str| root(vec![release(json!({"values": {"image": {"tag": tag}}}))]);
     let expected = "app: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted";
-    assert_eq!(unknown(&with("1"), &with("2")), [expected]);
+    let mut deployed = cluster(&with("1"), true);
+    deployed.add(&record(), None);
+    deployed.snapshot.normalise();
+    assert_eq!(unknown_rows(&deployed.plan(&with("2"))), [expected]);
     assert_eq!(unknown(&with("1"), &with("1")), [""; 0]);
-    let plan = cluster(&with("1"), true).plan(&with("2"));
+    let plan = deployed.plan(&with("2"));
     let row = plan.owners().iter().find(|row| row.owner.kind == "HelmRelease").unwrap();
     assert_eq!(row.parents.iter().map(|parent| &*parent.name).collect::<Vec<_>>(), ["root"]);
 }
@@ -137,6 +147,20 @@ fn values_from_config_maps_and_secrets_count() {
     let keyed = release(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "values", "valuesKey": "k"}]}));
     let with = |value: &str| root(vec![keyed.clone(), data("ConfigMap", "values", json!({"k": value}))]);
     assert_eq!(what(&with("1"), &with("2")), "k of configmap/values -n flux-system changes");
+}
+
+#[test]
+fn values_without_an_answer_are_neither_equal_nor_different() {
+    let files = root(vec![data("ConfigMap", "values", json!({"k": "1"}))]);
+    let cluster = cluster(&files, false);
+    let mut preview = Preview::new(cluster.input(&files));
+    cluster.finish(|answers| preview.step(answers));
+    let (consequences, none) = (preview.consequences(), Answers::default());
+    let mut derivation = Derivation::new(&preview.state, &consequences, &none);
+    let id = ObjectId::new("", "ConfigMap", NS, "values");
+    let difference = Comparison::new(&mut derivation).difference(&id, Part::Data(Some("k")));
+    assert!(matches!(difference, Err(Interrupt::Missing)));
+    assert_eq!(derivation.needs.data.len(), 1);
 }
 
 #[test]
@@ -214,10 +238,14 @@ fn the_files_of_a_chart_in_the_tree_count() {
 }
 
 #[test]
-fn a_new_release_deletes_nothing_unless_its_release_exists() {
+fn a_new_release_deletes_nothing_where_nothing_is_at_stake() {
     let before = root(vec![cm("x")]);
-    let after = root(vec![cm("x"), release(json!({"chart": {"spec": {"chart": "a"}}}))]);
-    let plan = cluster(&before, true).plan(&after);
+    let with = |spec: Value| root(vec![cm("x"), release(spec)]);
+    let after = with(json!({"chart": {"spec": {"chart": "a"}}}));
+    let stakes = cluster(&before, true).plan(&after);
+    assert!(stakes.gaps()[0].message.contains("a hook of its chart, or a failed installation"), "{:?}", stakes.gaps());
+    let elsewhere = with(json!({"targetNamespace": "other", "chart": {"spec": {"chart": "a"}}}));
+    let plan = cluster(&before, true).plan(&elsewhere);
     assert!(plan.is_complete(), "{:?}", plan.gaps());
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "app").unwrap();
     assert_eq!(row.action, Action::Create);

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::kubernetes::object::list_at;
 
-use super::GitSource;
+use super::git_source::GitSource;
 
 /// Relevant flags of one fluxd container, each with its values in order.
 pub(crate) struct FluxdArgs(HashMap<String, Vec<String>>);

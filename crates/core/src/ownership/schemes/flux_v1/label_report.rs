@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::args::FluxdArgs;
+use super::git_source::GitSource;
 use super::variants::variants;
-use super::{GitSource, LEGACY_MARK, MARK, SCHEME, gc_eligibility, is_well_formed, mark, resource_id};
+use super::{LEGACY_MARK, MARK, SCHEME, gc_eligibility, is_well_formed, mark, resource_id};
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::scheme::GcEligibility;

@@ -4,6 +4,7 @@
 //! Source: docs/reference/qbec-and-flux-v1.md 6, 8, 10 and 11.2.
 
 pub mod args;
+mod git_source;
 mod label_report;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,8 @@ use crate::ownership::scheme::owner_status::OwnerStatus;
 use crate::ownership::scheme::protection::ProtectionKey;
 use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, Scheme};
 use args::FluxdArgs;
-use url::safe_url;
+pub use git_source::GitSource;
+use git_source::SYSTEM;
 
 /// Label with the hash, from 1.14.0 on.
 pub const MARK: &str = "fluxcd.io/sync-gc-mark";
@@ -54,36 +56,8 @@ pub(crate) const SCHEME: Scheme = Scheme {
     owner,
     has_open_record: true,
     label_report: Some(label_report::report),
-    ..Scheme::new("flux-v1", "flux-v1")
+    ..Scheme::new(SYSTEM, SYSTEM)
 };
-
-/// Git source in the configuration of a fluxd. The hash uses the texts exactly as they are written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GitSource {
-    pub url: String,
-    pub branch: String,
-    /// Values of `--git-path`, in order.
-    pub paths: Vec<String>,
-}
-
-impl GitSource {
-    /// Returns the sync set name: the hash of URL, branch and paths, without separators.
-    pub fn sync_set(&self) -> String {
-        let mut hash = Sha256::new();
-        hash.update(safe_url(&self.url));
-        hash.update(&self.branch);
-        self.paths.iter().for_each(|path| hash.update(path));
-        URL_SAFE_NO_PAD.encode(hash.finalize())
-    }
-
-    /// Returns the record of this source as an owner that the user named.
-    pub fn record(&self) -> Record {
-        let mut name = format!("{} {}", safe_url(&self.url), self.branch);
-        self.paths.iter().for_each(|path| name.extend([" ", path]));
-        let id = OwnerId::new(SCHEME.system, "Source", "", &name);
-        Record { verification_key: Some(self.sync_set()), ..Record::new(id, Members::Selected(Scope::everywhere())) }
-    }
-}
 
 /// Returns the id in the hash: `<namespace>:<kind>/<name>`, kind in lower case, no group; `<cluster>` for cluster-scoped objects.
 pub fn resource_id(id: &ObjectId) -> String {
@@ -115,7 +89,7 @@ fn live_mark(object: &ObjectMetadata) -> Option<(&'static str, &str)> {
 
 /// Returns the owner in the claim of a mark that no known source explains.
 fn unknown_source() -> OwnerId {
-    OwnerId::new(SCHEME.system, "Source", "", "unknown")
+    OwnerId::new(SYSTEM, "Source", "", "unknown")
 }
 
 fn claim(object: &ObjectMetadata) -> Option<Claim> {
@@ -157,7 +131,7 @@ fn gc_eligibility(object: &ObjectMetadata) -> GcEligibility {
 /// Returns the record of a Deployment with a container that has `--git-url`.
 fn owner(object: &ObjectMetadata, content: &Value) -> Option<Record> {
     let args = FluxdArgs::find(content)?;
-    let id = OwnerId::new(SCHEME.system, &object.id.kind, &object.id.namespace, &object.id.name);
+    let id = OwnerId::new(SYSTEM, &object.id.kind, &object.id.namespace, &object.id.name);
     let replicas = ["/spec/replicas", "/status/availableReplicas"];
     let status = match replicas.map(|pointer| content.pointer(pointer).and_then(Value::as_i64)) {
         [Some(0), _] => OwnerStatus::Suspended,

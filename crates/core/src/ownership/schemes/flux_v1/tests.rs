@@ -1,7 +1,7 @@
 //! Every example of docs/reference/qbec-and-flux-v1.md 6, byte for byte.
 
 use super::*;
-use crate::ownership::protection::find_protection;
+use crate::ownership::rules::protection::find_protection;
 use crate::ownership::scheme::last_applied::KUBECTL;
 use crate::testing::{Build, object};
 

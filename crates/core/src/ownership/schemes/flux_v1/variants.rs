@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::GitSource;
+use super::git_source::GitSource;
 use super::url::safe_url;
 
 /// Largest number of paths of which all ordered subsets are built (65 subsets). Of more paths, only the empty list and the

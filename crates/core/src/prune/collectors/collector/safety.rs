@@ -4,7 +4,8 @@
 use super::{CollectorReason, PlannedAction};
 use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::index::Index;
-use crate::ownership::{Claim, Strength, protection};
+use crate::ownership::rules::protection;
+use crate::ownership::{Claim, Strength};
 use crate::plan::grave::{AllowedKinds, is_protected_namespace};
 
 /// Deletions that the user allows in addition.

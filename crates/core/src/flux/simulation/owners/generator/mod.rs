@@ -21,9 +21,8 @@ use crate::flux::simulation::model::generated_artifacts::{
 };
 use crate::flux::simulation::model::node::{Pass, PassId};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::comparison::Comparison;
-use crate::flux::simulation::owners::effects::applying_events;
-use crate::flux::simulation::owners::kinds::OwnerKind;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -70,7 +69,7 @@ fn acting(state: &State<'_>, live: &Resource, _: &Consequences<'_>) -> Option<Ef
     let removed = &state.generated.generators.get(id)?.removed;
     let artifacts = removed.iter().map(|name| SourceId::external_artifact(&id.namespace, name).object());
     let deletes = artifacts.map(|artifact| (artifact, OwnerDeletion::new(CascadeKind::RemovedArtifact)));
-    let triggers = applying_events(state, id);
+    let triggers = state.applying_events(id);
     (!removed.is_empty()).then(|| Effect { triggers, deletes: deletes.collect(), ..Effect::default() })
 }
 

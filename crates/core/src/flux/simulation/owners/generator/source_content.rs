@@ -7,7 +7,7 @@ use crate::flux::generator::spec::GeneratorSpec;
 use crate::flux::kinds::EXTERNAL_ARTIFACT;
 use crate::flux::simulation::model::generated_artifacts::{ArtifactContent, GeneratedArtifacts};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::effective_fields::differing_parts;
+use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource};

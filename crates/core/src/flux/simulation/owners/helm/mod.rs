@@ -1,20 +1,28 @@
 //! HelmReleases: upgrades, replacements and uninstalls of their releases.
 
+mod action;
+mod conditions;
+mod failure;
+mod installs;
 pub(crate) mod release_charts;
+mod release_values;
+mod remedies;
+mod rendering;
 pub(crate) mod replaced_releases;
+mod scaling;
 pub(crate) mod uninstall;
 pub(crate) mod upgrades;
 
 use serde_json::Value;
 
-use super::changed_owners::{ChangeRules, Followed, changed_owner};
-use super::comparison::Comparison;
-use super::kinds::OwnerKind;
-use super::search::ids_of;
 use crate::flux::simulation::model::affected_owner::AffectedOwner;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
+use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
+use crate::helm::target::ReleaseTarget;
+use crate::helm::uninstall::{NO_RECORD, without_release};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, is_record_of, release_record};
@@ -34,16 +42,18 @@ const RULES: ChangeRules = ChangeRules {
     group: GROUP,
     kind: KIND,
     not_computed: "its chart is not rendered here",
-    creation_remark: "its release is installed; the objects of the chart are not in this plan, and those that exist are taken over",
+    creation_remark: "its release is installed; the objects of the chart are not in this plan, and its namespace has none that a \
+                      hook or a failure could delete",
     references,
     is_inactive: is_suspended_after,
-    has_nothing: is_not_installed,
+    has_nothing: |_, _| false,
     takes_over: takes_over_release,
+    stake,
     follow,
 };
 
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
-    let ids = ids_of(comparison.state(), GROUP, KIND);
+    let ids = comparison.ids_of(GROUP, KIND);
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison.state(), id, comparison.derivation.consequences);
         replaced.or_else(|| changed_owner(comparison, id, &RULES))
@@ -51,7 +61,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     found.collect()
 }
 
-fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Vec<String> {
+fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
     comparison.release_references(namespace, spec)
 }
 
@@ -62,6 +72,9 @@ fn is_suspended_after(state: &State<'_>, id: &ObjectId) -> bool {
 /// Returns true if a live HelmRelease has no release that an upgrade or an uninstall could change.
 fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
     let id = &live.object.id;
+    if without_release(state.cluster_of(live), live) == Some(NO_RECORD) {
+        return true;
+    }
     live.at("/status/history/0").is_none()
         && inventory_members(&live.content) == Members::Unrecorded
         && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
@@ -83,8 +96,26 @@ fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
         || objects.any(|object| is_record_of(object, &namespace, &name))
 }
 
-/// Computes the upgrade of a live HelmRelease. What a new one installs is not computed.
-fn follow(comparison: &mut Comparison<'_, '_, '_>, _: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
-    let Some(live) = live else { return Ok(Followed::No) };
-    upgrades::upgrade(comparison, live)
+/// Returns what a new release may delete if its namespace has objects of others.
+fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
+    let specs = state.specs_after(id);
+    let namespaces: Vec<String> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None).namespace).collect();
+    let has_live = |object: &ObjectMetadata| {
+        let is_of_kubernetes = &*object.id.name == "kube-root-ca.crt" || object.id.is("", "ServiceAccount");
+        let is_of_flux = object.id.group.ends_with("fluxcd.io") || object.labels.get("owner") == Some("helm");
+        let is_dependent = object.controller_reference().is_some() || object.id.is("", "Event");
+        namespaces.iter().any(|namespace| **namespace == *object.id.namespace)
+            && !(is_of_kubernetes || is_of_flux || is_dependent)
+    };
+    state.input.snapshot.objects.iter().any(has_live).then_some(
+        "its release is installed, and a hook of its chart, or a failed installation, may delete what has the same name",
+    )
+}
+
+/// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
+fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
+    match live {
+        Some(live) if !is_not_installed(comparison.state(), live) => upgrades::upgrade(comparison, live),
+        _ => installs::install(comparison, id, live),
+    }
 }

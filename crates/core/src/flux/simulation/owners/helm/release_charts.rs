@@ -11,12 +11,14 @@ use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{Chart, follows_revision, values_files};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
+use crate::ownership::schemes::flux_helmrelease::helm_chart;
 
-/// Charts of a release.
+/// Revision of a source in the version of a chart, in place of the one that nobody knows yet.
+const UNKNOWN_REVISION: &str = "000000000000";
+
 pub(crate) struct ReleaseCharts {
     /// The chart of the last release.
     pub(crate) old: Chart,
@@ -58,10 +60,90 @@ fn charts_in_tree(
     let Some(deployed) = state.input.deployed.get(&SourceId::of_chart(old_chart, namespace)) else {
         return Err("the deployed revision of its chart is not in the checkout".to_owned());
     };
-    let (old, new) = (Chart::read(deployed, old_chart)?, Chart::read(tree, new_chart)?);
-    // A chart of the same version is packed again only if the spec of the HelmChart changes.
-    let is_packed_again = follows_revision(new_chart) || old.version != new.version || old_chart != new_chart;
-    Ok(Some(ReleaseCharts { new: if is_packed_again { new } else { old.clone() }, old, assumption: None }))
+    let (read, new) = (Chart::read(deployed, old_chart)?, Chart::read(tree, new_chart)?);
+    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
+    let is_recorded = without_metadata(recorded) == without_metadata(&read.version);
+    let old = if is_recorded { read.with_version(recorded) } else { read };
+    // A chart of the same version is packed again only if the spec of the HelmChart or the revision changes.
+    let is_new_spec = chart_spec(&live.object.id, old_spec) != chart_spec(&live.object.id, new_spec);
+    let is_new_revision = follows_revision(new_chart) && deployed.digest() != tree.digest();
+    let is_same_version = without_metadata(&old.version) == without_metadata(&new.version);
+    if is_same_version && !is_new_spec && !is_new_revision {
+        return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None }));
+    }
+    let chart = helm_chart(&live.content).and_then(|chart| state.live_object(&chart));
+    let generation = chart.map_or(0, |chart| chart.generation) + i64::from(is_new_spec);
+    let version = packed_version(&new.version, new_chart, generation);
+    Ok(Some(ReleaseCharts { old, new: new.with_version(&version), assumption: None }))
+}
+
+/// Returns the version that source-controller gives a chart of a source with files.
+fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
+    let mut metadata = vec![];
+    if follows_revision(chart) {
+        metadata.push(UNKNOWN_REVISION.to_owned());
+    }
+    let mut files = values_files(chart);
+    let is_default = |file: &str| file.trim_start_matches("./") == "values.yaml";
+    let replaces_values = match (files.next(), files.next()) {
+        (None, _) => false,
+        (Some(only), None) => !is_default(only),
+        _ => true,
+    };
+    if replaces_values {
+        metadata.push(generation.to_string());
+    }
+    if metadata.is_empty() {
+        return version.to_owned();
+    }
+    format!("{}+{}", without_metadata(version), metadata.join("."))
+}
+
+/// Returns the spec of the HelmChart of a HelmRelease with this spec.
+fn chart_spec(id: &ObjectId, spec: &Value) -> Value {
+    let chart = &spec["chart"]["spec"];
+    let source = SourceId::of_chart(chart, &id.namespace);
+    let or =
+        |field: &str, default: Value| chart.get(field).filter(|value| !value.is_null()).cloned().unwrap_or(default);
+    json!({
+        "source": [source.kind, source.namespace, source.name],
+        "chart": chart["chart"],
+        "version": or("version", json!("*")),
+        "interval": or("interval", spec["interval"].clone()),
+        "reconcileStrategy": or("reconcileStrategy", json!("ChartVersion")),
+        "valuesFiles": values_files(chart).collect::<Vec<_>>(),
+        "ignoreMissingValuesFiles": flag_at(chart, "/ignoreMissingValuesFiles"),
+        "verify": [chart["verify"]["provider"], chart["verify"]["secretRef"], chart["verify"]["matchOIDCIdentity"]],
+    })
+}
+
+/// Returns the chart that a release without a deployed one will have, and what is assumed of it.
+pub(super) fn first_chart(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+) -> Asked<(Chart, Option<String>)> {
+    if let Some(chart) = spec.pointer("/chart/spec") {
+        let source = SourceId::of_chart(chart, &id.namespace);
+        if let Some(tree) = comparison.state().input.trees.get(&source) {
+            let found = Chart::read(tree, chart)?;
+            let version = packed_version(&found.version, chart, 1);
+            return Ok((found.with_version(&version), None));
+        }
+        return other_chart(comparison, &id.namespace, &source.object(), &requested(spec, None)?);
+    }
+    let reference = spec.get("chartRef").filter(|reference| reference.is_object());
+    let reference = reference.ok_or_else(|| "it names no chart".to_owned())?;
+    let source = SourceId::read(reference, "", &id.namespace).object();
+    let [chart] = &comparison.state().specs_after(&source)[..] else {
+        return Err(format!("the spec of {source} is not known").into());
+    };
+    let wanted = requested(spec, Some(chart))?;
+    let live = comparison.state().input.snapshot.resource(&source);
+    match live.filter(|live| live.spec() == chart) {
+        Some(live) => Ok((stored_chart(comparison, live)?, None)),
+        None => other_chart(comparison, &id.namespace, &source, &wanted),
+    }
 }
 
 /// Returns the charts of a release that takes its chart from elsewhere: the deployed one from the storage of
@@ -86,10 +168,13 @@ fn stored_charts(
     let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
     let old = deployed_chart(comparison, live, &old_source, &old_chart.spec)?;
     if !is_same_source || old_chart.origin != new_chart.origin {
-        let (new, assumption) = other_chart(comparison, live, &new_source, &new_chart)?;
+        let (found, assumption) = other_chart(comparison, &live.object.id.namespace, &new_source, &new_chart)?;
+        // helm-controller adds the digest of an image.
+        let version = format!("{}+{UNKNOWN_REVISION}", found.version);
+        let new = if &*new_source.kind == "OCIRepository" { found.with_version(&version) } else { found };
         return Ok(ReleaseCharts { old, new, assumption });
     }
-    let references = comparison.chart_references(&live.object.id.namespace, new_spec);
+    let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
     let is_same_values = old_chart.values == new_chart.values;
     // A HelmChart with other values files is packed again.
     let is_own = |change: &String| {
@@ -116,15 +201,15 @@ fn stored_charts(
 /// Returns the chart that a release will have, and what is assumed of it.
 fn other_chart(
     comparison: &mut Comparison<'_, '_, '_>,
-    live: &Resource,
+    namespace: &str,
     source: &ObjectId,
     wanted: &Requested,
 ) -> Asked<(Chart, Option<String>)> {
     if !wanted.is_in_repository {
-        return Err("its chart changes, and it is neither in the tree nor in a repository of charts".to_owned().into());
+        return Err("its chart is neither in the tree nor in a repository of charts".to_owned().into());
     }
     match (folder_chart(comparison, wanted), comparison.state().input.fetches_charts) {
-        (Err(Interrupt::Failed(_)), true) => fetched_chart(comparison, live, source, wanted),
+        (Err(Interrupt::Failed(_)), true) => fetched_chart(comparison, namespace, source, wanted),
         (found, _) => found,
     }
 }
@@ -134,8 +219,8 @@ fn folder_chart(comparison: &mut Comparison<'_, '_, '_>, wanted: &Requested) -> 
     let Origin { name, range, .. } = &wanted.origin;
     let Some(charts) = &comparison.state().input.charts else {
         let why = format!(
-            "another version of its chart is not in the tree; --charts can name a folder that has {name}, and \
-             --allow-network fetches it"
+            "the version of its chart that it asks for is not in the tree; --charts can name a folder that has {name}, \
+             and --allow-network fetches it"
         );
         return Err(why.into());
     };
@@ -153,14 +238,13 @@ fn folder_chart(comparison: &mut Comparison<'_, '_, '_>, wanted: &Requested) -> 
 /// requests go.
 fn fetched_chart(
     comparison: &mut Comparison<'_, '_, '_>,
-    live: &Resource,
+    namespace: &str,
     source: &ObjectId,
     wanted: &Requested,
 ) -> Asked<(Chart, Option<String>)> {
     let Origin { name, range, .. } = &wanted.origin;
     let is_registry = &*source.kind == "OCIRepository";
-    let repository =
-        if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, &live.object.id.namespace).object() };
+    let repository = if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
     let Some(known) = comparison.state().input.snapshot.resource(&repository).map(Resource::spec) else {
         return Err(format!("{repository} of its chart is not in the cluster").into());
     };
@@ -314,6 +398,6 @@ fn address(spec: &Value) -> [Option<&Value>; 3] {
 }
 
 /// Returns a version without its build metadata.
-fn without_metadata(version: &str) -> &str {
+pub(super) fn without_metadata(version: &str) -> &str {
     version.split_once('+').map_or(version, |(version, _)| version)
 }

@@ -6,41 +6,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::conditions::condition;
 use super::release_charts::last_segment;
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
 use crate::flux::build::charts;
-use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::effects::applying_events;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
+use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::target::{ReleaseTarget, TargetPart};
-use crate::helm::uninstall::{Fate, install_hooks, without_release};
+use crate::helm::uninstall::{Fate, live_hooks, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
-use crate::ownership::schemes::flux::status;
+use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
-use crate::ownership::schemes::helm::HOOK;
-use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
 const IN_PLACE: &str = "InPlaceUpdate";
 
-/// Reasons of a HelmRelease that is not ready because its controller does not get as far as comparing the target.
-const PREREQUISITES: [&str; 9] = [
-    "AccessDenied",
-    "ArtifactFailed",
-    "ChartMutateError",
-    "DependencyNotReady",
-    "HelmChartNotReady",
-    "InvalidCELExpression",
-    "RESTClientError",
-    "SourceNotReady",
-    "ValuesError",
-];
+/// Events of an install.
+const INSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreInstall, HookEvent::PostInstall];
 
 /// The replacement of a release.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,14 +90,17 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     let mut objects = uninstalled(state, release, &replacement.spec);
     objects.extend(namesakes.iter().filter_map(|id| state.live_object(id)));
     if !flag_at(&replacement.spec, "/install/disableHooks") {
-        objects.extend(state.cluster_of(release).into_iter().flat_map(|cluster| install_hooks(cluster, release)));
+        let hooks =
+            state.cluster_of(release).into_iter().flat_map(|cluster| live_hooks(cluster, release, INSTALL_EVENTS));
+        let deleted = hooks.filter(|(_, hook)| matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted));
+        objects.extend(deleted.map(|(object, _)| object));
     }
     let deletes = objects.into_iter().map(|object| {
         let is_namesake = namesakes.contains(&object.id);
         (object.id.clone(), replaced_object(object, fates.get(&object.id), is_namesake, &replacement))
     });
     Some(Effect {
-        triggers: applying_events(state, &release.object.id),
+        triggers: state.applying_events(&release.object.id),
         deletes: deletes.collect(),
         orphans_dependents: orphans_dependents(&replacement.spec),
         keeps: kept(state, release, ReasonCode::Protected),
@@ -154,8 +145,11 @@ fn replaced_object(
              template of the object does not set metadata.namespace",
             old.namespace
         ));
-    } else if object.annotations.get(HOOK).is_some() && fate.is_none() {
-        deletion.action = Action::Recreate;
+    } else if let (Some(hook), None) = (Hook::of_live(object), fate) {
+        if hook.fate() == HookFate::Recreated {
+            deletion.action = Action::Recreate;
+        }
+        deletion.code = Some(ReasonCode::Hook);
         deletion.stays_if("it stays if the new release does not have this hook");
     } else if fate.is_none() {
         // The installation records revision 1 of the new release.
@@ -197,7 +191,7 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
         let keys = ["chart", "chartRef"];
         let chart_changes = keys.iter().any(|key| spec.get(key) != release.spec().get(key));
         let is_in_git = text_at(spec, "/chart/spec/sourceRef/kind") == "GitRepository";
-        condition(state, release, spec, (part == TargetPart::Chart || chart_changes) && !is_in_git)
+        condition(state, id, Some(release), spec, (part == TargetPart::Chart || chart_changes) && !is_in_git)
     } else {
         Some("it depends on which Kustomization applies it last".to_owned())
     };
@@ -224,38 +218,4 @@ fn new_chart_name(state: &State<'_>, release: &Resource, spec: &Value, old: &Rel
     let files = state.input.trees.get(&source)?;
     let (_, about) = charts::metadata(files, chart).ok()?;
     Some(text_at(&about, "/name").to_owned()).filter(|name| !name.is_empty())
-}
-
-/// Returns the condition under which the controller gets as far as changing the release.
-pub(super) fn condition(state: &State<'_>, release: &Resource, spec: &Value, waits_for_chart: bool) -> Option<String> {
-    let id = &release.object.id;
-    let mut applied = state.applications(id);
-    if let Some(condition) = applied.find_map(|applied| applied.pass.condition.as_ref()) {
-        return Some(condition.detail.clone());
-    }
-    for entry in spec.get("dependsOn").and_then(Value::as_array).into_iter().flatten() {
-        let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
-        let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
-        let live = state.input.snapshot.resource(&dependency);
-        let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-        if !is_ready || !text_at(entry, "/readyExpr").is_empty() {
-            return Some(format!("it waits until {dependency} is ready"));
-        }
-    }
-    if let Some(config) = state.kube_config(&id.namespace, spec).filter(|config| state.is_absent(config)) {
-        return Some(format!("it waits until {config} exists"));
-    }
-    for source in values_sources(&id.namespace, spec) {
-        let values = source.reference.id();
-        let exists = state.live_object(&values).is_some() || !state.applied(&values).is_empty();
-        if !exists && !source.optional {
-            return Some(format!("it waits until {values} exists"));
-        }
-    }
-    if waits_for_chart {
-        return Some("it waits until source-controller has the new chart".to_owned());
-    }
-    let ready = release.condition("Ready").filter(|ready| ready.status != "True")?;
-    let is_blocked = PREREQUISITES.contains(&ready.reason);
-    is_blocked.then(|| format!("it waits until this is resolved: {}", ready.reason))
 }

@@ -8,15 +8,19 @@ use serde_json::Value;
 
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::search::unrecorded;
+use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::helm::uninstall::{Fate, records, uninstalled_objects, without_release};
+use crate::helm::hooks::{HookEvent, HookFate};
+use crate::helm::uninstall::{Fate, live_hooks, records, uninstalled_objects, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::helm_chart;
-use crate::plan::{Reason, ReasonCode};
+use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
+
+/// Events of an uninstall.
+const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
 
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
 /// `uninstall.keepHistory` is set, and its HelmChart.
@@ -36,6 +40,16 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     if suspensions.contains(&false) {
         objects.extend(helm_chart(&release.content).and_then(|chart| state.live_object(&chart)));
     }
+    let unserved = unserved_kind(state, release).filter(|_| !objects.is_empty());
+    if let Some(kind) = unserved {
+        let why = format!("the uninstall fails while the API server does not serve {kind} of the release");
+        let reason = Reason::new(ReasonCode::HeldBack, why);
+        effect.keeps.extend(objects.iter().map(|object| (object.id.clone(), reason.clone())));
+        return effect;
+    }
+    if uninstall_prevented(state, release).is_none() && !flag_at(release.spec(), "/uninstall/disableHooks") {
+        effect.deletes.extend(hook_deletions(state, release, &conditions));
+    }
     let members = fates(state, release);
     for object in objects {
         let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
@@ -47,6 +61,44 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         effect.deletes.insert(object.id.clone(), deletion);
     }
     effect
+}
+
+/// Returns the deletions of live hooks that the uninstall runs.
+fn hook_deletions(state: &State<'_>, release: &Resource, conditions: &[String]) -> BTreeMap<ObjectId, OwnerDeletion> {
+    let cluster = state.cluster_of(release).into_iter();
+    let hooks = cluster.flat_map(|cluster| live_hooks(cluster, release, UNINSTALL_EVENTS));
+    let mut deletions = BTreeMap::new();
+    for (object, hook) in hooks {
+        let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
+        deletion.code = Some(ReasonCode::Hook);
+        match hook.fate() {
+            HookFate::Recreated => {
+                deletion.action = Action::Recreate;
+                deletion.remark("the uninstall deletes it and creates it again");
+            }
+            HookFate::Deleted => {
+                deletion.remark("it is deleted once it has succeeded");
+                if hook.can_fail() && !hook.is_deleted_first() {
+                    deletion.stays_if("it stays if it fails");
+                }
+            }
+            HookFate::DeletedOnFailure => deletion.stays_if("it stays unless it fails"),
+            HookFate::Applied => continue,
+        }
+        deletion.conditions.extend(conditions.iter().cloned());
+        deletion.is_doubtful = !deletion.conditions.is_empty();
+        deletions.insert(object.id.clone(), deletion);
+    }
+    deletions
+}
+
+/// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
+fn unserved_kind(state: &State<'_>, release: &Resource) -> Option<GroupKind> {
+    let cluster = state.cluster_of(release).filter(|cluster| !cluster.types.is_empty())?;
+    let Members::Listed(ids) = state.members(release) else { return None };
+    let is_unserved =
+        |kind: &GroupKind| cluster.resource_type(kind).is_none() && cluster.gaps_hiding(kind).next().is_none();
+    ids.iter().map(ObjectId::group_kind).find(is_unserved)
 }
 
 /// Returns the reason why it is not known what an uninstall deletes.
@@ -77,6 +129,11 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     let config = config.filter(|config| state.is_absent(config) || consequences.may_be_deleted(config));
     let needed = account.into_iter().chain(config);
     conditions.extend(needed.map(|needed| format!("it stays if {needed} does not exist by then")));
+    let runs_hooks = !flag_at(release.spec(), "/uninstall/disableHooks");
+    let hooks = state.cluster_of(release).filter(|_| runs_hooks).into_iter();
+    let hooks = hooks.flat_map(|cluster| live_hooks(cluster, release, &[HookEvent::PreDelete]));
+    let failing = hooks.filter(|(_, hook)| hook.can_fail()).map(|(object, _)| object);
+    conditions.extend(failing.map(|object| format!("it stays while the hook {} fails", object.id)));
     conditions
 }
 

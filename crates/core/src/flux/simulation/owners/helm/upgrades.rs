@@ -2,49 +2,77 @@
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::release_charts::{ReleaseCharts, charts};
-use super::replaced_releases::condition;
-use crate::flux::build::Interrupt;
-use crate::flux::build::charts::templates::{ClusterValues, api_versions};
-use crate::flux::build::charts::values::{ValuesSource, values_sources};
-use crate::flux::build::charts::{Chart, ChartRun};
-use crate::flux::build::data::Lookup;
-use crate::flux::simulation::kustomization::variables::data_after_change;
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
-use crate::flux::simulation::model::owner_names::NOT_READ;
+use super::action::{ActionKind, HookRun, ReleaseAction};
+use super::conditions::condition;
+use super::failure::{Attempt, Failure};
+use super::release_charts::{ReleaseCharts, charts, without_metadata};
+use super::release_values::{ReleaseValues, values};
+use super::remedies::{Remedy, can_fail_later, test_fates};
+use super::rendering::{Draft, Place, Rendering};
+use super::scaling::released_claims;
+use crate::flux::apply::question::HELM_CONTROLLER;
+use crate::flux::build::charts::Chart;
+use crate::flux::build::charts::values::Values;
+use crate::flux::build::objects::{BuiltObject, MaskedObject};
+use crate::flux::simulation::model::affected_owner::OwnerApply;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::changed_owners::Followed;
-use crate::flux::simulation::owners::comparison::Comparison;
-use crate::flux::simulation::owners::effective_fields::FORCES_UPGRADE;
-use crate::flux::simulation::owners::effects::applying_events;
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
+use crate::helm::hooks::HookFate;
 use crate::helm::post_renderers;
+use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::upgrade::{Rendered, Upgrade};
-use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::missing_field;
-use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::{Members, OwnerStatus};
-use crate::plan::{Action, Reason, ReasonCode};
-use crate::private::Private;
+use crate::plan::{Reason, ReasonCode};
 
-/// Annotation that keeps an object in an upgrade, with exactly the value `keep`.
-const POLICY: &str = "helm.sh/resource-policy";
+/// Number of changed values that are named.
+const NAMED_VALUES: usize = 3;
 
-/// Condition of an upgrade that begins with a hook, or that creates or changes objects without a dry-run.
-pub(crate) const CAN_FAIL: &str =
-    "it stays if the upgrade fails, because the API server refuses an object or a hook fails";
+/// Chart and values of a release at one moment.
+struct Version {
+    chart: Chart,
+    values: Values,
+}
 
-/// Values of a release, each overriding those before it.
-struct Values {
-    texts: Vec<Private<String>>,
-    is_private: bool,
+impl Version {
+    fn draft(&self, revision: i64, skips_schema: bool) -> Draft<'_> {
+        Draft { chart: &self.chart, values: &self.values, revision, skips_schema }
+    }
+}
+
+/// A release before and after the change.
+struct Change {
+    old: Version,
+    new: Version,
+    /// Versions with other specs that may be deployed in between.
+    between: Vec<Version>,
+    spec: Value,
+    assumption: Option<String>,
+    /// The metadata or the post-renderers of all objects change.
+    changes_all: bool,
+}
+
+/// Renders of a release before and after the change.
+struct Renders {
+    old: Rendered,
+    new: Rendered,
+    between: Vec<Rendered>,
+}
+
+/// What a change of a release leads to, before anything is rendered.
+enum Prepared {
+    Unchanged,
+    Blocked(Followed),
+    Changed(Box<Change>),
 }
 
 /// Computes the effect of a changed chart or changed values on a release. Answers that are missing are added to the needs.
@@ -54,56 +82,294 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
     if let Some(key) = FORCES_UPGRADE.into_iter().find(|key| sets_annotation(comparison.state(), live, key)) {
         return Err(format!("the effect of the annotation {key} is not computed").into());
     }
-    let Some(upgrade) = rendered_upgrade(comparison, live)? else { return Ok(Followed::Unchanged) };
-    let mut remarks = vec!["objects that the upgrade creates are not in this plan".to_owned()];
-    remarks.extend(upgrade.remediation.map(str::to_owned));
-    let effect = Box::new(effect(comparison.state(), &live.object.id, upgrade));
-    Ok(Followed::Acts { effect, code: ReasonCode::ReleaseUpgraded, remarks })
+    let change = match prepared(comparison, live)? {
+        Prepared::Unchanged => return Ok(Followed::Unchanged),
+        Prepared::Blocked(followed) => return Ok(followed),
+        Prepared::Changed(change) => change,
+    };
+    let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
+    let place = Place::find(comparison, &live.object.id, live.spec(), target)?;
+    let renders = match renders(comparison, live, &change, &place)? {
+        Ok(renders) => renders,
+        Err(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
+    };
+    acted(comparison, live, &change, &renders, &place)
 }
 
-/// Returns the effect of an upgrade on the live objects of a release.
-fn effect(state: &State<'_>, release: &ObjectId, upgrade: Upgrade) -> Effect {
-    let hooks = upgrade.hooks.iter().chain(&upgrade.interrupted_hooks);
-    let removed = upgrade.removed.iter().chain(&upgrade.interrupted).filter(|id| !is_kept_in_upgrade(state, id));
-    let objects = removed.chain(hooks).filter_map(|id| state.live_object(id));
-    let deletes = objects.map(|object| (object.id.clone(), upgraded_object(object, &upgrade))).collect();
-    let kept = upgrade.removed.iter().filter(|id| is_kept_in_upgrade(state, id));
-    let reason = Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep"));
-    Effect {
-        triggers: applying_events(state, release),
-        deletes,
-        keeps: kept.map(|id| (id.clone(), reason.clone())).collect(),
-        condition: upgrade.condition,
-        assumption: upgrade.assumption,
-        ..Effect::default()
+/// Returns the change of a release, as far as it is known without a render.
+fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
+    let id = &live.object.id;
+    let old_spec = live.spec().clone();
+    let (new_spec, earlier) = specs_after(comparison, live)?;
+    for spec in [&old_spec, &new_spec] {
+        check_recorded(spec)?;
+        check_spec(spec)?;
     }
+    check_change(&old_spec, &new_spec)?;
+    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
+        return Err(format!("it may reach another cluster then: {moves}").into());
+    }
+    let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
+    if !is_ready || text_at(&live.content, "/status/history/0/status") != "deployed" {
+        return Err("its release is not deployed and ready".to_owned().into());
+    }
+    let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
+    if old.name != new.name {
+        return Err(format!("its chart becomes {}", new.name).into());
+    }
+    let (old_values, new_values) =
+        (values(comparison, id, &old_spec, false)?, values(comparison, id, &new_spec, true)?);
+    let new_values = match new_values {
+        ReleaseValues::Known(found) => found,
+        ReleaseValues::Missing(what) => {
+            return Ok(Prepared::Blocked(blocked(ReasonCode::ValuesMissing, what)));
+        }
+    };
+    let ReleaseValues::Known(old_values) = old_values else {
+        return Err("the values of its last release are not known".to_owned().into());
+    };
+    let changes_all =
+        ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
+    // helm-controller compares name and version: another chart of the same version is not installed.
+    let mut is_same = old.version == new.version && old_values.is_same(&new_values) && !changes_all;
+    let mut between = vec![];
+    for spec in &earlier {
+        let ReleaseCharts { new: chart, .. } = charts(comparison, live, &old_spec, spec)?;
+        let ReleaseValues::Known(values) = values(comparison, id, spec, true)? else { continue };
+        is_same &= chart.version == old.version && values.is_same(&old_values);
+        between.push(Version { chart, values });
+    }
+    if is_same {
+        return Ok(Prepared::Unchanged);
+    }
+    // Chart and values do not change at the same time: either can come first.
+    if old.version != new.version && !old_values.is_same(&new_values) {
+        between.push(Version { chart: new.clone(), values: old_values.clone() });
+        between.push(Version { chart: old.clone(), values: new_values.clone() });
+    }
+    Ok(Prepared::Changed(Box::new(Change {
+        old: Version { chart: old, values: old_values },
+        new: Version { chart: new, values: new_values },
+        between,
+        spec: new_spec,
+        assumption,
+        changes_all,
+    })))
 }
 
-/// Returns the deletion of an object by an upgrade.
-fn upgraded_object(object: &ObjectMetadata, upgrade: &Upgrade) -> OwnerDeletion {
-    let id = &object.id;
-    let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
-    deletion.conditions.extend(upgrade.assumption.iter().chain(&upgrade.condition).cloned());
-    let is_interrupted = upgrade.interrupted.contains(id) || upgrade.interrupted_hooks.contains(id);
-    if upgrade.hooks.contains(id) {
-        deletion.action = Action::Recreate;
-        deletion.remark("it is a hook, which each upgrade deletes and creates again");
-    } else if is_interrupted {
-        deletion.action = Action::Recreate;
-        deletion.stays_if("it stays if the new values come before the new chart, or after it");
+/// Returns the last spec after the change, and those that the same Kustomization applies before it.
+fn specs_after(comparison: &Comparison<'_, '_, '_>, live: &Resource) -> Asked<(Value, Vec<Value>)> {
+    let (state, id) = (comparison.state(), &live.object.id);
+    let owners: BTreeSet<_> = state.applied(id).iter().map(|applied| applied.owner).collect();
+    let mut specs = state.specs_after(id);
+    if specs.len() > 1 && owners.len() > 1 {
+        return Err("several Kustomizations apply different specs of it".to_owned().into());
     }
-    let is_hook = upgrade.hooks.contains(id) || upgrade.interrupted_hooks.contains(id);
-    if is_hook && upgrade.does_not_wait && is_gone_later(object) {
-        deletion.stays_if("nothing replaces it if it is still terminating when Helm creates it (upgrade.disableWait)");
+    let last = specs.pop().ok_or_else(|| "it has no spec".to_owned())?;
+    specs.retain(|spec| *spec != last && spec != live.spec());
+    Ok((last, specs))
+}
+
+/// Renders a release before and after the change. Returns the message if the new chart always fails.
+fn renders(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    change: &Change,
+    place: &Place<'_>,
+) -> Asked<Result<Renders, String>> {
+    let Members::Listed(inventory) = comparison.state().members(live) else {
+        return Err("it records no inventory".to_owned().into());
+    };
+    let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
+    let skips_schema = flag_at(&change.spec, "/upgrade/disableSchemaValidation");
+    // All are asked for at once, so that they are rendered side by side.
+    let old = place.render(comparison, change.old.draft(revision, true));
+    let new = place.render_twice(comparison, change.new.draft(revision + 1, skips_schema));
+    let mut between = vec![];
+    for version in &change.between {
+        between.push(place.render(comparison, version.draft(revision + 1, skips_schema)));
     }
-    let refused = upgrade.refused_deletions.get(id);
-    deletion.conditions.extend(refused.map(|message| format!("it stays while the API server refuses: {message}")));
-    deletion.is_doubtful = is_interrupted || refused.is_some();
-    deletion
+    let old = match old? {
+        Rendering::Done(old) => *old,
+        Rendering::Fails(why) => return Err(format!("its deployed chart is not rendered here: {why}").into()),
+    };
+    if let Some(differing) = old.difference_from(&inventory, &place.snapshot.types) {
+        let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
+        return Err(why.into());
+    }
+    let new = match new? {
+        Rendering::Done(new) => *new,
+        Rendering::Fails(why) => return Ok(Err(why)),
+    };
+    let mut renders = Renders { old, new, between: vec![] };
+    for intermediate in between {
+        // One that fails deletes nothing.
+        if let Rendering::Done(rendered) = intermediate? {
+            renders.between.push(*rendered);
+        }
+    }
+    Ok(Ok(renders))
+}
+
+/// Returns what helm-controller does in an upgrade.
+fn acted(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    change: &Change,
+    Renders { old, new, between }: &Renders,
+    place: &Place<'_>,
+) -> Asked<Followed> {
+    let (id, kind, spec) = (&live.object.id, ActionKind::Upgrade, &change.spec);
+    let state = comparison.state();
+    let mut action = ReleaseAction::new(kind);
+    action.assumption.clone_from(&change.assumption);
+    action.waits = condition(state, id, Some(live), spec, false);
+    action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
+    action.hooks = hook_runs(spec, kind, new, Some(old), &test_fates(spec, new));
+    // Helm leaves a kept object, and applies it again as a hook.
+    action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_in_upgrade(state, id)));
+    let removed = old.objects.difference(&new.objects).filter(|id| !action.hooks.contains_key(*id));
+    action.removed = removed.cloned().collect();
+    action.claims = released_claims(state, old, new);
+    let runs_hooks = !flag_at(spec, "/upgrade/disableHooks");
+    for intermediate in between {
+        let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
+        action.interrupted.extend(gone.cloned());
+        let fates = intermediate.hook_fates(Some(old), kind.events()).into_iter();
+        let deleted =
+            fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
+        action.interrupted_hooks.extend(deleted.map(|(id, _)| id));
+    }
+    action.can_fail_later = can_fail_later(spec, kind, new);
+    action.remedy = Remedy::of(spec, kind);
+    action.remedied = action.remedy.deletions(state, spec, new, Some(old));
+    let is_private = change.old.values.is_private || change.new.values.is_private;
+    let attempt = Attempt {
+        kind,
+        id,
+        spec,
+        place,
+        chart: &change.new.chart,
+        new,
+        old: Some(old),
+        has_consequences: action.can_delete(state),
+        changes_all: change.changes_all,
+        is_private,
+    };
+    if let Some(why) = attempt.obstacle(comparison) {
+        return Ok(blocked(ReasonCode::ApplyRefused, why));
+    }
+    let removed: BTreeSet<ObjectId> =
+        action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
+    (action.failure, action.refused_deletions) = attempt.failure(comparison, &removed);
+    let mut effect = action.effect(state, id);
+    effect.applies = applies(state, id, new, is_private, action.failure != Failure::Unexpected);
+    let mut remarks = described(change);
+    remarks.extend(action.failure.describe(kind));
+    remarks.extend(action.remedy.describe(kind));
+    if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
+        let reason = Reason::new(ReasonCode::ApplyRefused, remarks.join("; "));
+        return Ok(Followed::Blocked { reason, effect: Box::new(effect) });
+    }
+    Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+}
+
+/// Returns an action of which helm-controller records nothing, and which deletes nothing.
+pub(super) fn blocked(code: ReasonCode, why: String) -> Followed {
+    Followed::Blocked { reason: Reason::new(code, why), effect: Box::default() }
+}
+
+/// Returns the runs of hooks in an action, and those of its tests.
+pub(super) fn hook_runs(
+    spec: &Value,
+    kind: ActionKind,
+    new: &Rendered,
+    old: Option<&Rendered>,
+    tests: &BTreeMap<ObjectId, HookFate>,
+) -> BTreeMap<ObjectId, HookRun> {
+    let [before, after] = kind.events();
+    let runs_hooks = !flag_at(spec, &format!("/{}/disableHooks", kind.field()));
+    let mut fates: BTreeMap<ObjectId, HookFate> = tests.clone();
+    if runs_hooks {
+        fates.extend(new.hook_fates(old, [before, after]));
+    }
+    let runs = fates.into_iter().filter_map(|(id, fate)| {
+        let hook = new.hooks.get(&id)?;
+        let can_fail = hook.can_fail() && !hook.is_deleted_first();
+        let is_first = hook.runs_at(&[before]) && !tests.contains_key(&id);
+        Some((id, HookRun { fate, is_first, can_fail }))
+    });
+    runs.collect()
+}
+
+/// Returns the objects that helm-controller applies; `None` if no pass is known that leads to it. Of a release with values of
+/// Secrets only the objects that exist are among them: the names of others could hold such values.
+pub(super) fn applies(
+    state: &State<'_>,
+    release: &ObjectId,
+    new: &Rendered,
+    is_private: bool,
+    is_doubtful: bool,
+) -> Option<OwnerApply> {
+    let (_, trigger) = state.applied_specs(release).last()?;
+    let known = new.manifests().iter().filter(|(id, _)| !is_private || state.live_object(id).is_some());
+    let built = known.map(|(id, manifest)| {
+        let api_version = text_at(manifest, "/apiVersion");
+        let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
+        let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
+        let manifest = Arc::new(manifest.clone());
+        (id.clone(), BuiltObject { id: id.clone(), version, manifest, undecrypted: None, masked })
+    });
+    let objects = Arc::new(built.collect());
+    Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code: ReasonCode::InChart, is_doubtful })
+}
+
+/// Describes what changes in a release, for people.
+fn described(change: &Change) -> Vec<String> {
+    let mut remarks = vec![];
+    let (old, new) = (&change.old.chart, &change.new.chart);
+    let [before, after] = [old, new].map(|chart| shown_version(&chart.version));
+    if before != after {
+        remarks.push(format!("chart {} {before} → {after}", new.name));
+    } else if old.version != new.version {
+        remarks.push(format!("chart {} {after} of another revision", new.name));
+    }
+    let is_private = change.old.values.is_private || change.new.values.is_private;
+    if !is_private && !change.old.values.is_same(&change.new.values) {
+        let [old, new] = [&change.old, &change.new].map(|version| version.values.merged());
+        let mut paths = vec![];
+        add_changed_paths("", &old, &new, &mut paths);
+        let more = paths.len().saturating_sub(NAMED_VALUES);
+        paths.truncate(NAMED_VALUES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        remarks.push(format!("values {}{more}", paths.join(", ")));
+    }
+    remarks
+}
+
+/// Returns a version without its build metadata, as people name it.
+pub(super) fn shown_version(version: &str) -> &str {
+    without_metadata(version)
+}
+
+/// Adds the paths at which two values differ.
+fn add_changed_paths(path: &str, old: &Value, new: &Value, paths: &mut Vec<String>) {
+    let (Value::Object(before), Value::Object(after)) = (old, new) else {
+        if old != new {
+            paths.push(path.to_owned());
+        }
+        return;
+    };
+    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    for key in keys {
+        let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let [old, new] = [before, after].map(|fields| fields.get(key).unwrap_or(&Value::Null));
+        add_changed_paths(&below, old, new, paths);
+    }
 }
 
 /// Returns true if the live object tells Helm to keep it in an upgrade.
-pub(crate) fn is_kept_in_upgrade(state: &State<'_>, id: &ObjectId) -> bool {
+fn is_kept_in_upgrade(state: &State<'_>, id: &ObjectId) -> bool {
     state.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
 }
 
@@ -113,180 +379,6 @@ fn sets_annotation(state: &State<'_>, live: &Resource, key: &str) -> bool {
         let value = applied.built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
         value.is_some() && value != live.object.annotations.get(key)
     })
-}
-
-fn rendered_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Option<Upgrade>> {
-    let id = &live.object.id;
-    let old_spec = live.spec().clone();
-    let new_spec = match &comparison.state().specs_after(id)[..] {
-        [one] => one.clone(),
-        _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
-    };
-    for spec in [&old_spec, &new_spec] {
-        check_recorded(spec)?;
-        check_spec(spec)?;
-    }
-    check_change(&old_spec, &new_spec)?;
-    comparison.state().target_of_live(live).map_err(|reason| reason.detail)?;
-    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec).into_iter().next() {
-        return Err(format!("it may reach another cluster then: {moves}").into());
-    }
-    let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
-    if !is_ready || text_at(&live.content, "/status/history/0/status") != "deployed" {
-        return Err("its release is not deployed and ready".to_owned().into());
-    }
-    let Members::Listed(inventory) = comparison.state().members(live) else {
-        return Err("it records no inventory".to_owned().into());
-    };
-    let ReleaseCharts { old: old_chart, new: new_chart, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
-    if old_chart.name != new_chart.name {
-        return Err(format!("its chart becomes {}", new_chart.name).into());
-    }
-    let (old_values, new_values) =
-        (values(comparison, live, &old_spec, false)?, values(comparison, live, &new_spec, true)?);
-    let is_same_chart = old_chart == new_chart;
-    let is_same_values = old_values.texts == new_values.texts;
-    let is_same_metadata =
-        ["commonMetadata", "postRenderers"].iter().all(|field| old_spec.get(field) == new_spec.get(field));
-    if is_same_chart && is_same_values && is_same_metadata {
-        return Ok(None);
-    }
-    let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
-    // Both are asked for at once, so that they are rendered side by side.
-    let old = render(comparison, live, &old_chart, &old_values, revision);
-    let new = render(comparison, live, &new_chart, &new_values, revision + 1);
-    let (old, new) = (old?, new?);
-    let types = comparison.state().cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
-    if let Some(differing) = old.difference_from(&inventory, types) {
-        let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
-        return Err(why.into());
-    }
-    let runs_hooks = !flag_at(&new_spec, "/upgrade/disableHooks");
-    let mut upgrade = Upgrade {
-        removed: old.objects.difference(&new.objects).cloned().collect(),
-        hooks: if runs_hooks { new.recreated_hooks(&old) } else { BTreeSet::new() },
-        does_not_wait: flag_at(&new_spec, "/upgrade/disableWait"),
-        remediation: remediation(&new_spec),
-        assumption,
-        ..Upgrade::default()
-    };
-    if flag_at(&new_spec, "/test/enable") {
-        upgrade.hooks.extend(new.tests.iter().cloned());
-    }
-    // Helm leaves a kept object, and applies it again as a hook.
-    let is_kept = |id: &ObjectId| !new.upgrade_hooks.contains(id) && is_kept_in_upgrade(comparison.state(), id);
-    upgrade.hooks.retain(|id| !is_kept(id));
-    upgrade.removed.retain(|id| !upgrade.hooks.contains(id));
-    // Chart and values do not change at the same time: either can come first.
-    if !is_same_chart && !is_same_values {
-        let between = [(&new_chart, &old_values), (&old_chart, &new_values)]
-            .map(|(chart, values)| render(comparison, live, chart, values, revision + 1));
-        for intermediate in between {
-            let intermediate = intermediate?;
-            let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
-            upgrade.interrupted.extend(gone.cloned());
-            let hooks = intermediate.upgrade_hooks.difference(&upgrade.hooks).filter(|_| runs_hooks);
-            upgrade.interrupted_hooks.extend(hooks.cloned());
-        }
-    }
-    upgrade.condition = condition(comparison.state(), live, &new_spec, false);
-    if let (None, Some(id)) = (&upgrade.condition, &new.duplicate) {
-        let twice = format!("it stays while the upgrade fails: the chart renders {id} twice");
-        upgrade.condition = Some(twice);
-    }
-    if upgrade.condition.is_none() && new.has_hook_before && runs_hooks {
-        upgrade.condition = Some(CAN_FAIL.to_owned());
-    }
-    if upgrade.condition.is_none() && has_post_renderers(&new_spec) {
-        upgrade.condition = Some("it stays if the upgrade fails, because a post-renderer fails".to_owned());
-    }
-    if upgrade.condition.is_none() {
-        let changed = new.changed_from(&old, |id| comparison.state().live_object(id).is_some());
-        let is_private = old_values.is_private || new_values.is_private;
-        comparison.rehearse_upgrade(&mut upgrade, live, &new_spec, (&old, changed), is_private);
-    }
-    Ok(Some(upgrade))
-}
-
-/// Returns the values of a release as helm-controller merges them.
-fn values(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value, is_after: bool) -> Asked<Values> {
-    let id = &live.object.id;
-    let mut is_private = comparison.state().is_private(id);
-    let mut texts = vec![];
-    for source in values_sources(&id.namespace, spec) {
-        source.names()?;
-        let ValuesSource { reference, key, optional, .. } = source.clone();
-        let data_id = reference.id();
-        if comparison.state().applied(&data_id).iter().any(|applied| applied.built.undecrypted.is_some()) {
-            return Err(format!("{data_id} in its valuesFrom is encrypted").into());
-        }
-        let Some(found) = comparison.derivation.answers.data(&reference).cloned() else {
-            comparison.derivation.needs.data.insert(reference);
-            return Err(Interrupt::Missing);
-        };
-        let changed = is_after.then(|| data_after_change(comparison.derivation, &reference, &found)).flatten();
-        match changed.map_or(found, |(lookup, _)| lookup) {
-            Lookup::Found(data) => {
-                let holds_secrets = comparison.state().secrets.are_in_data(&data_id, &data);
-                is_private |= data.is_secret || reference.is_secret() || holds_secrets;
-                match data.values.get(key) {
-                    Some(values) => texts.push(Private::new(source.values(values.reveal())?)),
-                    None if optional => {}
-                    None => return Err(format!("{data_id} in its valuesFrom has no key {key}").into()),
-                }
-            }
-            Lookup::Missing if optional => {}
-            Lookup::Missing => return Err(format!("{data_id} in its valuesFrom does not exist").into()),
-            Lookup::Unreadable(why) => {
-                return Err(format!("{data_id} in its valuesFrom cannot be read: {why}").into());
-            }
-            Lookup::NotRead => {
-                return Err(format!("{data_id} in its valuesFrom is not read, because it is new").into());
-            }
-        }
-    }
-    let own = spec.get("values").filter(|values| values.is_object());
-    texts.extend(own.map(|values| Private::new(values.to_string())));
-    Ok(Values { texts, is_private })
-}
-
-fn render(
-    comparison: &mut Comparison<'_, '_, '_>,
-    live: &Resource,
-    chart: &Chart,
-    values: &Values,
-    revision: i64,
-) -> Asked<Rendered> {
-    let name = comparison.state().target_of_live(live).map_err(|reason| reason.detail)?;
-    let Some(kube_version) = comparison.derivation.answers.kube_version(&name).cloned() else {
-        comparison.derivation.needs.kube_versions.insert(name);
-        return Err(Interrupt::Missing);
-    };
-    let snapshot = comparison.state().cluster_of(live).ok_or_else(|| NOT_READ.to_owned())?;
-    let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
-    let cluster = ClusterValues { revision, api_versions: served_versions(snapshot), kube_version };
-    let ReleaseTarget { name: release, namespace, .. } = &target;
-    let run = ChartRun::new(chart, release, namespace, &values.texts, &cluster, values.is_private)?;
-    match comparison.derivation.answers.chart(&run.key) {
-        Some(Ok(text)) => Rendered::read(text, &target.namespace, &snapshot.types, name.as_ref(), values.is_private)
-            .map_err(|_| Interrupt::Failed("the output of helm for its chart cannot be read".to_owned())),
-        Some(Err(why)) => Err(Interrupt::Failed(why.clone())),
-        None => {
-            comparison.derivation.needs.charts.insert(run.key.clone(), run);
-            Err(Interrupt::Missing)
-        }
-    }
-}
-
-/// Returns the API versions that templates see in a cluster; empty if only the preferred ones were read.
-fn served_versions(snapshot: &Snapshot) -> BTreeSet<String> {
-    if snapshot.other_versions.is_empty() {
-        return BTreeSet::new();
-    }
-    let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
-    let others = snapshot.other_versions.iter();
-    let others = others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind));
-    api_versions(listed.chain(others))
 }
 
 /// Fails if a snapshot lacks a field of the spec of a HelmRelease or ResourceSet.
@@ -300,38 +392,15 @@ pub(crate) fn check_recorded(spec: &Value) -> Result<(), String> {
 }
 
 /// Fails if a spec has fields with which a release is not rendered here as in the cluster.
-fn check_spec(spec: &Value) -> Result<(), String> {
+pub(super) fn check_spec(spec: &Value) -> Result<(), String> {
     if flag_at(spec, "/upgrade/preserveValues") {
         return Err("upgrade.preserveValues merges the values with those of the last release".to_owned());
     }
     post_renderers::check(spec)
 }
 
-/// Returns true if post-renderers run, which can fail, for example at a patch that matches nothing.
-fn has_post_renderers(spec: &Value) -> bool {
-    spec.get("postRenderers").and_then(Value::as_array).is_some_and(|renderers| !renderers.is_empty())
-}
-
-/// Returns true if a deleted object is terminating for a while.
-fn is_gone_later(object: &ObjectMetadata) -> bool {
-    !object.finalizers.is_empty() || object.id.is("", "Namespace")
-}
-
-/// Returns what helm-controller does if an upgrade fails after its deletions, for example because an object does not become
-/// ready. Source: helm-controller v1.6.3 `api/v2`, `UpgradeRemediation`.
-fn remediation(spec: &Value) -> Option<&'static str> {
-    let retries = spec.pointer("/upgrade/remediation/retries").and_then(Value::as_i64).unwrap_or_default();
-    let remediates_last = spec.pointer("/upgrade/remediation/remediateLastFailure").and_then(Value::as_bool);
-    let remediates = remediates_last.unwrap_or_default() || retries != 0;
-    match text_at(spec, "/upgrade/remediation/strategy") {
-        _ if !remediates => None,
-        "uninstall" => Some("if the upgrade fails, all objects of the release are deleted (upgrade.remediation)"),
-        _ => Some("if the upgrade fails later, deleted objects are created again (upgrade.remediation)"),
-    }
-}
-
 /// Fields of a spec whose change has no other effect than an upgrade.
-const FOLLOWED: [&str; 16] = [
+const FOLLOWED: [&str; 17] = [
     "chart",
     "chartRef",
     "commonMetadata",
@@ -345,6 +414,7 @@ const FOLLOWED: [&str; 16] = [
     "rollback",
     "suspend",
     "timeout",
+    "uninstall",
     "upgrade",
     "values",
     "valuesFrom",

@@ -12,17 +12,17 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use self::patches::{other_patches, patched, selected_by_any};
-use super::changed_owners::{ChangeRules, Followed, changed_owners, is_switched_off_after};
-use super::comparison::Comparison;
-use super::effective_fields::differing_parts;
-use super::kinds::{OwnerKind, does_nothing};
-use super::search::unrecorded;
 use crate::flux::build::objects::{BuiltObject, objects};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use crate::flux::simulation::model::node::{PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
+use crate::flux::simulation::owners::behaviour::changed_owners::{
+    ChangeRules, Followed, changed_owners, is_switched_off_after,
+};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
+use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
@@ -55,6 +55,7 @@ const RULES: ChangeRules = ChangeRules {
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
     takes_over: |_, _| false,
+    stake: |_, _| None,
     follow,
 };
 
@@ -62,8 +63,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Vec<String> {
-    vec![]
+fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Asked<Vec<String>> {
+    Ok(vec![])
 }
 
 /// Returns what a deleted FluxInstance deletes: everything of Flux, unless it is disabled or installed nothing.
@@ -111,7 +112,13 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
     };
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
-        applies: Some(OwnerApply { trigger, objects }),
+        applies: Some(OwnerApply {
+            trigger,
+            objects,
+            manager: flux_operator::NAME,
+            code: ReasonCode::Generated,
+            is_doubtful: false,
+        }),
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })

@@ -118,8 +118,8 @@ fn has_directive(patch: &Value) -> bool {
 fn change(manifest: &mut Value, operation: &Value) -> Result<(), String> {
     let not_evaluated = || NOT_EVALUATED.to_owned();
     let path = text_at(operation, "/path");
-    let (parent, last) = path.rsplit_once('/').filter(|_| path.starts_with("/spec/")).ok_or_else(not_evaluated)?;
-    let last = last.replace("~1", "/").replace("~0", "~");
+    let (parent, escaped) = path.rsplit_once('/').filter(|_| path.starts_with("/spec/")).ok_or_else(not_evaluated)?;
+    let last = escaped.replace("~1", "/").replace("~0", "~");
     let value = operation.get("value").cloned();
     let changed = match (manifest.pointer_mut(parent), text_at(operation, "/op")) {
         (Some(Value::Object(fields)), op) => change_field(fields, last, op, value),

@@ -41,14 +41,14 @@ pub(super) fn source(spec: &Value, namespace: &str) -> Value {
 /// Returns the manifest of the Kustomization, without patches.
 pub(super) fn kustomization(spec: &Value, namespace: &str) -> Value {
     let sync = &spec["sync"];
-    let name = name(sync, namespace);
+    let own_name = name(sync, namespace);
     let spec = json!({
         "interval": "10m0s",
         "path": sync["path"],
         "prune": true,
-        "sourceRef": {"kind": sync["kind"], "name": name},
+        "sourceRef": {"kind": sync["kind"], "name": own_name},
     });
-    manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", name, namespace, spec)
+    manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own_name, namespace, spec)
 }
 
 /// Returns the name of the source and of the Kustomization.

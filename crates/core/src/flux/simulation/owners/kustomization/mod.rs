@@ -4,9 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use super::changed_owners::may_be_deleted;
-use super::comparison::Comparison;
-use super::kinds::{OwnerKind, does_nothing};
 use crate::flux::build;
 use crate::flux::build::fidelity::RecordedBuild;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -16,14 +13,16 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reac
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::source_changes::UsedFiles;
+use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
+use crate::flux::simulation::owners::behaviour::source_changes::UsedFiles;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Actor, Fidelity, Reason, ReasonCode};
 
-/// Kustomizations.
 pub(super) const KUSTOMIZATIONS: OwnerKind =
     OwnerKind { group: GROUP, kind: KIND, actor: Actor::KustomizeController, affected, acting: does_nothing, deleted };
 
@@ -35,7 +34,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
         let key = &node.id.key;
         let live = state.live.get(key).copied().filter(|_| !node.id.is_new);
         let reaction = match live {
-            Some(live) => reaction_of_live(comparison, node, live),
+            // A missing answer is among the needs.
+            Some(live) => reaction_of_live(comparison, node, live).ok().flatten(),
             None => new_reaction(node),
         };
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
@@ -52,15 +52,16 @@ fn deleted(state: &State<'_>, live: &Resource, _: &Consequences<'_>) -> Effect {
     Effect { unknown: is_unknown.then(|| Reason::new(ReasonCode::NotRecorded, detail)), ..Effect::default() }
 }
 
-fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: &Resource) -> Option<Reaction> {
+fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: &Resource) -> Asked<Option<Reaction>> {
     let key = &node.id.key;
     let live_spec = KustomizationSpec::of(live);
-    let pass = node.last_pass().filter(|pass| node.deletion.is_none() && !pass.spec.is_suspended())?;
-    let mut changes = source_object_changes(comparison, key, &pass.spec);
+    let pass = node.last_pass().filter(|pass| node.deletion.is_none() && !pass.spec.is_suspended());
+    let Some(pass) = pass else { return Ok(None) };
+    let mut changes = source_object_changes(comparison, key, &pass.spec)?;
     let is_elsewhere = matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource);
     let mut why = "the new content of its source is not known here";
     if is_followed_elsewhere(comparison.state(), node, pass) {
-        let moves = comparison.cluster_changes(&key.namespace, pass.spec.value());
+        let moves = comparison.cluster_changes(&key.namespace, pass.spec.value())?;
         if !moves.is_empty() {
             why = "it may apply to another cluster then (spec.kubeConfig)";
         }
@@ -68,19 +69,19 @@ fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: 
     } else if live_spec.is_remote() || pass.spec.is_remote() {
         why = "its objects are in another cluster (spec.kubeConfig), which is not read";
         changes.extend(changed_fields(&live_spec, &pass.spec));
-        changes.extend(comparison.cluster_changes(&key.namespace, pass.spec.value()));
+        changes.extend(comparison.cluster_changes(&key.namespace, pass.spec.value())?);
         if !is_elsewhere && matches!(pass.outcome, PassOutcome::Unknown(_)) {
-            changes.extend(build_change(comparison, key, live, pass));
+            changes.extend(build_change(comparison, key, live, pass)?);
         }
     } else if is_elsewhere {
         changes.extend(changed_fields(&live_spec, &pass.spec));
     }
     if changes.is_empty() {
-        return None;
+        return Ok(None);
     }
     let what = if pass.spec.holds_secrets() { "its spec changes".to_owned() } else { changes.join(", ") };
     let detail = format!("{what}; {why}, so {}", may_be_deleted(Some(live)));
-    Some(Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+    Ok(Some(Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
 }
 
 /// Returns what changes in the source of a Kustomization beside the files of a planned tree, in words.
@@ -88,10 +89,10 @@ fn source_object_changes(
     comparison: &mut Comparison<'_, '_, '_>,
     key: &NamespacedName,
     spec: &KustomizationSpec,
-) -> Vec<String> {
+) -> Asked<Vec<String>> {
     let source = spec.source(&key.namespace);
     if let Some(changes) = comparison.changed_sources.get(&source) {
-        return changes.clone();
+        return Ok(changes.clone());
     }
     // What is generated is followed.
     if let Some(states) = comparison.state().generated.states(&source) {
@@ -99,42 +100,44 @@ fn source_object_changes(
             ArtifactContent::Unknown(why) => Some(why.clone()),
             _ => None,
         });
-        return unknown.collect();
+        return Ok(unknown.collect());
     }
     let is_planned = comparison.state().input.trees.contains_key(&source);
     let files = if is_planned { UsedFiles::None } else { UsedFiles::All };
-    let changes = comparison.source_changes(&source, &files, &mut BTreeSet::new());
+    let changes = comparison.source_changes(&source, &files, &mut BTreeSet::new())?;
     comparison.changed_sources.insert(source, changes.clone());
-    changes
+    Ok(changes)
 }
 
-/// Returns the difference between what a Kustomization on another cluster applied last and what it builds now.
+/// Returns the difference between what a Kustomization on another cluster applied last and what it builds now; `None` if
+/// nothing changes, or if one of the two fails.
 fn build_change(
     comparison: &mut Comparison<'_, '_, '_>,
     key: &NamespacedName,
     live: &Resource,
     pass: &Pass,
-) -> Option<String> {
+) -> Asked<Option<String>> {
     let state = comparison.state();
-    let new = planned_artifact(state, &pass.spec.source(&key.namespace))?;
+    let Some(new) = planned_artifact(state, &pass.spec.source(&key.namespace)) else { return Ok(None) };
     let derivation = &mut *comparison.derivation;
     let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
     // The digest of the last build proves that nothing changes, without the last revision.
     if let Some(recorded) = RecordedBuild::read(live)
-        && recorded.verify(new, &mut context)? == Fidelity::Verified
+        && recorded.verify(new, &mut context).ok_or(Interrupt::Missing)? == Fidelity::Verified
     {
-        return None;
+        return Ok(None);
     }
     let Some(old) = state.input.last_applied.get(key) else {
         let detail = "its build cannot be compared: the revision that it applied last is not in the checkout";
-        return Some(detail.to_owned());
+        return Ok(Some(detail.to_owned()));
     };
     let before = build::build(old, key, &KustomizationSpec::of(live), &mut context);
     let after = build::build(new, key, &pass.spec, &mut context);
     match (before, after) {
-        (Ok(before), Ok(after)) if before == after => None,
-        (Err(Interrupt::Missing), _) | (_, Err(_)) => None,
-        _ => Some("its build changes".to_owned()),
+        (Err(Interrupt::Missing), _) | (_, Err(Interrupt::Missing)) => Err(Interrupt::Missing),
+        (Ok(before), Ok(after)) if before == after => Ok(None),
+        (_, Err(Interrupt::Failed(_))) => Ok(None),
+        _ => Ok(Some("its build changes".to_owned())),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{deletable, reason_to_keep};
+use super::pruning::{deletable, reason_to_keep};
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
@@ -19,14 +19,14 @@ use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
-use crate::flux::simulation::owners::changed_owners::{FORCE, Followed};
-use crate::flux::simulation::owners::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::changed_owners::{FORCE, Followed};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
+use crate::ownership::schemes::flux_operator;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
@@ -60,12 +60,12 @@ pub(super) fn expand(
     let (old, interrupted) = match live {
         Some(live) => {
             let old = verified(comparison, id, live)?;
-            let interrupted = interrupted(comparison, id, [live.spec(), &new_spec], [&old, &new])?;
-            (old, interrupted)
+            let between = interrupted(comparison, id, [live.spec(), &new_spec], [&old, &new])?;
+            (old, between)
         }
         None => (Arc::default(), BTreeSet::new()),
     };
-    if let Some(change) = comparison.copied_changes(&new_spec).into_iter().next() {
+    if let Some(change) = comparison.copied_changes(&new_spec)?.into_iter().next() {
         return Err(format!("it copies data that changes: {change}").into());
     }
     if old == new && interrupted.is_empty() {
@@ -95,8 +95,8 @@ pub(super) fn expand(
     let applies =
         asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
     let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
-    let failure = failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}"));
-    let condition = waits(state, live, &new_spec, &trigger, &changed).or(failure).or(refusal);
+    let fails = failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}"));
+    let condition = waits(state, live, &new_spec, &trigger, &changed).or(fails).or(refusal);
     let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
     let mut refused = BTreeMap::new();
     for object in live.into_iter().flat_map(|set| deletable(state, set, &removed)) {
@@ -107,7 +107,13 @@ pub(super) fn expand(
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         keeps: kept(state, id, &removed),
-        applies: Some(OwnerApply { trigger, objects: new }),
+        applies: Some(OwnerApply {
+            trigger,
+            objects: new,
+            manager: flux_operator::NAME,
+            code: ReasonCode::Generated,
+            is_doubtful: false,
+        }),
         condition,
         ..Effect::default()
     };
@@ -139,7 +145,7 @@ fn removal(
     }
     if state.is_generated(id) {
         deletion.action = Action::Recreate;
-        deletion.stays_if("another ResourceSet generates it, and may apply it first");
+        deletion.stays_if("another owner generates it, and may apply it first");
     }
     deletion.conditions.extend(condition.cloned());
     deletion.conditions.extend(refused.get(id).map(|why| format!("it stays while the API server refuses: {why}")));
@@ -258,8 +264,8 @@ fn provider_inputs(
             return Err(format!("it is not certain that {doubtful} is deleted").into());
         }
         for provider in found {
-            let exported = exported(comparison, &provider, is_after)?;
-            inputs.insert(provider, exported);
+            let values = exported(comparison, &provider, is_after)?;
+            inputs.insert(provider, values);
         }
     }
     let templates = spec.to_string();
@@ -309,11 +315,11 @@ fn generated_alone(
     spec: &Value,
     inputs: Option<&Vec<Value>>,
 ) -> Asked<Generated> {
-    let mut spec = spec.clone();
-    if let Some(fields) = spec.as_object_mut() {
+    let mut alone = spec.clone();
+    if let Some(fields) = alone.as_object_mut() {
         fields.remove("inputs");
     }
-    generated_of(comparison, id, &spec, inputs.into_iter().flatten())
+    generated_of(comparison, id, &alone, inputs.into_iter().flatten())
 }
 
 /// Returns a live provider of an entry that is deleted in some order of events only. `found` are those that stay.
@@ -421,11 +427,10 @@ fn refusal(
 
 /// Returns a manifest without a namespace if its kind is cluster-scoped.
 fn in_scope(manifest: &Value, id: &ObjectId) -> Value {
-    let mut manifest = manifest.clone();
-    if let (true, Some(metadata)) =
-        (id.namespace.is_empty(), manifest.get_mut("metadata").and_then(Value::as_object_mut))
+    let mut scoped = manifest.clone();
+    if let (true, Some(metadata)) = (id.namespace.is_empty(), scoped.get_mut("metadata").and_then(Value::as_object_mut))
     {
         metadata.remove("namespace");
     }
-    manifest
+    scoped
 }

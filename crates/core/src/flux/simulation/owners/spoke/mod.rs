@@ -3,7 +3,7 @@
 use crate::flux::kinds;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::node::Pass;
-use crate::flux::simulation::owners::comparison::{Comparison, Difference, Part};
+use crate::flux::simulation::owners::behaviour::comparison::{Comparison, Difference, Part};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Plan;
@@ -23,10 +23,11 @@ pub(super) fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedO
                 continue;
             }
             let change = match comparison.difference(id, Part::Spec { is_ready: false }) {
-                Some(Difference::Changed(parts)) => format!("{} changes", join_limited(parts, NAMED_PARTS)),
-                Some(Difference::NotCompared(why)) => format!("its spec cannot be compared: {why}"),
+                Ok(Some(Difference::Changed(parts))) => format!("{} changes", join_limited(parts, NAMED_PARTS)),
+                Ok(Some(Difference::NotCompared(why))) => format!("its spec cannot be compared: {why}"),
                 // What is new deletes nothing, and what is deleted has a row.
-                Some(Difference::Created | Difference::Deleted) | None => continue,
+                Ok(Some(Difference::Created | Difference::Deleted) | None) => continue,
+                Err(_) => continue,
             };
             let applied_by = node.id.key.clone();
             owners.push(AffectedOwner::new(id, Reaction::Elsewhere { applied_by, change }));

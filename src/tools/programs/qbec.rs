@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::sandbox::{Failure, Output, PrivateDirectories, Sandbox};
 use super::sandboxed::SandboxedProgram;
-use super::{limits, program};
 use crate::error::{Error, Result};
+use crate::tools::sandbox::{Failure, Output, PrivateDirectories, Sandbox};
+use crate::tools::{limits, program};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::prune::collectors::collector::manifest::{LocalManifest, ManifestOrigin};
 
@@ -125,7 +125,7 @@ impl QbecRow {
 fn kubeconfig_files() -> Vec<PathBuf> {
     match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
         Some(list) => std::env::split_paths(&list).filter_map(|file| std::path::absolute(file).ok()).collect(),
-        None => super::home_directory().map(|home| home.join(".kube").join("config")).into_iter().collect(),
+        None => crate::tools::home_directory().map(|home| home.join(".kube").join("config")).into_iter().collect(),
     }
 }
 

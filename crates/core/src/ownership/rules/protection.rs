@@ -1,8 +1,8 @@
 //! Protections of an object under the rules of every system, and of tools that own nothing but protect.
 
-use super::scheme::protection::{Protection, ProtectionKey};
-use super::schemes::registry::SCHEMES;
 use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::scheme::protection::{Protection, ProtectionKey};
+use crate::ownership::schemes::registry::SCHEMES;
 
 /// Key of this tool, for objects that no other protection fits.
 const OWN: ProtectionKey = ProtectionKey::except("kubectl-gitops/keep", &["false"]);

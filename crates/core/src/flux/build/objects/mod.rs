@@ -4,12 +4,15 @@
 //! the cluster. They can hold values of Secrets: nothing of them may be shown where [`BuiltObject::masked`] differs.
 //! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
+pub mod data;
+pub mod undecrypted;
+pub(super) mod yaml;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::sops::undecrypted::{UNKNOWN, Undecrypted};
-use super::yaml;
+use self::undecrypted::{UNKNOWN, Undecrypted};
 use crate::kubernetes::object::{GroupKind, ObjectId};
 
 /// An object that a build produces.
@@ -99,7 +102,7 @@ pub(crate) fn are_readable(pairs: &Map<String, Value>) -> bool {
 }
 
 /// Returns true if a label or annotation of a manifest has a value that the predicate accepts.
-pub(super) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
+pub(in crate::flux::build) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
     ["labels", "annotations"].iter().any(|field| {
         let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(field)?.as_object());
         let found = pairs.filter(|pairs| pairs.get(key).and_then(Value::as_str).is_some_and(&accepts));
@@ -147,7 +150,7 @@ pub(crate) fn served_versions(built: &BuiltObject) -> Option<(GroupKind, Vec<&st
 
 /// Adds to the objects of one document what is shown of them. `text` is the document with placeholders. Where it does not
 /// have the same objects, because a value holds YAML, everything is hidden.
-pub(super) fn mask_objects(built: &mut [BuiltObject], text: &str) {
+pub(in crate::flux::build) fn mask_objects(built: &mut [BuiltObject], text: &str) {
     let masked = yaml::parse_substituted(text).map(|manifest| objects(manifest.into(), None)).unwrap_or_default();
     let is_alike = masked.len() == built.len();
     let mut shown = masked

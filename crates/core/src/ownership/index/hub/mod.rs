@@ -10,12 +10,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::scheme::Scheme;
-pub use super::scheme::hub::Access;
-use super::scheme::hub::{HubRules, HubTarget};
-use super::schemes::registry::SCHEMES;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::scheme::Scheme;
+pub use crate::ownership::scheme::hub::Access;
+use crate::ownership::scheme::hub::{HubRules, HubTarget};
+use crate::ownership::schemes::registry::SCHEMES;
 
 /// Owners and addresses that were read of a hub.
 #[derive(Clone, Debug, Default)]

@@ -1,63 +1,36 @@
-//! Objects that an upgrade of a Helm release deletes: those of the old manifest that the new one lacks.
+//! Objects and hooks of a rendered chart.
 //!
-//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/inventory`.
+//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`, and `pkg/action/upgrade.go`; helm-controller v1.6.3
+//! `internal/inventory` and `internal/postrender`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::kubernetes::object::{ObjectId, ResourceType, text_at};
+use super::hooks::{Hook, HookEvent, HookFate};
+use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType, text_at};
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
 use crate::yaml;
 
-/// Value of the hook policy, also the default, that deletes an old hook before the new one is created.
-const BEFORE_CREATION: &str = "before-hook-creation";
+/// Annotation that keeps an object of a chart.
+pub(crate) const POLICY: &str = "helm.sh/resource-policy";
 
 /// The objects of a rendered chart, without those in `crds/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rendered {
     /// Objects of the manifest that Helm records.
-    pub objects: BTreeSet<ObjectId>,
+    pub(crate) objects: BTreeSet<ObjectId>,
     /// Manifests of these objects.
     manifests: BTreeMap<ObjectId, Value>,
-    /// Hooks of an upgrade that delete an older object of the same identity.
-    pub upgrade_hooks: BTreeSet<ObjectId>,
-    /// An object that is rendered twice, hooks included. helm-controller then fails in its post-renderer.
-    pub duplicate: Option<ObjectId>,
+    /// Hooks of all events.
+    pub(crate) hooks: BTreeMap<ObjectId, Hook>,
+    /// Reason why Helm cannot use the manifest, whatever is in the cluster, for people.
+    pub(crate) failure: Option<String>,
     /// API version, kind, namespace and name of everything that is rendered, as written.
     written: BTreeSet<[String; 4]>,
-    /// True if a hook runs before the upgrade: if it fails, nothing is upgraded.
-    pub has_hook_before: bool,
-    /// Hooks that run after an upgrade, whatever their policy.
-    pub hooks_after: BTreeSet<ObjectId>,
-    /// Tests that delete an older object of the same identity.
-    pub tests: BTreeSet<ObjectId>,
     /// The values hold those of Secrets, so that no identity is written.
     is_private: bool,
-}
-
-/// Effect of an upgrade on the live objects of a release.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Upgrade {
-    /// Objects that the new manifest lacks.
-    pub removed: BTreeSet<ObjectId>,
-    /// Objects that an intermediate upgrade removes and the last one creates again.
-    pub interrupted: BTreeSet<ObjectId>,
-    /// Hooks that are deleted and created again.
-    pub hooks: BTreeSet<ObjectId>,
-    /// Hooks that only an intermediate upgrade deletes and creates again.
-    pub interrupted_hooks: BTreeSet<ObjectId>,
-    /// Messages of the server about deletions that it refuses.
-    pub refused_deletions: BTreeMap<ObjectId, String>,
-    /// Condition of the upgrade, for people; `None` if it is certain.
-    pub condition: Option<String>,
-    /// Helm creates a hook without waiting until the old one is gone.
-    pub does_not_wait: bool,
-    /// What follows if the upgrade fails after the deletions, for people; `None` if nothing does.
-    pub remediation: Option<&'static str>,
-    /// Assumption about the chart, for people; `None` if the chart is known.
-    pub assumption: Option<String>,
 }
 
 impl Rendered {
@@ -89,6 +62,12 @@ impl Rendered {
         }
         let (kind, name) = (text_at(manifest, "/kind"), text_at(manifest, "/metadata/name"));
         if kind.is_empty() || name.is_empty() {
+            let is_object = manifest.as_object().is_some_and(|fields| !fields.is_empty());
+            let has_name = !text_at(manifest, "/metadata/generateName").is_empty();
+            if is_object && !has_name && self.failure.is_none() {
+                let what = if kind.is_empty() { "a manifest without a kind" } else { "a manifest without a name" };
+                self.failure = Some(format!("the chart renders {what}"));
+            }
             return;
         }
         let (group, _) = text_at(manifest, "/apiVersion").split_once('/').unwrap_or_default();
@@ -100,8 +79,9 @@ impl Rendered {
             id = id.hidden(is_served);
         }
         let key = [text_at(manifest, "/apiVersion"), kind, written, name].map(str::to_owned);
+        // helm-controller then fails in its post-renderer.
         if !self.written.insert(key) {
-            self.duplicate = Some(id.clone());
+            self.failure = Some(format!("the chart renders {id} twice"));
         }
         let annotations = manifest.pointer("/metadata/annotations").unwrap_or(&Value::Null);
         let Some(events) = annotations.get(HOOK).and_then(Value::as_str) else {
@@ -109,41 +89,56 @@ impl Rendered {
             self.objects.insert(id);
             return;
         };
-        self.has_hook_before |= has_any(events, &["pre-upgrade"]);
-        if has_any(events, &["post-upgrade"]) {
-            self.hooks_after.insert(id.clone());
-        }
-        let policy = annotations.get(HOOK_POLICY).and_then(Value::as_str).unwrap_or(BEFORE_CREATION);
-        // Helm never deletes a definition that is a hook (`pkg/action/hooks.go`).
-        if !has_any(policy, &[BEFORE_CREATION]) || kind == "CustomResourceDefinition" {
-            return;
-        }
-        if has_any(events, &["test", "test-success"]) {
-            self.tests.insert(id.clone());
-        }
-        if has_any(events, &["pre-upgrade", "post-upgrade"]) {
-            self.upgrade_hooks.insert(id);
-        }
+        let policy = annotations.get(HOOK_POLICY).and_then(Value::as_str).unwrap_or_default();
+        self.hooks.extend(Hook::new(kind, events, policy, manifest.clone()).map(|hook| (id, hook)));
     }
 
-    /// Returns the manifests that an upgrade from `old` creates, or of which it changes more than labels and annotations. The
-    /// API server can refuse one of them, and Helm then deletes nothing. `exists` tells if an object is live: Helm creates
-    /// one that somebody deleted.
-    pub(crate) fn changed_from(&self, old: &Self, exists: impl Fn(&ObjectId) -> bool) -> BTreeMap<ObjectId, Value> {
-        let changed = self.manifests.iter().filter(|(id, manifest)| {
-            let is_same = old.manifests.get(id).is_some_and(|old| unmarked(old) == unmarked(manifest));
-            !(is_same && exists(id))
-        });
-        changed.map(|(id, manifest)| (id.clone(), manifest.clone())).collect()
+    /// Returns the manifests of the objects that Helm records.
+    pub(crate) fn manifests(&self) -> &BTreeMap<ObjectId, Value> {
+        &self.manifests
     }
 
-    /// Returns the hooks of an upgrade from `old` that are deleted and created again. An object that becomes a hook after the
-    /// upgrade is deleted by the upgrade; one that becomes a hook before it is created before it is deleted, and so is none.
-    pub(crate) fn recreated_hooks(&self, old: &Self) -> BTreeSet<ObjectId> {
-        let hooks = self.upgrade_hooks.iter();
-        let recreated = hooks.filter(|id| !old.objects.contains(id) || self.hooks_after.contains(id));
-        let becoming = self.hooks_after.intersection(&old.objects);
-        recreated.chain(becoming).cloned().collect()
+    /// Returns true if an uninstall keeps an object of this manifest.
+    pub(crate) fn is_kept(&self, id: &ObjectId) -> bool {
+        let annotations = self.manifests.get(id).and_then(|manifest| manifest.pointer("/metadata/annotations"));
+        annotations.is_some_and(|annotations| annotations.get(POLICY).is_some())
+    }
+
+    /// Returns the kinds of the objects in the manifest.
+    pub(crate) fn kinds(&self) -> BTreeSet<GroupKind> {
+        self.objects.iter().map(ObjectId::group_kind).collect()
+    }
+
+    /// Returns true if an upgrade from `old` does not change the manifest of an object.
+    pub(crate) fn has_same(&self, old: &Self, id: &ObjectId) -> bool {
+        self.manifests.get(id).is_some() && self.manifests.get(id) == old.manifests.get(id)
+    }
+
+    /// Returns the hooks that these events run.
+    pub(crate) fn hooks_at<const N: usize>(&self, events: [HookEvent; N]) -> impl Iterator<Item = (&ObjectId, &Hook)> {
+        self.hooks.iter().filter(move |(_, hook)| hook.runs_at(&events))
+    }
+
+    /// Returns what becomes of the objects with the identities of hooks that run before and after an action. `old` is the
+    /// manifest that the action replaces. It deletes an object that becomes a hook: one that runs before the action is
+    /// created before it is deleted, and so is none.
+    pub(crate) fn hook_fates(
+        &self,
+        old: Option<&Self>,
+        [before, after]: [HookEvent; 2],
+    ) -> BTreeMap<ObjectId, HookFate> {
+        let mut fates = BTreeMap::new();
+        for (id, hook) in self.hooks_at([before, after]) {
+            let was_object = old.is_some_and(|old| old.objects.contains(id));
+            let fate = match hook.fate() {
+                _ if was_object && !hook.runs_at(&[after]) => continue,
+                HookFate::Deleted => HookFate::Deleted,
+                _ if was_object => HookFate::Recreated,
+                fate => fate,
+            };
+            fates.insert(id.clone(), fate);
+        }
+        fates
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
@@ -154,20 +149,6 @@ impl Rendered {
         let missing = self.objects.difference(&recorded).next();
         missing.or_else(|| unrendered.find(|id| !id.is("apiextensions.k8s.io", "CustomResourceDefinition"))).cloned()
     }
-}
-
-/// Returns true if a list that commas separate has one of these words.
-fn has_any(list: &str, wanted: &[&str]) -> bool {
-    list.split(',').any(|word| wanted.contains(&word.trim()))
-}
-
-/// Returns a manifest without its labels and annotations.
-fn unmarked(manifest: &Value) -> Value {
-    let mut content = manifest.clone();
-    if let Some(metadata) = content.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|key, _| !["labels", "annotations"].contains(&key.as_str()));
-    }
-    content
 }
 
 /// Returns an identity without a namespace if its kind is cluster-scoped.
@@ -197,9 +178,11 @@ mod tests {
         let rendered = Rendered::read(TEXT, "shop", &types(), None, false).unwrap();
         let names: Vec<String> = rendered.objects.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["configmap/b -n made", "configmap/a -n shop", "namespace/made"]);
-        let hooks: Vec<String> = rendered.upgrade_hooks.iter().map(ToString::to_string).collect();
-        assert_eq!(hooks, ["job.batch/migrate -n shop"]);
-        assert_eq!(rendered.tests.iter().map(ToString::to_string).collect::<Vec<_>>(), ["pod/test -n shop"]);
+        let hooks =
+            |event: HookEvent| -> Vec<String> { rendered.hooks_at([event]).map(|(id, _)| id.to_string()).collect() };
+        assert_eq!(hooks(HookEvent::PreUpgrade), ["job.batch/migrate -n shop"]);
+        assert_eq!(hooks(HookEvent::PostUpgrade), ["configmap/late -n shop"]);
+        assert_eq!(hooks(HookEvent::Test), ["pod/test -n shop"]);
         assert!(Rendered::read("a: [", "shop", &types(), None, false).is_err());
     }
 
@@ -207,40 +190,52 @@ mod tests {
     fn an_object_that_becomes_a_hook_is_created_after_the_upgrade_or_deleted_by_it() {
         let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
-        let hooks = |annotations: &str| {
+        let fate = |annotations: &str| {
             let text =
                 format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{{annotations}}}}}\n");
-            read(&text).recreated_hooks(&old).len()
+            let fates = read(&text).hook_fates(Some(&old), [HookEvent::PreUpgrade, HookEvent::PostUpgrade]);
+            fates.into_values().next()
         };
-        assert_eq!(hooks("helm.sh/hook: post-upgrade"), 1);
-        assert_eq!(hooks("helm.sh/hook: post-upgrade, helm.sh/hook-delete-policy: hook-failed"), 1);
-        assert_eq!(hooks("helm.sh/hook: pre-upgrade"), 0);
-        assert_eq!(hooks("helm.sh/hook: post-install"), 0);
+        assert_eq!(fate("helm.sh/hook: post-upgrade"), Some(HookFate::Recreated));
+        let failed = "helm.sh/hook: post-upgrade, helm.sh/hook-delete-policy: hook-failed";
+        assert_eq!(fate(failed), Some(HookFate::Recreated));
+        let succeeded = "helm.sh/hook: post-upgrade, helm.sh/hook-delete-policy: hook-succeeded";
+        assert_eq!(fate(succeeded), Some(HookFate::Deleted));
+        assert_eq!(fate("helm.sh/hook: pre-upgrade"), None);
+        assert_eq!(fate("helm.sh/hook: post-install"), None);
     }
 
     #[test]
     fn an_object_that_is_rendered_twice_is_named() {
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
-        let twice =
-            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None, false).unwrap().duplicate;
+        let twice = |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None, false).unwrap().failure;
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
-        assert_eq!(twice(&named("a")).map(|id| id.to_string()).as_deref(), Some("configmap/a -n shop"));
+        assert_eq!(twice(&named("a")).as_deref(), Some("the chart renders configmap/a -n shop twice"));
         assert_eq!(twice(&named("b")), None);
     }
 
     #[test]
-    fn what_an_upgrade_creates_or_changes_can_be_refused() {
+    fn a_manifest_without_a_name_or_a_kind_is_named() {
+        let failure = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap().failure;
+        assert_eq!(failure("# nothing\n---\n{}\n"), None);
+        assert_eq!(
+            failure("apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n").as_deref(),
+            Some("the chart renders a manifest without a name")
+        );
+        assert_eq!(failure("metadata: {name: a}\n").as_deref(), Some("the chart renders a manifest without a kind"));
+        assert_eq!(failure("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n"), None);
+    }
+
+    #[test]
+    fn labels_are_part_of_a_manifest() {
         let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
-        let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n");
-        let changed = |new: &Rendered, exists: bool| -> Vec<String> {
-            new.changed_from(&old, |_| exists).keys().map(ToString::to_string).collect()
-        };
-        assert!(changed(&read(""), true).is_empty());
-        let relabelled = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '2'}}\ndata: {k: v}\n";
-        assert!(changed(&read(relabelled), true).is_empty());
-        assert_eq!(changed(&read(relabelled), false), ["configmap/a -n shop"], "it is created again");
-        assert_eq!(changed(&read(&relabelled.replace("k: v", "k: w")), true), ["configmap/a -n shop"]);
-        assert_eq!(changed(&read(TEXT), true).len(), 3);
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n";
+        let (old, id) = (read(text), ObjectId::new("", "ConfigMap", "shop", "a"));
+        assert!(read(text).has_same(&old, &id));
+        assert!(!read(&text.replace("'1'", "'2'")).has_same(&old, &id));
+        assert!(!read("").has_same(&old, &id));
+        let kept = text.replace("labels", "annotations: {helm.sh/resource-policy: delete}, labels");
+        assert!(read(&kept).is_kept(&id) && !old.is_kept(&id));
     }
 
     #[test]
@@ -259,10 +254,11 @@ mod tests {
     #[test]
     fn an_identity_that_derives_from_a_secret_is_not_written() {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d-hunter2}\n---\n\
+            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d-hunter2}\n---\n\
             apiVersion: hunter2.io/v1\nkind: Hunter2\nmetadata: {name: a}\n";
         let read = |is_private| Rendered::read(text, "hunter2", &types(), None, is_private).unwrap();
         let private = read(true);
-        assert!(!format!("{:?} {:?}", private.objects, private.duplicate).to_lowercase().contains("hunter2"));
+        assert!(!format!("{:?} {:?}", private.objects, private.failure).to_lowercase().contains("hunter2"));
         assert_eq!(private.objects, read(false).objects, "they are compared as they are");
     }
 }

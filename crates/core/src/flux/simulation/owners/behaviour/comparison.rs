@@ -1,23 +1,25 @@
 //! Comparison of objects before and after the change: what the Kustomizations applied last, or what is live, with what
 //! they apply now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
 use super::effective_fields::differing_parts;
-use crate::flux::build;
-use crate::flux::build::BuildContext;
-use crate::flux::build::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::sops::content_without_recipients;
+use crate::flux::build::{self, BuildContext, Interrupt};
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::clusters::in_cluster;
-use crate::flux::simulation::model::node::PassOutcome;
+use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
 use crate::private::Private;
+
+/// Result of a computation that lacks an answer, or fails with a reason for the user.
+pub(crate) type Asked<T> = Result<T, Interrupt<String>>;
 
 /// Objects of the last applied builds, by identity, each with its Kustomization.
 type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
@@ -35,10 +37,11 @@ pub(crate) struct Comparison<'d, 'r, 'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum Part<'k> {
     /// The fields that decide what is deployed; the flag is true if the owner is ready.
-    Spec { is_ready: bool },
+    Spec {
+        is_ready: bool,
+    },
     /// One key of a ConfigMap or Secret, or all keys.
     Data(Option<&'k str>),
-    /// Labels and spec.
     SpecAndLabels,
 }
 
@@ -74,22 +77,50 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         self.derivation.state
     }
 
+    /// Returns the objects of a kind, live ones and those that a pass or another owner applies.
+    pub(crate) fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
+        let state = self.state();
+        let live = state.input.snapshot.objects.iter().map(|object| &object.id);
+        let passes = state.nodes.iter().flat_map(|node| &node.passes);
+        let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
+        let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
+        live.chain(applied).chain(generated).filter(|id| id.is_here(group, kind)).cloned().collect()
+    }
+
     /// Returns the difference of an object; `None` if there is none.
-    pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
+    ///
+    /// Fails if an answer is missing.
+    pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Asked<Option<Difference>> {
         if self.state().live_object(id).is_none() {
-            return (!self.state().applied(id).is_empty()).then_some(Difference::Created);
+            return Ok((!self.state().applied(id).is_empty()).then_some(Difference::Created));
         }
         if self.derivation.consequences.may_be_deleted(id) {
-            return Some(Difference::Deleted);
+            return Ok(Some(Difference::Deleted));
         }
         self.change(id, part)
     }
 
     /// Returns the difference of the manifests of a live object from it, also if it is deleted after them; `None` if there is
     /// none.
-    pub(crate) fn change(&mut self, id: &ObjectId, part: Part<'_>) -> Option<Difference> {
-        let applied = self.state().applied(id);
-        applied.into_iter().find_map(|applied| self.difference_from(id, applied.owner, applied.built, part))
+    ///
+    /// Fails if an answer is missing.
+    pub(crate) fn change(&mut self, id: &ObjectId, part: Part<'_>) -> Asked<Option<Difference>> {
+        for applied in self.state().applied(id) {
+            if let Some(difference) = self.difference_from(id, applied.owner, applied.built, part)? {
+                return Ok(Some(difference));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if an object is created, or a manifest of it is another one than was applied last.
+    pub(crate) fn is_changed(&mut self, id: &ObjectId) -> bool {
+        let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
+        let last = last_applied.get(id).map_or(&[][..], Vec::as_slice);
+        let applied = self.derivation.state.applied(id);
+        let is_known = |manifest: &Value| last.iter().any(|(_, built)| *built.manifest == *manifest);
+        self.derivation.state.live_object(id).is_none()
+            || applied.iter().any(|applied| !is_known(&applied.built.manifest))
     }
 
     /// Returns the difference of a manifest that a Kustomization applies from the live object.
@@ -99,15 +130,15 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         key: &NamespacedName,
         built: &BuiltObject,
         part: Part<'_>,
-    ) -> Option<Difference> {
+    ) -> Asked<Option<Difference>> {
         let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
         let last = last_applied.get(id).into_iter().flatten();
         let own = last.clone().find(|(owner, _)| owner == key).or_else(|| last.clone().next());
-        match (part, own) {
+        Ok(match (part, own) {
             (Part::Data(data_key), Some((_, old))) => {
                 (data_of(old, built, data_key) != data_of(built, old, data_key)).then(|| Difference::Changed(vec![]))
             }
-            (Part::Data(data_key), None) => self.difference_of_data(id, built, data_key),
+            (Part::Data(data_key), None) => self.difference_of_data(id, built, data_key)?,
             (Part::Spec { is_ready }, Some((_, old))) => {
                 changed(differing_parts(&id.kind, &old.manifest, &built.manifest, false, is_ready))
             }
@@ -120,22 +151,27 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
             (Part::Spec { .. } | Part::SpecAndLabels, None) => {
                 let is_ready = matches!(part, Part::Spec { is_ready: true });
                 let Some(live) = self.state().input.snapshot.resource(id) else {
-                    return Some(Difference::NotCompared(self.why_not_compared(id)));
+                    return Ok(Some(Difference::NotCompared(self.why_not_compared(id))));
                 };
                 changed(differing_parts(&id.kind, &live.content, &built.manifest, true, is_ready))
             }
-        }
+        })
     }
 
-    fn difference_of_data(&mut self, id: &ObjectId, built: &BuiltObject, key: Option<&str>) -> Option<Difference> {
+    fn difference_of_data(
+        &mut self,
+        id: &ObjectId,
+        built: &BuiltObject,
+        key: Option<&str>,
+    ) -> Asked<Option<Difference>> {
         let reference = DataRef::of(id);
         let found = match self.derivation.answers.data(&reference) {
             Some(Lookup::Found(data)) if built.undecrypted.is_none() => data.clone(),
-            Some(Lookup::Missing) => return Some(Difference::Created),
-            Some(_) => return Some(Difference::NotCompared(self.why_not_compared(id))),
+            Some(Lookup::Missing) => return Ok(Some(Difference::Created)),
+            Some(_) => return Ok(Some(Difference::NotCompared(self.why_not_compared(id)))),
             None => {
                 self.derivation.needs.data.insert(reference);
-                return None;
+                return Err(Interrupt::Missing);
             }
         };
         let new = Data::read(&built.manifest);
@@ -147,7 +183,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
                 }
             }
         };
-        (!is_equal).then(|| Difference::Changed(vec![]))
+        Ok((!is_equal).then(|| Difference::Changed(vec![])))
     }
 
     fn why_not_compared(&self, id: &ObjectId) -> String {

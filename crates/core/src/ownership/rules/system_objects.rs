@@ -13,10 +13,10 @@
 //!   kube-controller-manager with `--use-service-account-credentials`, such as kubeadm's, creates one per controller;
 //! - kinds that only running components write: Event, Lease, LeaseCandidate, Node, CSINode, IPAddress, StorageVersion,
 //!   VolumeAttachment, ComponentStatus, and everything in `metrics.k8s.io`;
-//! - records of ownership systems ([`super::Scheme::bookkeeping`]).
+//! - records of ownership systems ([`crate::ownership::Scheme::bookkeeping`]).
 
-use super::schemes::registry::SCHEMES;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::schemes::registry::SCHEMES;
 
 /// Annotations that the rules depend on.
 pub(crate) const ANNOTATIONS: [&str; 2] = [AUTO_UPDATE, PROVISIONED];

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, first_lines};
-use super::{files, limits};
 use crate::error::Result;
+use crate::tools::{files, limits};
 use gitops_core::flux::build::resource_sets::SetRun;
 
 /// Message of flux-operator about a ResourceSet of which every object is excluded.
@@ -44,7 +44,7 @@ impl FluxOperator {
         let workspace = self.program.new_workspace(program)?;
         let manifest = workspace.directories.root().join("resourceset.json");
         files::write_new(&manifest, run.manifest.reveal().as_bytes())
-            .map_err(|error| super::cannot_write_temporary(&manifest.display().to_string(), &error))?;
+            .map_err(|error| crate::tools::cannot_write_temporary(&manifest.display().to_string(), &error))?;
         let arguments = vec!["build".into(), "resourceset".into(), "--filename".into(), (&manifest).into()];
         let output = self.program.run(&workspace.reading(&manifest), arguments).await?;
         if output.status.success() {

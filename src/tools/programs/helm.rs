@@ -10,19 +10,30 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::OnceCell;
 
-use super::program::Program;
-use super::sandbox::PrivateDirectories;
 use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, first_lines};
-use super::{files, limits};
 use crate::error::Result;
+use crate::tools::program::Program;
+use crate::tools::sandbox::PrivateDirectories;
+use crate::tools::{files, limits};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
-use gitops_core::flux::build::charts::ChartRun;
 use gitops_core::flux::build::charts::remote::RemoteChart;
-use gitops_core::flux::build::charts::templates::LOOKUP_FAILURE;
+use gitops_core::flux::build::charts::templates::{LOOKUP_FAILURE, NOT_KNOWN};
+use gitops_core::flux::build::charts::{ChartOutput, ChartRun};
 use gitops_core::kubernetes::redact::redact_urls;
+use gitops_core::private::Private;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
+/// Parts of the messages of helm about charts that fail wherever they are rendered with these values.
+const ALWAYS_FAILING: [&str; 5] = [
+    "template: ",
+    "execution error at (",
+    "values don't meet the specifications of the schema",
+    "YAML parse error on",
+    "chart requires kubeVersion",
+];
+/// Hint of helm about a flag of its own.
+const FLAG_HINT: &str = "Use --debug flag";
 
 /// Renders and fetches charts with the `helm` of this machine, inside the sandbox.
 #[derive(Debug)]
@@ -45,7 +56,7 @@ impl Helm {
         &self,
         runs: impl IntoIterator<Item = ChartRun>,
         parallel: usize,
-    ) -> Result<Vec<(String, Answer<String>)>> {
+    ) -> Result<Vec<(String, Answer<ChartOutput>)>> {
         sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key).await
     }
 
@@ -91,14 +102,20 @@ impl Helm {
         Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
     }
 
-    async fn render(&self, run: &ChartRun) -> Result<String, NoAnswer> {
+    async fn render(&self, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
         let workspace = self.workspace().await?;
         let directories = workspace.directories.clone();
         let (chart, values) = (directories.root().join("chart"), directories.root().join("values"));
-        let written = write(&chart, &values, run)
-            .map_err(|error| super::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error))?;
-        let mut arguments: Vec<OsString> = ["template", "--is-upgrade", "--namespace"].map(OsString::from).into();
+        let written = write(&chart, &values, run).map_err(|error| {
+            crate::tools::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error)
+        })?;
+        let mut arguments: Vec<OsString> = ["template", "--namespace"].map(OsString::from).into();
         arguments.push((&run.namespace).into());
+        arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
+        arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
+        for number in run.numbers.iter().map(Private::reveal) {
+            arguments.extend(["--set".into(), number.into()]);
+        }
         if let Some(version) = &run.kube_version {
             arguments.extend(["--kube-version".into(), version.into()]);
         }
@@ -108,16 +125,24 @@ impl Helm {
         arguments.extend(["--".into(), (&run.release).into(), (&chart).into()]);
         let output = self.program.run(&workspace.reading(&chart).reading(&values), arguments).await?;
         if output.status.success() {
-            return self.program.text(output);
+            return Ok(ChartOutput::Manifests(self.program.text(output)?));
         }
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
         if stderr.contains(LOOKUP_FAILURE) {
             return Err("its chart calls lookup, whose result in the cluster is not known here".to_owned().into());
         }
+        if stderr.contains(NOT_KNOWN) {
+            let why = "its chart asks for what only the cluster knows: a lookup in a text that is computed, or metrics.k8s.io";
+            return Err(why.to_owned().into());
+        }
         // The lines after the first one say which expression failed.
         let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
-        Err(self.program.failed("render it", &first_lines(message), run.is_private))
+        let message = message.split(FLAG_HINT).next().unwrap_or_default().trim();
+        // A schema that refers to an address is not read here.
+        let is_proven = ALWAYS_FAILING.iter().any(|part| message.contains(part)) && !message.contains("://");
+        let why = self.program.failure("render it", &first_lines(message), run.is_private);
+        if is_proven { Ok(ChartOutput::Fails(why)) } else { Err(why.into()) }
     }
 
     /// Returns the workspace of a run, if the program is helm of the right major version.
@@ -161,7 +186,7 @@ fn credentials() -> Vec<(&'static str, PathBuf)> {
         ("HELM_REGISTRY_CONFIG", registry, ".config/helm/registry/config.json"),
         ("DOCKER_CONFIG", docker.map(|directory| directory.join("config.json")), ".docker/config.json"),
     ];
-    let home = super::home_directory();
+    let home = crate::tools::home_directory();
     let files = candidates.into_iter().filter_map(|(variable, named, default)| {
         Some((variable, named.or_else(|| home.as_ref().map(|home| home.join(default)))?))
     });

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::program::Program;
-use super::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
 use crate::error::{Error, Result};
+use crate::tools::program::Program;
+use crate::tools::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
 
 /// Number of lines of a message that are shown.
 const MESSAGE_LINES: usize = 3;
@@ -108,9 +108,14 @@ impl SandboxedProgram {
 
     /// Returns the reason why a run failed: what the program cannot do, and its message unless that can hold values of
     /// Secrets.
-    pub(super) fn failed(&self, what: &str, message: &str, is_private: bool) -> NoAnswer {
+    pub(super) fn failure(&self, what: &str, message: &str, is_private: bool) -> String {
         let reason = if is_private { ", with values of Secrets".to_owned() } else { format!(": {message}") };
-        NoAnswer::Reason(format!("{} fails to {what}{reason}", self.name))
+        format!("{} fails to {what}{reason}", self.name)
+    }
+
+    /// Returns the reason why a run failed, as the end of it.
+    pub(super) fn failed(&self, what: &str, message: &str, is_private: bool) -> NoAnswer {
+        NoAnswer::Reason(self.failure(what, message, is_private))
     }
 }
 

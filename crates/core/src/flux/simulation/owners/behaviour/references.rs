@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::comparison::{Comparison, Difference, Part};
-use super::search::ids_of;
+use super::comparison::{Asked, Comparison, Difference, Part};
 use super::source_changes::UsedFiles;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::copied_data::copied_names;
@@ -24,72 +23,72 @@ pub(crate) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 
 impl Comparison<'_, '_, '_> {
     /// Returns what changes in the objects that a HelmRelease with this spec refers to, in words.
-    pub(crate) fn release_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+    pub(crate) fn release_references(&mut self, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
         let mut changes = vec![];
         for source in values_sources(namespace, spec) {
-            changes.extend(self.data_changes(&source.reference.id(), Some(source.key)));
+            changes.extend(self.data_changes(&source.reference.id(), Some(source.key))?);
         }
-        changes.extend(self.cluster_changes(namespace, spec));
-        changes.extend(self.chart_references(namespace, spec));
-        changes
+        changes.extend(self.cluster_changes(namespace, spec)?);
+        changes.extend(self.chart_references(namespace, spec)?);
+        Ok(changes)
     }
 
     /// Describes the changes in the sources of the chart of a HelmRelease with this spec.
-    pub(crate) fn chart_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+    pub(crate) fn chart_references(&mut self, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
         let (mut changes, seen) = (vec![], &mut BTreeSet::new());
         if let Some(chart_ref) = spec.get("chartRef").filter(|value| value.is_object()) {
-            changes.extend(self.source_changes(&SourceId::read(chart_ref, "", namespace), &UsedFiles::All, seen));
+            changes.extend(self.source_changes(&SourceId::read(chart_ref, "", namespace), &UsedFiles::All, seen)?);
         }
         if let Some(chart) = spec.pointer("/chart/spec") {
             let source = SourceId::of_chart(chart, namespace);
-            changes.extend(self.source_changes(&source, &UsedFiles::of_chart(chart), seen));
+            changes.extend(self.source_changes(&source, &UsedFiles::of_chart(chart), seen)?);
         }
-        changes
+        Ok(changes)
     }
 
     /// Returns what changes in the object that `spec.kubeConfig` names, in words.
-    pub(crate) fn cluster_changes(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+    pub(crate) fn cluster_changes(&mut self, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
         let mut changes = vec![];
         for (field, kind) in [("secretRef", "Secret"), ("configMapRef", "ConfigMap")] {
             if let Some(entry) = spec.get("kubeConfig").and_then(|config| config.get(field)) {
                 let id = ObjectId::new("", kind, namespace, text(entry, "name"));
-                changes.extend(self.data_changes(&id, None));
+                changes.extend(self.data_changes(&id, None)?);
             }
         }
-        changes
+        Ok(changes)
     }
 
     /// Returns what changes in the objects that a ResourceSet with this spec refers to, in words.
-    pub(crate) fn set_references(&mut self, namespace: &str, spec: &Value) -> Vec<String> {
+    pub(crate) fn set_references(&mut self, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
         let mut changes = vec![];
         for entry in spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten() {
             let all = [false, true].map(|is_after| self.providers(namespace, entry, is_after));
             for id in all.into_iter().flatten().collect::<BTreeSet<_>>() {
-                let difference = self.difference(&id, Part::SpecAndLabels);
+                let difference = self.difference(&id, Part::SpecAndLabels)?;
                 changes.extend(difference.map(|difference| difference.describe(&id)));
             }
         }
-        changes.extend(self.copied_changes(spec));
-        changes
+        changes.extend(self.copied_changes(spec)?);
+        Ok(changes)
     }
 
     /// Describes the changes of ConfigMaps and Secrets that the resources of a ResourceSet with this spec copy.
-    pub(crate) fn copied_changes(&mut self, spec: &Value) -> Vec<String> {
+    pub(crate) fn copied_changes(&mut self, spec: &Value) -> Asked<Vec<String>> {
         let ids: Vec<ObjectId> = copied_names(spec).iter().flat_map(|name| self.named_data(name)).collect();
-        ids.iter().filter_map(|id| self.data_changes(id, None)).collect()
+        ids.iter().filter_map(|id| self.data_changes(id, None).transpose()).collect()
     }
 
-    fn data_changes(&mut self, id: &ObjectId, key: Option<&str>) -> Option<String> {
+    fn data_changes(&mut self, id: &ObjectId, key: Option<&str>) -> Asked<Option<String>> {
         let difference = self.difference(id, Part::Data(key))?;
-        Some(match (&difference, key) {
+        Ok(difference.map(|difference| match (&difference, key) {
             (Difference::Changed(_), Some(key)) => format!("{key} of {id} changes"),
             _ => difference.describe(id),
-        })
+        }))
     }
 
     /// Returns the input providers that an entry of `inputsFrom` names, or selects by labels, before or after the change.
     pub(crate) fn providers(&self, namespace: &str, entry: &Value, is_after: bool) -> Vec<ObjectId> {
-        let all = ids_of(self.state(), flux_operator::GROUP, PROVIDER).into_iter();
+        let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter();
         let own = all.filter(|id| {
             let is_live = self.state().live_object(id).is_some();
             let exists = if is_after { !self.derivation.consequences.may_be_deleted(id) } else { is_live };
@@ -128,7 +127,7 @@ impl Comparison<'_, '_, '_> {
     /// Returns the ConfigMaps and Secrets with a name of the form `NAMESPACE/NAME`, in which `<<` begins a placeholder.
     fn named_data(&self, name: &str) -> Vec<ObjectId> {
         let Ok(pattern) = Glob::parse(with_wildcards(name).as_bytes()) else { return vec![] };
-        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| ids_of(self.state(), "", kind));
+        let ids = ["ConfigMap", "Secret"].into_iter().flat_map(|kind| self.ids_of("", kind));
         ids.filter(|id| pattern.matches(format!("{}/{}", id.namespace, id.name).as_bytes())).collect()
     }
 }

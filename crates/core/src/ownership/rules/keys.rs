@@ -6,10 +6,10 @@
 use std::sync::LazyLock;
 
 use super::protection::protection_keys;
-use super::scheme::last_applied;
-use super::schemes::registry::SCHEMES;
 use super::system_objects;
 use crate::kubernetes::object::ObjectMetadata;
+use crate::ownership::scheme::last_applied;
+use crate::ownership::schemes::registry::SCHEMES;
 
 /// Length of the longest key.
 const LONGEST: usize = 64;

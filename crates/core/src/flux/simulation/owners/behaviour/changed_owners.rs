@@ -5,48 +5,49 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::comparison::{Comparison, Difference, Part};
-use super::search::ids_of;
+use super::comparison::{Asked, Comparison, Difference, Part};
 use crate::flux::build::Interrupt;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::Asked;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::flux::simulation::owners::resource_set::KIND as SET_KIND;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Annotation that lets flux-operator delete and create again what it cannot change.
-pub(super) const FORCE: &str = "fluxcd.controlplane.io/force";
+pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
 
 /// Rules of a kind for the effect of a change on its owners.
-pub(super) struct ChangeRules {
-    pub(super) group: &'static str,
-    pub(super) kind: &'static str,
-    /// What is not computed if the effect is not known, as a clause.
-    pub(super) not_computed: &'static str,
+pub(crate) struct ChangeRules {
+    pub(crate) group: &'static str,
+    pub(crate) kind: &'static str,
+    /// Part that is not computed if the effect is not known, as a clause.
+    pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
-    pub(super) creation_remark: &'static str,
+    pub(crate) creation_remark: &'static str,
     /// Returns what changes in the objects that an owner in a namespace with this spec refers to, in words.
-    pub(super) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Vec<String>,
+    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Asked<Vec<String>>,
     /// Returns true if the controller does nothing for the owner after the change.
-    pub(super) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
+    pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
     /// Returns true if a live owner has nothing that its controller could change or delete.
-    pub(super) has_nothing: fn(&State<'_>, &Resource) -> bool,
+    pub(crate) has_nothing: fn(&State<'_>, &Resource) -> bool,
     /// Returns true if a new owner may take over objects that it then changes.
-    pub(super) takes_over: fn(&State<'_>, &ObjectId) -> bool,
+    pub(crate) takes_over: fn(&State<'_>, &ObjectId) -> bool,
+    /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
+    pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
     /// Computes the effect on an owner: the live one, or a new one.
     ///
     /// Fails with the reason why it is not known.
-    pub(super) follow: fn(&mut Comparison<'_, '_, '_>, &ObjectId, Option<&Resource>) -> Asked<Followed>,
+    pub(crate) follow: fn(&mut Comparison<'_, '_, '_>, &ObjectId, Option<&Resource>) -> Asked<Followed>,
 }
 
 /// Effect of a change on an owner.
-pub(super) enum Followed {
+pub(crate) enum Followed {
     /// Its controller changes nothing.
     Unchanged,
     /// Its controller acts.
@@ -56,18 +57,21 @@ pub(super) enum Followed {
         /// Remarks for the outcome of the owner.
         remarks: Vec<String>,
     },
+    /// Its controller deletes nothing, because its action fails.
+    Blocked { reason: Reason, effect: Box<Effect> },
     /// The effect on owners of this kind is not computed.
     No,
 }
 
-/// Returns the owners of a kind that the change affects and does not delete.
-pub(super) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
-    let ids = ids_of(comparison.state(), rules.group, rules.kind);
+/// Returns the owners of a kind that the change affects and does not delete. One for which an answer is missing is left out:
+/// the missing answer is among the needs.
+pub(crate) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {
+    let ids = comparison.ids_of(rules.group, rules.kind);
     ids.iter().filter_map(|id| changed_owner(comparison, id, rules)).collect()
 }
 
 /// Returns an owner if the change affects it and does not delete it.
-pub(super) fn changed_owner(
+pub(crate) fn changed_owner(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     rules: &ChangeRules,
@@ -79,10 +83,7 @@ pub(super) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = changes(comparison, id, live, rules);
-    if changes.is_empty() {
-        return None;
-    }
+    let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
     if (rules.is_inactive)(state, id) {
@@ -96,6 +97,7 @@ pub(super) fn changed_owner(
     let why = match followed {
         Ok(Followed::Unchanged) | Err(Interrupt::Missing) => return None,
         Ok(Followed::Acts { effect, code, remarks }) => return Some(acting_owner(id, *effect, code, &what, &remarks)),
+        Ok(Followed::Blocked { reason, effect }) => return Some(blocked_owner(id, *effect, &reason, &what)),
         Ok(Followed::No) => rules.not_computed.to_owned(),
         Err(Interrupt::Failed(unknown)) => format!("{}, because {unknown}", rules.not_computed),
     };
@@ -122,6 +124,11 @@ fn acting_owner(id: &ObjectId, effect: Effect, code: ReasonCode, what: &str, rem
     AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect: Some(Arc::new(effect)) }
 }
 
+fn blocked_owner(id: &ObjectId, effect: Effect, reason: &Reason, what: &str) -> AffectedOwner {
+    let reason = Reason::new(reason.code, format!("{what}; {}", reason.detail));
+    AffectedOwner { id: id.clone(), reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) }
+}
+
 /// Returns an owner that is created, unless it is created inactive.
 fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: &ChangeRules) -> Option<AffectedOwner> {
     let state = comparison.state();
@@ -137,29 +144,38 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     } else if (rules.is_inactive)(state, id) {
         return None;
     } else {
-        return Some(match (rules.follow)(comparison, id, None) {
-            Ok(Followed::Acts { effect, code, remarks }) => acting_owner(id, *effect, code, "it is created", &remarks),
-            // What it takes over is not known. Without the program this is so of every new one, and the row says it.
-            Err(Interrupt::Failed(why)) if state.input.generates_sets => {
-                let detail = format!("it is created; {}, because {why}; objects that exist are taken over", rules.not_computed);
-                AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
+        let why = match (rules.follow)(comparison, id, None) {
+            Ok(Followed::Acts { effect, code, remarks }) => {
+                return Some(acting_owner(id, *effect, code, "it is created", &remarks));
             }
-            _ => AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)),
-        });
+            Ok(Followed::Blocked { reason, effect }) => {
+                return Some(blocked_owner(id, *effect, &reason, "it is created"));
+            }
+            Err(Interrupt::Failed(why)) => why,
+            _ => return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark))),
+        };
+        let stake = (rules.stake)(comparison.state(), id);
+        // Without the program no new ResourceSet is generated, and its row says so.
+        let is_failure = rules.kind == SET_KIND && state.input.generates_sets;
+        let Some(stake) = stake.or_else(|| is_failure.then_some("it may take over objects that exist")) else {
+            return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
+        };
+        let detail = format!("{stake}; {}, because {why}", rules.not_computed);
+        return Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))));
     };
     let detail = format!("{why}; {}", rules.not_computed);
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
 }
 
 /// Returns what changes in a live owner and in everything that it refers to, in words.
-fn changes(
+fn described_changes(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     live: Option<&Resource>,
     rules: &ChangeRules,
-) -> Vec<String> {
+) -> Asked<Vec<String>> {
     let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-    let mut changes = match comparison.change(id, Part::Spec { is_ready }) {
+    let mut changes = match comparison.change(id, Part::Spec { is_ready })? {
         Some(Difference::Changed(parts)) => parts.into_iter().map(|part| format!("{part} changes")).collect(),
         Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
         _ => vec![],
@@ -170,20 +186,20 @@ fn changes(
         changes.push("it is resumed".to_owned());
     }
     for spec in comparison.state().specs_after(id) {
-        changes.extend((rules.references)(comparison, &id.namespace, &spec));
+        changes.extend((rules.references)(comparison, &id.namespace, &spec)?);
     }
     let mut seen = BTreeSet::new();
     changes.retain(|change| seen.insert(change.clone()));
-    changes
+    Ok(changes)
 }
 
 /// Returns true if the controller of an owner of flux-operator does nothing for it after the change.
-pub(super) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
+pub(crate) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_switched_off_after(id, OPERATOR_SWITCH)
 }
 
 /// Returns what is not known of the objects of an owner, as a clause.
-pub(super) fn may_be_deleted(live: Option<&Resource>) -> String {
+pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
     let number = match live.map(|live| inventory_members(&live.content)) {
         Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
         _ => 0,

@@ -4,34 +4,34 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::go_yaml;
+use crate::flux::build::go_yaml;
 
 /// One document of kustomize's output.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct YamlDocument {
+pub(in crate::flux::build) struct YamlDocument {
     /// Text as kustomize wrote it.
-    pub(super) text: String,
+    pub(in crate::flux::build) text: String,
     /// Value of the text.
-    pub(super) value: Arc<Value>,
+    pub(in crate::flux::build) value: Arc<Value>,
 }
 
 /// Splits a stream of YAML documents.
 /// The error is the parser's message for the first document that is not YAML.
-pub(super) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
+pub(in crate::flux::build) fn documents(text: &str) -> Result<Vec<YamlDocument>, String> {
     let documents = crate::yaml::split(text);
     documents.map(|text| Ok(YamlDocument { value: parse(&text)?.into(), text })).collect()
 }
 
 /// Parses one YAML document.
 /// The error is the parser's message.
-pub(super) fn parse(text: &str) -> Result<Value, String> {
+pub(in crate::flux::build) fn parse(text: &str) -> Result<Value, String> {
     crate::yaml::document(text).map_err(|error| error.to_string())
 }
 
 /// Parses an object as the controller does after substitution: as YAML 1.1, where plain `yes` and `0123` are not strings.
 /// A name or namespace that is not a string becomes null. The controller drops an object without a name, and prunes it
 /// if it exists (observed).
-pub(super) fn parse_substituted(text: &str) -> Result<Value, String> {
+pub(in crate::flux::build) fn parse_substituted(text: &str) -> Result<Value, String> {
     let read = go_yaml::read(text.as_bytes()).and_then(|value| value.to_json());
     let mut manifest = read.map_err(|error| error.to_string())?;
     for key in ["name", "namespace"] {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::comparison::{Comparison, Part};
-use super::search::is_resumed;
+use super::comparison::{Asked, Comparison, Part};
 use crate::flux::build::charts::{follows_revision, values_files};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
+use crate::flux::simulation::model::state::State;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::flux::spec::SourceId;
@@ -46,12 +46,12 @@ impl Comparison<'_, '_, '_> {
         source: &SourceId,
         files: &UsedFiles,
         seen: &mut BTreeSet<ObjectId>,
-    ) -> Vec<String> {
+    ) -> Asked<Vec<String>> {
         let id = source.object();
         if !seen.insert(id.clone()) {
-            return vec![];
+            return Ok(vec![]);
         }
-        let difference = self.difference(&id, Part::Spec { is_ready: false });
+        let difference = self.difference(&id, Part::Spec { is_ready: false })?;
         let mut changes: Vec<String> = difference.iter().map(|difference| difference.describe(&id)).collect();
         if is_resumed(self.state(), &id) {
             changes.push(format!("{id} is resumed"));
@@ -60,12 +60,12 @@ impl Comparison<'_, '_, '_> {
             match source.kind.as_str() {
                 "HelmChart" => {
                     let chart_source = SourceId::of_chart(&spec, &source.namespace);
-                    changes.extend(self.source_changes(&chart_source, &UsedFiles::of_chart(&spec), seen));
+                    changes.extend(self.source_changes(&chart_source, &UsedFiles::of_chart(&spec), seen)?);
                 }
                 "GitRepository" => {
                     for included in spec.get("include").and_then(Value::as_array).into_iter().flatten() {
                         let included = SourceId::read(&included["repository"], "GitRepository", &source.namespace);
-                        changes.extend(self.source_changes(&included, &UsedFiles::All, seen));
+                        changes.extend(self.source_changes(&included, &UsedFiles::All, seen)?);
                     }
                 }
                 _ => {}
@@ -82,7 +82,7 @@ impl Comparison<'_, '_, '_> {
                 ArtifactContent::Unknown(why) => Some(why.clone()),
             }));
         }
-        changes
+        Ok(changes)
     }
 
     /// Returns the first used file of a source that differs from its deployed revision, in words.
@@ -108,6 +108,12 @@ impl Comparison<'_, '_, '_> {
         };
         changed.map(|at| format!("{at} of {source} changes"))
     }
+}
+
+/// Returns true if `spec.suspend` is true before the change and not after it.
+fn is_resumed(state: &State<'_>, id: &ObjectId) -> bool {
+    let live = state.input.snapshot.resource(id);
+    live.is_some_and(|live| live.flag("/spec/suspend")) && !state.is_suspended_after(id)
 }
 
 fn is_below(path: &str, directory: &str) -> bool {

@@ -15,7 +15,7 @@ pub enum Undecrypted {
     /// Its content and the hash in its name.
     Name(UnknownName),
     /// Its kind, namespace or name is encrypted.
-    /// After [`super::resolve_names`], this also marks live objects that may be such an object.
+    /// After [`crate::flux::build::sops::resolve_names`], this also marks live objects that may be such an object.
     Identity,
 }
 

@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 use futures::future::try_join_all;
 use serde_json::Value;
 
-use super::sandbox::{Failure, PrivateDirectories};
 use super::sandboxed::{SandboxedProgram, Workspace};
-use super::{files, limits};
 use crate::error::{Error, Result};
+use crate::tools::sandbox::{Failure, PrivateDirectories};
+use crate::tools::{files, limits};
 use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
@@ -133,8 +133,9 @@ impl Kustomize {
     fn copy(&self, artifact: &Artifact) -> Result<ArtifactCopy> {
         let workspace = self.workspace()?;
         let root = workspace.directories.root().join("artifact");
-        write_artifact(artifact, &root)
-            .map_err(|error| super::cannot_write_temporary(&format!("the artifact to {}", root.display()), &error))?;
+        write_artifact(artifact, &root).map_err(|error| {
+            crate::tools::cannot_write_temporary(&format!("the artifact to {}", root.display()), &error)
+        })?;
         let offline = workspace.reading(&root);
         let fetching = offline.clone().fetching(&self.program.trees());
         Ok(ArtifactCopy { root, offline, fetching })
@@ -303,13 +304,13 @@ fn remote_base_refused(url: &str) -> BuildFailure {
 /// in the current directory could contain outputs.
 fn cache_directory() -> Option<PathBuf> {
     let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|directory| directory.is_absolute());
-    named.or_else(|| Some(super::home_directory()?.join(".cache")))
+    named.or_else(|| Some(crate::tools::home_directory()?.join(".cache")))
 }
 
 /// Writes a file, and the directory for it, that only this user may read: builds may contain secrets.
 fn write_private(file: &Path, content: &str) -> std::io::Result<()> {
     let directory = file.parent().unwrap_or(Path::new("."));
-    super::create_private_directory(directory)?;
+    crate::tools::create_private_directory(directory)?;
     let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
     temporary.write_all(content.as_bytes())?;
     temporary.persist(file)?;
@@ -328,7 +329,7 @@ impl ArtifactCopy {
     fn write(&self, file: &str, content: &[u8]) -> Result<()> {
         let file = self.root.join(file);
         std::fs::write(&file, content)
-            .map_err(|error| super::cannot_write_temporary(&file.display().to_string(), &error))
+            .map_err(|error| crate::tools::cannot_write_temporary(&file.display().to_string(), &error))
     }
 
     fn remove(&self, file: &str) -> Result<()> {

@@ -1,0 +1,198 @@
+//! What an answer of the API server depends on besides the request: an answer is true of today's cluster, and a change of
+//! that ends it.
+//!
+//! Source: the messages of Kubernetes v1.36.3: `apiserver/pkg/endpoints/handlers/responsewriters/errors.go` (rights),
+//! `plugin/policy/validating/dispatcher.go` and `plugin/webhook/errors/statuserror.go` (admission),
+//! `plugin/pkg/admission/resourcequota/controller.go`, `pkg/registry/core/service/portallocator`, and
+//! `structured-merge-diff` (schemas).
+
+use super::dry_run::HIDDEN_MESSAGE;
+use crate::kubernetes::object::ObjectId;
+
+/// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
+/// refuses the manifest for as long as it has this schema.
+const NO_TYPED_PATCH: &str = "failed to create typed patch object";
+
+/// Phrases of messages about rights.
+const RIGHTS: [&str; 2] = [" cannot ", "is attempting to grant RBAC permissions not currently held"];
+
+/// Groups of the objects that admission webhooks take their rules from.
+const POLICY_GROUPS: [&str; 4] = ["kyverno.io", "gatekeeper.sh", "kubewarden.io", "policy.sigstore.dev"];
+
+/// Group of webhooks and admission policies.
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+/// Why the API server refuses a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The user lacks a right.
+    Rights,
+    /// A ValidatingAdmissionPolicy denies it.
+    Policy,
+    /// An admission webhook denies it.
+    Webhook,
+    /// A quota is used up, or a limit of the namespace is exceeded.
+    Quota,
+    /// Another object holds the port or the address.
+    Allocation,
+    /// A value is invalid, or does not fit the schema, or must not change.
+    Value,
+    /// The message is hidden, or is none of those.
+    Unknown,
+}
+
+impl Cause {
+    /// Reads the cause from the message of the server.
+    pub(crate) fn of(message: &str) -> Self {
+        let has = |phrase: &str| message.contains(phrase);
+        if message == HIDDEN_MESSAGE {
+            Self::Unknown
+        } else if has("ValidatingAdmissionPolicy '") {
+            Self::Policy
+        } else if has("admission webhook ") {
+            Self::Webhook
+        } else if has("exceeded quota: ") || has(" usage per ") {
+            Self::Quota
+        } else if has("is already allocated") {
+            Self::Allocation
+        } else if (has(RIGHTS[0]) && has(" resource \"")) || has(RIGHTS[1]) {
+            Self::Rights
+        } else if is_of_schema(message) || has(" is invalid: ") || has("immutable") {
+            Self::Value
+        } else {
+            Self::Unknown
+        }
+    }
+
+    /// Returns true if a change of the object `other` can change the answer to a request about `id` with this message.
+    /// `definition` is the definition of its kind.
+    pub(crate) fn depends_on(self, message: &str, id: &ObjectId, definition: Option<&ObjectId>, other: &Changed<'_>) -> bool {
+        let Changed { id: changed, is_deleted } = *other;
+        if changed.cluster != id.cluster {
+            return false;
+        }
+        let is_of_namespace = *changed == id.namespace_object();
+        let is_admission = &*changed.group == ADMISSION;
+        let is_same = changed == id;
+        let found = match self {
+            Self::Rights => !is_deleted && is_right(changed, id),
+            Self::Policy => is_of_namespace || (is_admission && is_quoted(message, &changed.name)),
+            Self::Webhook => is_of_namespace || is_admission || is_policy(changed),
+            Self::Quota => is_limit(changed, id) || (changed.namespace == id.namespace && !is_same),
+            Self::Allocation => changed.is("", "Service"),
+            Self::Value => is_same || definition == Some(changed),
+            Self::Unknown => {
+                is_same
+                    || definition == Some(changed)
+                    || is_of_namespace
+                    || is_admission
+                    || is_policy(changed)
+                    || is_limit(changed, id)
+                    || (!is_deleted && is_right(changed, id))
+            }
+        };
+        // Whatever the cause is, the message may name what it depends on.
+        found || (!is_same && is_quoted(message, &changed.name))
+    }
+}
+
+/// An object that a change creates, updates or deletes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Changed<'c> {
+    pub(crate) id: &'c ObjectId,
+    pub(crate) is_deleted: bool,
+}
+
+/// Returns true if a message is about a manifest that does not fit the schema of its kind.
+pub(crate) fn is_of_schema(message: &str) -> bool {
+    message.contains(NO_TYPED_PATCH) || message.contains("field not declared in schema")
+}
+
+/// Returns true if an object can give a right to change another one.
+fn is_right(changed: &ObjectId, id: &ObjectId) -> bool {
+    match (&*changed.group, &*changed.kind) {
+        ("rbac.authorization.k8s.io", "Role" | "RoleBinding") => changed.namespace == id.namespace,
+        ("rbac.authorization.k8s.io", _) | ("", "ServiceAccount") => true,
+        _ => false,
+    }
+}
+
+/// Returns true if an object limits what its namespace can hold.
+fn is_limit(changed: &ObjectId, id: &ObjectId) -> bool {
+    (changed.is("", "ResourceQuota") || changed.is("", "LimitRange")) && changed.namespace == id.namespace
+}
+
+/// Returns true if an admission webhook takes its rules from an object.
+fn is_policy(changed: &ObjectId) -> bool {
+    POLICY_GROUPS.iter().any(|group| changed.group.ends_with(group))
+}
+
+/// Returns true if a message has a name in quotes, or after the word that announces one.
+fn is_quoted(message: &str, name: &str) -> bool {
+    message.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&message[..at], &message[at + name.len()..]);
+        let begins = before.ends_with(['"', '\'']) || before.ends_with("quota: ");
+        begins && after.starts_with(['"', '\'', ','])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DENIED: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:shop:s\" cannot delete resource \
+        \"configmaps\" in API group \"\" in the namespace \"shop\"";
+    const POLICY: &str = "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'held' with binding 'bound' denied request: no";
+    const SCHEMA: &str = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
+    const PORT: &str = "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31201: provided port is already allocated";
+    const QUOTA: &str = "configmaps \"b\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
+
+    #[test]
+    fn causes_are_read_from_messages_of_the_server() {
+        for (message, cause) in [
+            (DENIED, Cause::Rights),
+            (POLICY, Cause::Policy),
+            ("admission webhook \"validate.kyverno.svc\" denied the request: no", Cause::Webhook),
+            (QUOTA, Cause::Quota),
+            ("pods \"a\" is forbidden: maximum cpu usage per Container is 1, but limit is 2", Cause::Quota),
+            (PORT, Cause::Allocation),
+            (SCHEMA, Cause::Value),
+            ("Deployment.apps \"d\" is invalid: spec.selector: Invalid value: {}: field is immutable", Cause::Value),
+            ("namespaces \"x\" not found", Cause::Unknown),
+            (HIDDEN_MESSAGE, Cause::Unknown),
+        ] {
+            assert_eq!(Cause::of(message), cause, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_depends_on_what_its_cause_names() {
+        let object = |group: &str, kind: &str, namespace: &str, name: &str| ObjectId::new(group, kind, namespace, name);
+        let id = object("", "ConfigMap", "shop", "b");
+        let rbac = "rbac.authorization.k8s.io";
+        for (message, changed, is_deleted, expected) in [
+            (DENIED, object(rbac, "Role", "shop", "s"), false, true),
+            (DENIED, object(rbac, "Role", "other", "s"), false, false),
+            (DENIED, object(rbac, "ClusterRoleBinding", "", "s"), false, true),
+            (DENIED, object(rbac, "ClusterRoleBinding", "", "s"), true, false),
+            (POLICY, object(ADMISSION, "ValidatingAdmissionPolicyBinding", "", "bound"), true, true),
+            (POLICY, object(ADMISSION, "ValidatingAdmissionPolicyBinding", "", "bou"), true, false),
+            (POLICY, object("", "Namespace", "", "shop"), false, true),
+            (POLICY, object("", "ConfigMap", "shop", "x"), false, false),
+            (QUOTA, object("", "ResourceQuota", "shop", "few"), false, true),
+            (QUOTA, object("", "ConfigMap", "shop", "x"), true, true),
+            (QUOTA, object("", "ConfigMap", "other", "x"), true, false),
+            (PORT, object("", "Service", "other", "old"), true, true),
+            (PORT, object("", "ConfigMap", "shop", "old"), true, false),
+            ("priority: no PriorityClass with name \"high\"", object("scheduling.k8s.io", "PriorityClass", "", "high"), false, true),
+        ] {
+            let found = Cause::of(message).depends_on(message, &id, None, &Changed { id: &changed, is_deleted });
+            assert_eq!(found, expected, "{message}: {changed}");
+        }
+        let definition = object("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.e.com");
+        let changed = Changed { id: &definition, is_deleted: false };
+        let widget = object("e.com", "Widget", "shop", "w");
+        assert!(Cause::Value.depends_on(SCHEMA, &widget, Some(&definition), &changed));
+        assert!(!Cause::Value.depends_on(SCHEMA, &widget, None, &changed));
+    }
+}

@@ -1,0 +1,304 @@
+//! Validation of a custom resource by the schema of a definition that the change brings: the API server has it only
+//! later, so a dry-run cannot tell.
+//!
+//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/schema` and `validation`. What is not decided here,
+//! such as rules in CEL, is unknown and never an error.
+
+use serde_json::{Map, Value};
+
+/// Result of a validation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// The schema accepts the manifest.
+    Valid,
+    /// The schema refuses a value.
+    Invalid(Misfit),
+    /// It is not known; the reason, as a predicate of the definition.
+    Unknown(String),
+}
+
+/// A value that a schema refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    /// JSON pointer of the value.
+    pub(crate) pointer: String,
+    pub(crate) message: String,
+}
+
+impl Fit {
+    /// Returns the worse result of two.
+    fn and(self, other: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Valid => other(),
+            Self::Invalid(_) => self,
+            Self::Unknown(_) => match other() {
+                Self::Invalid(misfit) => Self::Invalid(misfit),
+                _ => self,
+            },
+        }
+    }
+
+    fn invalid(pointer: &str, message: impl Into<String>) -> Self {
+        Self::Invalid(Misfit { pointer: pointer.to_owned(), message: message.into() })
+    }
+}
+
+/// Validates a manifest by the definition of its kind, in a version. `is_new` is false for a manifest that is merged with a
+/// live object, which can have the fields that it lacks.
+pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_new: bool) -> Fit {
+    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
+    let mut versions = versions.into_iter().flatten();
+    let Some(schema) = versions.find(|found| found["name"] == version).and_then(|found| found.pointer("/schema/openAPIV3Schema"))
+    else {
+        return Fit::Unknown(format!("has no schema for version {version}"));
+    };
+    let Some(fields) = manifest.as_object() else { return Fit::Unknown("has another format".to_owned()) };
+    let validation = Validation { is_new };
+    let mut fit = validation.required(fields, schema, "");
+    for (key, value) in fields {
+        if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
+            fit = fit.and(|| validation.field(value, schema, &format!("/{key}"), key));
+        }
+    }
+    fit.and(|| rules_are_unknown(schema))
+}
+
+struct Validation {
+    is_new: bool,
+}
+
+impl Validation {
+    /// Validates the value of a field by the schema of its parent.
+    fn field(&self, value: &Value, parent: &Value, pointer: &str, key: &str) -> Fit {
+        if let Some(schema) = parent.get("properties").and_then(|properties| properties.get(key)) {
+            return self.value(value, schema, pointer);
+        }
+        match parent.get("additionalProperties") {
+            Some(schema @ Value::Object(_)) => self.value(value, schema, pointer),
+            Some(Value::Bool(true)) => Fit::Valid,
+            _ if keeps_unknown_fields(parent) => Fit::Valid,
+            _ => Fit::invalid(pointer, format!("{}: field not declared in schema", dotted(pointer))),
+        }
+    }
+
+    fn value(&self, value: &Value, schema: &Value, pointer: &str) -> Fit {
+        if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+            let fits = value.is_string() || value.is_i64() || value.is_u64();
+            return if fits { Fit::Valid } else { wrong_type(pointer, "integer or string") };
+        }
+        if value.is_null() {
+            return Fit::Unknown(format!("decides about the null at {}", dotted(pointer)));
+        }
+        let fit = match value {
+            Value::Object(fields) => self.object(fields, schema, pointer),
+            Value::Array(items) => self.list(items, schema, pointer),
+            scalar => scalar_fit(scalar, schema, pointer),
+        };
+        fit.and(|| is_listed(value, schema, pointer)).and(|| rules_are_unknown(schema))
+    }
+
+    fn object(&self, fields: &Map<String, Value>, schema: &Value, pointer: &str) -> Fit {
+        if !has_type(schema, "object") {
+            return wrong_type(pointer, schema["type"].as_str().unwrap_or_default());
+        }
+        if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+            return Fit::Unknown(format!("has an embedded resource at {}", dotted(pointer)));
+        }
+        let mut fit = self.required(fields, schema, pointer);
+        for (key, value) in fields {
+            fit = fit.and(|| self.field(value, schema, &format!("{pointer}/{}", escape(key)), key));
+        }
+        fit
+    }
+
+    /// Checks the required fields. A default fills a missing one in, and so can the live object.
+    fn required(&self, fields: &Map<String, Value>, schema: &Value, pointer: &str) -> Fit {
+        let required = schema.get("required").and_then(Value::as_array);
+        let mut names = required.into_iter().flatten().filter_map(Value::as_str);
+        let missing = names.find(|name| {
+            let property = schema.get("properties").and_then(|properties| properties.get(*name));
+            !fields.contains_key(*name) && property.is_none_or(|property| property.get("default").is_none())
+        });
+        match missing {
+            None => Fit::Valid,
+            Some(name) if self.is_new => {
+                Fit::invalid(&format!("{pointer}/{}", escape(name)), format!("{}.{name}: Required value", dotted(pointer)))
+            }
+            Some(name) => Fit::Unknown(format!("requires {}.{name}", dotted(pointer))),
+        }
+    }
+
+    fn list(&self, items: &[Value], schema: &Value, pointer: &str) -> Fit {
+        if !has_type(schema, "array") {
+            return wrong_type(pointer, schema["type"].as_str().unwrap_or_default());
+        }
+        let mut fit = match schema.get("maxItems").and_then(Value::as_u64) {
+            Some(most) if items.len() as u64 > most => {
+                Fit::invalid(pointer, format!("{}: must have at most {most} items", dotted(pointer)))
+            }
+            _ => Fit::Valid,
+        };
+        let Some(schema) = schema.get("items") else { return fit };
+        for (at, item) in items.iter().enumerate() {
+            fit = fit.and(|| self.value(item, schema, &format!("{pointer}/{at}")));
+        }
+        fit
+    }
+}
+
+fn scalar_fit(value: &Value, schema: &Value, pointer: &str) -> Fit {
+    let expected = schema["type"].as_str().unwrap_or_default();
+    let fits = match expected {
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "" => keeps_unknown_fields(schema),
+        _ => false,
+    };
+    if !fits {
+        return wrong_type(pointer, expected);
+    }
+    match value {
+        Value::String(text) => text_fit(text, schema, pointer),
+        Value::Number(_) => number_fit(value.as_f64().unwrap_or_default(), schema, pointer),
+        _ => Fit::Valid,
+    }
+}
+
+fn text_fit(text: &str, schema: &Value, pointer: &str) -> Fit {
+    let length = text.chars().count() as u64;
+    let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
+    if limit("maxLength").is_some_and(|most| length > most) || limit("minLength").is_some_and(|least| length < least) {
+        return Fit::invalid(pointer, format!("{}: Invalid length", dotted(pointer)));
+    }
+    if schema.get("format").is_some() {
+        return Fit::Unknown(format!("checks the format of {}", dotted(pointer)));
+    }
+    let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return Fit::Valid };
+    match regex::Regex::new(pattern) {
+        Ok(pattern) if pattern.is_match(text) => Fit::Valid,
+        Ok(_) => Fit::invalid(pointer, format!("{}: should match '{pattern}'", dotted(pointer))),
+        Err(_) => Fit::Unknown(format!("checks the pattern of {}", dotted(pointer))),
+    }
+}
+
+fn number_fit(number: f64, schema: &Value, pointer: &str) -> Fit {
+    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
+    if limit("maximum").is_some_and(|most| number > most) || limit("minimum").is_some_and(|least| number < least) {
+        return Fit::invalid(pointer, format!("{}: is out of range", dotted(pointer)));
+    }
+    Fit::Valid
+}
+
+fn is_listed(value: &Value, schema: &Value, pointer: &str) -> Fit {
+    match schema.get("enum").and_then(Value::as_array) {
+        Some(values) if !values.contains(value) => {
+            let supported: Vec<String> = values.iter().map(Value::to_string).collect();
+            let supported = supported.join(", ");
+            let message = format!("{}: Unsupported value: {value}: supported values: {supported}", dotted(pointer));
+            Fit::invalid(pointer, message)
+        }
+        _ => Fit::Valid,
+    }
+}
+
+/// Returns what is not known because a schema has rules that are not evaluated here.
+fn rules_are_unknown(schema: &Value) -> Fit {
+    let rules = ["x-kubernetes-validations", "oneOf", "anyOf", "allOf", "not"];
+    match rules.into_iter().find(|key| schema.get(key).is_some()) {
+        Some(key) => Fit::Unknown(format!("has {key}")),
+        None => Fit::Valid,
+    }
+}
+
+fn has_type(schema: &Value, expected: &str) -> bool {
+    schema.get("type").map_or_else(|| keeps_unknown_fields(schema), |found| found == expected)
+}
+
+fn keeps_unknown_fields(schema: &Value) -> bool {
+    schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
+}
+
+fn wrong_type(pointer: &str, expected: &str) -> Fit {
+    Fit::invalid(pointer, format!("{}: expected {expected}", dotted(pointer)))
+}
+
+/// Returns a JSON pointer as the API server writes a path.
+fn dotted(pointer: &str) -> String {
+    pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~")
+}
+
+fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn definition(spec: &Value) -> Value {
+        let schema = json!({"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}});
+        json!({"spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}})
+    }
+
+    fn fit(schema: &Value, spec: &Value) -> Fit {
+        let manifest = json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
+        validate(&manifest, &definition(schema), "v1", true)
+    }
+
+    #[test]
+    fn values_fit_a_structural_schema_or_not() {
+        let schema = json!({"type": "object", "required": ["size"], "properties": {
+            "size": {"type": "string", "enum": ["a", "b"]}, "count": {"type": "integer", "minimum": 1, "maximum": 5},
+            "port": {"x-kubernetes-int-or-string": true}, "name": {"type": "string", "pattern": "^x", "maxLength": 3},
+            "tags": {"type": "array", "maxItems": 1, "items": {"type": "string"}},
+            "map": {"type": "object", "additionalProperties": {"type": "boolean"}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        for spec in [
+            json!({"size": "a", "count": 3, "port": "http", "name": "xy", "tags": ["t"], "map": {"a/b": true}}),
+            json!({"size": "b", "port": 80, "free": {"any": {"thing": 1}}}),
+        ] {
+            assert_eq!(fit(&schema, &spec), Fit::Valid, "{spec}");
+        }
+        for (spec, pointer) in [
+            (json!({"size": "c"}), "/spec/size"),
+            (json!({"size": 1}), "/spec/size"),
+            (json!({}), "/spec/size"),
+            (json!({"size": "a", "typo": 1}), "/spec/typo"),
+            (json!({"size": "a", "count": 6}), "/spec/count"),
+            (json!({"size": "a", "port": true}), "/spec/port"),
+            (json!({"size": "a", "name": "y"}), "/spec/name"),
+            (json!({"size": "a", "name": "xxxx"}), "/spec/name"),
+            (json!({"size": "a", "tags": ["s", "t"]}), "/spec/tags"),
+            (json!({"size": "a", "tags": {}}), "/spec/tags"),
+            (json!({"size": "a", "map": {"a/b": 1}}), "/spec/map/a~1b"),
+        ] {
+            let found = fit(&schema, &spec);
+            assert!(matches!(&found, Fit::Invalid(misfit) if misfit.pointer == pointer), "{spec}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_evaluated_is_unknown_unless_another_value_is_invalid() {
+        let rules = json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}],
+            "properties": {"size": {"type": "string"}, "time": {"type": "string", "format": "date-time"}}});
+        assert!(matches!(fit(&rules, &json!({"size": "a"})), Fit::Unknown(_)));
+        assert!(matches!(fit(&rules, &json!({"time": "now", "typo": 1})), Fit::Invalid(_)));
+        assert!(matches!(fit(&rules, &json!({"size": null})), Fit::Unknown(_)));
+        let other = validate(&json!({"spec": {}}), &definition(&rules), "v2", true);
+        assert!(matches!(other, Fit::Unknown(_)), "a version that it does not have");
+    }
+
+    #[test]
+    fn a_required_field_can_be_in_the_live_object_or_have_a_default() {
+        let schema = json!({"type": "object", "required": ["size"], "properties": {"size": {"type": "string"}}});
+        let manifest = json!({"spec": {}});
+        assert!(matches!(validate(&manifest, &definition(&schema), "v1", false), Fit::Unknown(_)));
+        let schema = json!({"type": "object", "required": ["size"],
+            "properties": {"size": {"type": "string", "default": "a"}}});
+        assert_eq!(fit(&schema, &json!({})), Fit::Valid);
+    }
+}

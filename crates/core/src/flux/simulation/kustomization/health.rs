@@ -1,0 +1,212 @@
+//! Health checks of the Kustomizations on which others depend.
+//!
+//! A health check comes after the pruning, and fails if an object does not exist or does not become healthy in time. Source:
+//! docs/reference/kustomize-controller.md 7.2, and kstatus of fluxcd/cli-utils v1.2.2 for the state of each kind.
+
+use std::collections::BTreeSet;
+
+use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
+use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::protection::{is_never_applied, prune_protection};
+use crate::flux::simulation::model::refused_deletions::failing_deletion;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::simulation::schedule::dependency_order::waits_for;
+use crate::flux::simulation::schedule::outcomes::FinalState;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
+
+/// Something that keeps, or may keep, the health check of a Kustomization from succeeding.
+pub(super) struct Obstacle {
+    /// Relative clause about the Kustomization, for people.
+    pub(super) clause: String,
+    pub(super) is_certain: bool,
+}
+
+/// Health checks after the change.
+#[derive(Clone, Copy)]
+pub(super) struct Health<'s, 'a> {
+    pub(super) state: &'s State<'a>,
+    pub(super) consequences: &'s Consequences<'a>,
+}
+
+impl Health<'_, '_> {
+    /// Returns what keeps the health check of a Kustomization from succeeding, a certain obstacle first.
+    pub(super) fn obstacle(self, node: &Node) -> Option<Obstacle> {
+        self.obstacle_of(node, &mut BTreeSet::new())
+    }
+
+    /// Returns the obstacle of a Kustomization, unless it was looked at before.
+    fn obstacle_of(self, node: &Node, seen: &mut BTreeSet<NamespacedName>) -> Option<Obstacle> {
+        let (key, pass) = (&node.id.key, node.last_pass()?);
+        if !pass.spec.checks_health() || !seen.insert(key.clone()) {
+            return None;
+        }
+        let checked = self.state.health_checks(key, &pass.spec);
+        let of_objects = checked.iter().filter_map(|id| self.missing(node, pass, id));
+        let mut obstacles: Vec<Obstacle> = of_objects.collect();
+        for child in self.checked_kustomizations(key, pass, &checked) {
+            obstacles.extend(self.child_obstacle(node, pass, &child, seen));
+        }
+        obstacles.extend(self.present_failure(node));
+        obstacles.extend(self.unproven(key, pass, &checked));
+        obstacles.sort_by_key(|obstacle| !obstacle.is_certain);
+        obstacles.into_iter().next()
+    }
+
+    /// Returns an obstacle if an object of `spec.healthChecks` does not exist when it is checked.
+    fn missing(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
+        if self.state.is_absent(id) || is_pruned(self.state, node, pass, id) {
+            let clause = format!("whose health check names {id}, which does not exist then");
+            return Some(Obstacle { clause, is_certain: true });
+        }
+        let may_come_later = || {
+            let clause = format!("whose health check may come after {id} is deleted");
+            Some(Obstacle { clause, is_certain: false })
+        };
+        if self.consequences.cascaded.contains_key(id) {
+            return may_come_later();
+        }
+        let outcomes = self.consequences.outcomes.get(id)?;
+        if !outcomes.may_end_as(FinalState::Deleted) {
+            return None;
+        }
+        let number = node.passes.len() - 1;
+        let check = SimulationEvent::Prune(PassId { node: node.id.clone(), number });
+        let order = &self.consequences.order;
+        if outcomes.deletions.iter().all(|deletion| order.precedes(&check, deletion)) {
+            return None;
+        }
+        let is_earlier = outcomes.deletions.iter().all(|deletion| order.precedes(deletion, &check));
+        if is_earlier && outcomes.always_ends_as(FinalState::Deleted) {
+            let clause = format!("whose health check names {id}, which is deleted before");
+            return Some(Obstacle { clause, is_certain: true });
+        }
+        may_come_later()
+    }
+
+    /// Returns the other Kustomizations that a pass checks.
+    fn checked_kustomizations(self, key: &NamespacedName, pass: &Pass, checked: &[ObjectId]) -> Vec<NamespacedName> {
+        let applied = pass.applied_objects().into_iter().flatten();
+        let applied = applied.filter(|(_, built)| checked.is_empty() && !is_never_applied(built, &pass.spec));
+        let ids = applied.map(|(id, _)| id).chain(checked).filter(|id| id.is_here(GROUP, KIND));
+        ids.map(NamespacedName::of).filter(|child| child != key).collect()
+    }
+
+    /// Returns an obstacle if a Kustomization that is checked does not become ready.
+    fn child_obstacle(
+        self,
+        node: &Node,
+        pass: &Pass,
+        key: &NamespacedName,
+        seen: &mut BTreeSet<NamespacedName>,
+    ) -> Option<Obstacle> {
+        let state = self.state;
+        let live = state.node(&NodeId::live(key)).filter(|child| child.deletion.is_none());
+        let child = state.node(&NodeId::new(key)).or(live)?;
+        let (name, last) = (owner_id(key), child.last_pass()?);
+        // Its own expressions can call it healthy all the same, and it may be checked before it starts.
+        let is_decided = !state.exceeds_workers && pass.spec.value().get("healthCheckExprs").is_none();
+        let certain =
+            |why: &str| Some(Obstacle { clause: format!("which waits for {name}, {why}"), is_certain: is_decided });
+        let possible =
+            |why: &str| Some(Obstacle { clause: format!("which waits for {name}, {why}"), is_certain: false });
+        if waits_for(state, key, &last.spec, &node.id.key) {
+            return certain("which depends on it");
+        }
+        let is_ready = !child.id.is_new && state.is_ready(key);
+        match &last.outcome {
+            PassOutcome::Blocked(Reason { code: ReasonCode::Suspended | ReasonCode::NotWatched, .. }) if is_ready => {
+                None
+            }
+            PassOutcome::Blocked(Reason { code: ReasonCode::Suspended, .. }) => certain("which is suspended"),
+            PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. } if last.condition.is_none() => {
+                certain(&format!("which cannot reconcile: {}", reason.detail))
+            }
+            PassOutcome::Applied(_) => {
+                if let Some(failure) = failing_deletion(state, child) {
+                    return certain(&format!("which does not become ready: {failure}"));
+                }
+                if let Some(obstacle) = self.obstacle_of(child, seen) {
+                    return if obstacle.is_certain { certain(&obstacle.clause) } else { possible(&obstacle.clause) };
+                }
+                let condition = last.condition.as_ref()?;
+                possible(&format!("of which it is not known if it applies: {}", condition.detail))
+            }
+            _ if is_ready => None,
+            _ => possible("which is not ready"),
+        }
+    }
+
+    /// Returns an obstacle if the health check of a live Kustomization fails now.
+    fn present_failure(self, node: &Node) -> Option<Obstacle> {
+        let live = self.state.live.get(&node.id.key).filter(|_| !node.id.is_new)?;
+        let ready = live.condition("Ready")?;
+        (ready.status == "False" && ready.reason == "HealthCheckFailed")
+            .then(|| Obstacle { clause: "whose health check fails now".to_owned(), is_certain: false })
+    }
+
+    /// Returns an obstacle if a pass creates or changes an object that it checks and that need not become healthy.
+    fn unproven(self, key: &NamespacedName, pass: &Pass, checked: &[ObjectId]) -> Option<Obstacle> {
+        let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
+        let with_state = applied.map(|(id, _)| id).filter(|id| !is_healthy_at_once(id) && !id.is_here(GROUP, KIND));
+        let mut candidates = with_state.filter(|id| checked.is_empty() || checked.contains(id));
+        candidates.find_map(|id| {
+            let verb = if self.state.live_object(id).is_none() {
+                "creates"
+            } else if self.consequences.may_be_recreated(id) {
+                "recreates"
+            } else if self.state.changed_health.contains(&(key.clone(), id.clone())) {
+                "changes"
+            } else {
+                return None;
+            };
+            Some(Obstacle { clause: format!("which {verb} {id}"), is_certain: false })
+        })
+    }
+}
+
+/// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
+fn is_pruned(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool {
+    pass.spec.prunes()
+        && node.inventory.contains(id)
+        && state.live_object(id).is_some_and(|live| prune_protection(live, state.input.features).is_none())
+        && !state.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
+}
+
+/// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
+fn is_healthy_at_once(id: &ObjectId) -> bool {
+    const WITH_STATE: [&str; 9] = [
+        "Deployment",
+        "StatefulSet",
+        "DaemonSet",
+        "ReplicaSet",
+        "ReplicationController",
+        "Job",
+        "Pod",
+        "PersistentVolumeClaim",
+        "APIService",
+    ];
+    let is_built_in = !id.group.contains('.') || id.group.ends_with(".k8s.io");
+    is_built_in && !WITH_STATE.contains(&&*id.kind)
+}
+
+/// Returns the Kustomizations whose health others wait for: those on which a Kustomization depends, and what they wait for.
+pub(crate) fn awaited_health(state: &State<'_>) -> BTreeSet<NamespacedName> {
+    let last_passes = state.nodes.iter().filter_map(|node| Some((&node.id.key, node.last_pass()?)));
+    let mut queue: Vec<NamespacedName> =
+        last_passes.clone().flat_map(|(key, pass)| pass.spec.depends_on(&key.namespace)).collect();
+    let mut awaited = BTreeSet::new();
+    while let Some(key) = queue.pop() {
+        let passes = last_passes.clone().filter(|(other, pass)| **other == key && pass.spec.checks_health());
+        let passes: Vec<&Pass> = passes.map(|(_, pass)| pass).collect();
+        if passes.is_empty() || !awaited.insert(key) {
+            continue;
+        }
+        let applied = passes.iter().filter_map(|pass| pass.applied_objects()).flatten();
+        queue.extend(applied.filter(|(id, _)| id.is_here(GROUP, KIND)).map(|(id, _)| NamespacedName::of(id)));
+    }
+    awaited
+}

@@ -1,0 +1,282 @@
+//! What one install or upgrade of a release does to live objects, and its conditions.
+//!
+//! Source: Helm v4.2.2 `pkg/action/install.go`, `pkg/action/upgrade.go` and `pkg/kube/client.go`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::failure::Failure;
+use super::remedies::Remedy;
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
+use crate::flux::simulation::model::state::State;
+use crate::helm::hooks::{HookEvent, HookFate};
+use crate::helm::rendered::POLICY;
+use crate::kubernetes::deletion::cascade::CascadeKind;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::plan::{Action, Reason, ReasonCode};
+
+/// The action of helm-controller for a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ActionKind {
+    Install,
+    Upgrade,
+}
+
+impl ActionKind {
+    /// Returns the word for people.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Install => "installation",
+            Self::Upgrade => "upgrade",
+        }
+    }
+
+    /// Returns the field of the spec with the options of the action.
+    pub(super) fn field(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Upgrade => "upgrade",
+        }
+    }
+
+    /// Returns the events that run hooks before and after the action.
+    pub(super) fn events(self) -> [HookEvent; 2] {
+        match self {
+            Self::Install => [HookEvent::PreInstall, HookEvent::PostInstall],
+            Self::Upgrade => [HookEvent::PreUpgrade, HookEvent::PostUpgrade],
+        }
+    }
+
+    /// Returns the code for the outcome of the owner.
+    pub(super) fn code(self) -> ReasonCode {
+        match self {
+            Self::Install => ReasonCode::ReleaseInstalled,
+            Self::Upgrade => ReasonCode::ReleaseUpgraded,
+        }
+    }
+}
+
+/// Run of a hook by an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HookRun {
+    pub(super) fate: HookFate,
+    /// It runs before the action changes anything, and so does if the action then fails.
+    pub(super) is_first: bool,
+    /// It can fail although the API server accepts it, and the object is then still there.
+    pub(super) can_fail: bool,
+}
+
+/// What an action does to live objects.
+pub(super) struct ReleaseAction {
+    pub(super) kind: ActionKind,
+    /// Objects that the new manifest lacks.
+    pub(super) removed: BTreeSet<ObjectId>,
+    /// Objects that an intermediate upgrade removes and the last one creates again.
+    pub(super) interrupted: BTreeSet<ObjectId>,
+    pub(super) hooks: BTreeMap<ObjectId, HookRun>,
+    /// Hooks that only an intermediate upgrade deletes and creates again.
+    pub(super) interrupted_hooks: BTreeSet<ObjectId>,
+    /// Claims of StatefulSets that shrink and delete them.
+    pub(super) claims: BTreeSet<ObjectId>,
+    /// Condition under which helm-controller gets to the action, for people.
+    pub(super) waits: Option<String>,
+    /// Reason why the action fails before it deletes objects.
+    pub(super) failure: Failure,
+    /// Messages of the server about deletions that it refuses.
+    pub(super) refused_deletions: BTreeMap<ObjectId, String>,
+    pub(super) remedy: Remedy,
+    /// Objects that the remedy deletes if the action fails, with what becomes of them.
+    pub(super) remedied: BTreeMap<ObjectId, Action>,
+    /// The action can fail after it has deleted objects.
+    pub(super) can_fail_later: bool,
+    /// Helm creates a hook without waiting until the old one is gone.
+    pub(super) does_not_wait: bool,
+    /// Assumption about the chart, for people; `None` if the chart is known.
+    pub(super) assumption: Option<String>,
+}
+
+impl ReleaseAction {
+    /// Creates an action that deletes nothing.
+    pub(super) fn new(kind: ActionKind) -> Self {
+        Self {
+            kind,
+            removed: BTreeSet::new(),
+            interrupted: BTreeSet::new(),
+            hooks: BTreeMap::new(),
+            interrupted_hooks: BTreeSet::new(),
+            claims: BTreeSet::new(),
+            waits: None,
+            failure: Failure::Unexpected,
+            refused_deletions: BTreeMap::new(),
+            remedy: Remedy::None,
+            remedied: BTreeMap::new(),
+            can_fail_later: false,
+            does_not_wait: false,
+            assumption: None,
+        }
+    }
+
+    /// Returns true if the action can delete a live object, in whatever way it ends.
+    pub(super) fn can_delete(&self, state: &State<'_>) -> bool {
+        let hooks = self.hooks.iter().filter(|(_, run)| run.fate != HookFate::Applied).map(|(id, _)| id);
+        let objects = self.removed.iter().chain(&self.interrupted).chain(&self.interrupted_hooks).chain(&self.claims);
+        objects.chain(self.remedied.keys()).chain(hooks).any(|id| state.live_object(id).is_some())
+    }
+
+    /// Returns the effect on live objects.
+    pub(super) fn effect(&self, state: &State<'_>, release: &ObjectId) -> Effect {
+        let mut deletes = BTreeMap::new();
+        let mut add = |object: &ObjectMetadata, deletion: Option<OwnerDeletion>| {
+            if let Some(deletion) = deletion {
+                deletes.entry(object.id.clone()).or_insert(deletion);
+            }
+        };
+        let live = |ids: &BTreeSet<ObjectId>| -> Vec<_> { ids.iter().filter_map(|id| state.live_object(id)).collect() };
+        for (id, run) in &self.hooks {
+            if let Some(object) = state.live_object(id) {
+                add(object, self.hook(object, *run));
+            }
+        }
+        for object in live(&self.interrupted_hooks) {
+            add(object, Some(self.interrupted_object(true)));
+        }
+        let is_kept = |object: &&ObjectMetadata| object.annotations.get(POLICY) == Some("keep");
+        if !matches!(self.failure, Failure::Always(_)) {
+            for object in live(&self.removed).into_iter().filter(|object| !is_kept(object)) {
+                add(object, Some(self.removed_object(&object.id)));
+            }
+            for object in live(&self.interrupted).into_iter().filter(|object| !is_kept(object)) {
+                add(object, Some(self.interrupted_object(false)));
+            }
+            for object in live(&self.claims) {
+                add(object, Some(self.claim()));
+            }
+        }
+        for (id, action) in &self.remedied {
+            if let Some(object) = state.live_object(id) {
+                add(object, self.remedied_object(*action));
+            }
+        }
+        Effect {
+            triggers: state.applying_events(release),
+            deletes,
+            keeps: self.kept(state),
+            condition: self.waits.clone(),
+            assumption: self.assumption.clone(),
+            may_fail: self.failure != Failure::Unexpected,
+            ..Effect::default()
+        }
+    }
+
+    /// Returns the objects that look deletable and stay.
+    fn kept(&self, state: &State<'_>) -> BTreeMap<ObjectId, Reason> {
+        let live = self.removed.iter().filter_map(|id| state.live_object(id));
+        let kept = live.filter_map(|object| {
+            let is_protected = object.annotations.get(POLICY) == Some("keep");
+            let reason = match (&self.failure, self.remedy) {
+                _ if is_protected => Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep")),
+                (Failure::Always(_), Remedy::Uninstall { .. }) => Reason::new(
+                    ReasonCode::LeftBehind,
+                    format!("the {} fails, and its remedy forgets the release", self.kind.word()),
+                ),
+                (Failure::Always(_), _) => Reason::new(ReasonCode::HeldBack, format!("the {} fails", self.kind.word())),
+                _ => return None,
+            };
+            Some((object.id.clone(), reason))
+        });
+        kept.collect()
+    }
+
+    /// Returns a deletion with the conditions that all have in common.
+    fn deletion(&self, code: ReasonCode) -> OwnerDeletion {
+        let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
+        deletion.code = Some(code);
+        if self.assumption.is_some() {
+            deletion.stays_if("it depends on the version of the chart");
+        }
+        deletion.conditions.extend(self.waits.clone());
+        deletion
+    }
+
+    /// Adds the condition that the action does not fail before it deletes objects.
+    fn add_failure(&self, deletion: &mut OwnerDeletion) {
+        let word = self.kind.word();
+        match &self.failure {
+            Failure::Unexpected => {}
+            Failure::Possible(_) => deletion.stays_if(format!("it stays if the {word} fails")),
+            Failure::Now(_) | Failure::Always(_) => deletion.stays_if(format!("it stays while the {word} fails")),
+        }
+    }
+
+    fn removed_object(&self, id: &ObjectId) -> OwnerDeletion {
+        let mut deletion = self.deletion(ReasonCode::NotInChart);
+        self.add_failure(&mut deletion);
+        if let Some(message) = self.refused_deletions.get(id) {
+            deletion.stays_if(format!("it stays while the API server refuses: {message}"));
+        }
+        doubted(deletion)
+    }
+
+    fn interrupted_object(&self, is_hook: bool) -> OwnerDeletion {
+        let mut deletion = self.deletion(if is_hook { ReasonCode::Hook } else { ReasonCode::NotInChart });
+        self.add_failure(&mut deletion);
+        deletion.action = Action::Recreate;
+        deletion.stays_if("it stays if the new values come before the new chart, or after it");
+        doubted(deletion)
+    }
+
+    fn hook(&self, object: &ObjectMetadata, run: HookRun) -> Option<OwnerDeletion> {
+        let mut deletion = self.deletion(ReasonCode::Hook);
+        match (&self.failure, run.is_first) {
+            (Failure::Always(_), false) => return None,
+            (_, false) => self.add_failure(&mut deletion),
+            (_, true) => {}
+        }
+        match run.fate {
+            HookFate::Recreated => {
+                deletion.action = Action::Recreate;
+                deletion.remark(format!("each {} deletes it and creates it again", self.kind.word()));
+                let is_gone_later = !object.finalizers.is_empty() || object.id.is("", "Namespace");
+                if self.does_not_wait && is_gone_later {
+                    let option = format!("{}.disableWait", self.kind.field());
+                    deletion.stays_if(format!(
+                        "nothing replaces it if it is still terminating when Helm creates it ({option})"
+                    ));
+                }
+            }
+            HookFate::Deleted => {
+                deletion.remark("it is deleted once it has succeeded");
+                if run.can_fail {
+                    deletion.stays_if("it stays if it fails");
+                }
+            }
+            HookFate::DeletedOnFailure => deletion.stays_if("it stays unless it fails"),
+            HookFate::Applied => return None,
+        }
+        Some(doubted(deletion))
+    }
+
+    fn claim(&self) -> OwnerDeletion {
+        let mut deletion = self.deletion(ReasonCode::ScaledDown);
+        deletion.kind = CascadeKind::Dependent { owner_in_other_namespace: false };
+        self.add_failure(&mut deletion);
+        doubted(deletion)
+    }
+
+    /// Returns the deletion of an object by the remedy; `None` if the action cannot fail.
+    fn remedied_object(&self, action: Action) -> Option<OwnerDeletion> {
+        let mut deletion = self.deletion(ReasonCode::Remedied);
+        deletion.action = action;
+        match &self.failure {
+            Failure::Always(_) => {}
+            Failure::Unexpected if !self.can_fail_later => return None,
+            _ => deletion.stays_if(format!("it stays unless the {} fails", self.kind.word())),
+        }
+        Some(doubted(deletion))
+    }
+}
+
+/// Returns a deletion that is doubtful if it has a condition.
+fn doubted(mut deletion: OwnerDeletion) -> OwnerDeletion {
+    deletion.is_doubtful = !deletion.conditions.is_empty();
+    deletion
+}

@@ -1,0 +1,75 @@
+//! Conditions under which helm-controller gets as far as changing a release.
+//!
+//! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
+
+use serde_json::Value;
+
+use crate::flux::build::charts::values::values_sources;
+use crate::flux::simulation::model::affected_owner::Reaction;
+use crate::flux::simulation::model::state::State;
+use crate::kubernetes::object::{ObjectId, Resource, text_at};
+use crate::ownership::OwnerStatus;
+use crate::ownership::schemes::flux::status;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
+
+/// Reasons of a HelmRelease that is not ready because its controller does not get as far as comparing the target.
+const PREREQUISITES: [&str; 9] = [
+    "AccessDenied",
+    "ArtifactFailed",
+    "ChartMutateError",
+    "DependencyNotReady",
+    "HelmChartNotReady",
+    "InvalidCELExpression",
+    "RESTClientError",
+    "SourceNotReady",
+    "ValuesError",
+];
+
+/// Returns the condition under which the controller gets as far as changing the release.
+pub(super) fn condition(
+    state: &State<'_>,
+    id: &ObjectId,
+    release: Option<&Resource>,
+    spec: &Value,
+    waits_for_chart: bool,
+) -> Option<String> {
+    let mut applied = state.applications(id);
+    if let Some(condition) = applied.find_map(|applied| applied.pass.condition.as_ref()) {
+        return Some(condition.detail.clone());
+    }
+    for entry in spec.get("dependsOn").and_then(Value::as_array).into_iter().flatten() {
+        let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
+        let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
+        let live = state.input.snapshot.resource(&dependency);
+        let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
+        if !is_ready || !text_at(entry, "/readyExpr").is_empty() || may_fail(state, &dependency) {
+            return Some(format!("it waits until {dependency} is ready"));
+        }
+    }
+    if let Some(config) = state.kube_config(&id.namespace, spec).filter(|config| state.is_absent(config)) {
+        return Some(format!("it waits until {config} exists"));
+    }
+    for source in values_sources(&id.namespace, spec) {
+        let values = source.reference.id();
+        let exists = state.live_object(&values).is_some() || !state.applied(&values).is_empty();
+        if !exists && !source.optional {
+            return Some(format!("it waits until {values} exists"));
+        }
+    }
+    if waits_for_chart {
+        return Some("it waits until source-controller has the new chart".to_owned());
+    }
+    let ready = release?.condition("Ready").filter(|ready| ready.status != "True")?;
+    let is_blocked = PREREQUISITES.contains(&ready.reason);
+    is_blocked.then(|| format!("it waits until this is resolved: {}", ready.reason))
+}
+
+/// Returns true if it is not certain that a HelmRelease is ready again after the change.
+fn may_fail(state: &State<'_>, id: &ObjectId) -> bool {
+    let affected = state.affected.iter().find(|owner| owner.id == *id);
+    affected.is_some_and(|owner| match &owner.reaction {
+        Reaction::Acts(_) => owner.effect.as_ref().is_some_and(|effect| !effect.is_certain() || effect.may_fail),
+        Reaction::Waits(_) | Reaction::Unknown(_) => true,
+        Reaction::Installs(_) | Reaction::Elsewhere { .. } => false,
+    })
+}

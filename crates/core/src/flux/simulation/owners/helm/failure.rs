@@ -1,0 +1,266 @@
+//! Failures of an install or upgrade before it deletes objects, as far as they can be predicted.
+//!
+//! Source: Helm v4.2.2 `pkg/action/upgrade.go` (`prepareUpgrade`, `performUpgrade`) and `pkg/action/install.go`. An action
+//! that fails before Helm records a release is tried again for ever, and has no remedy (helm-controller v1.6.3
+//! `internal/reconcile/upgrade.go`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::action::ActionKind;
+use super::rendering::Place;
+use crate::flux::build::charts::Chart;
+use crate::flux::build::objects::defined_kind;
+use crate::flux::simulation::model::node::{Node, Pass};
+use crate::flux::simulation::owner_dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::helm::hooks::{Hook, HookFate};
+use crate::helm::post_renderers;
+use crate::helm::rendered::Rendered;
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, text_at};
+use crate::ownership::schemes::helm::RELEASE_NAME;
+
+/// A failure before objects are deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nothing makes it fail.
+    Unexpected,
+    /// It may fail, for this reason.
+    Possible(String),
+    /// The API server refuses it now, with this message, and the change may mend that.
+    Now(String),
+    /// The API server refuses it, with this message, and nothing in the change mends that.
+    Always(String),
+}
+
+impl Failure {
+    /// Returns the reason for people; `None` without a failure.
+    pub(super) fn describe(&self, kind: ActionKind) -> Option<String> {
+        let word = kind.word();
+        match self {
+            Self::Unexpected => None,
+            Self::Possible(why) => Some(format!("the {word} fails if {why}")),
+            Self::Now(message) | Self::Always(message) => {
+                Some(format!("the API server refuses the {word}, as it does now: {message}"))
+            }
+        }
+    }
+}
+
+/// An action whose failures are predicted.
+pub(super) struct Attempt<'t> {
+    pub(super) kind: ActionKind,
+    pub(super) id: &'t ObjectId,
+    pub(super) spec: &'t Value,
+    pub(super) place: &'t Place<'t>,
+    pub(super) chart: &'t Chart,
+    pub(super) new: &'t Rendered,
+    /// Manifest before the action; `None` for an install.
+    pub(super) old: Option<&'t Rendered>,
+    /// Something is deleted if it succeeds, or if it fails.
+    pub(super) has_consequences: bool,
+    /// Labels and annotations of all objects change.
+    pub(super) changes_all: bool,
+    pub(super) is_private: bool,
+}
+
+/// Kinds that decide what the API server accepts.
+const RULES: [(&str, &str); 6] = [
+    ("", "Namespace"),
+    ("", "ServiceAccount"),
+    ("", "ResourceQuota"),
+    ("", "LimitRange"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+];
+/// Groups all of whose kinds decide that.
+const RULE_GROUPS: [&str; 5] = [
+    "admissionregistration.k8s.io",
+    "rbac.authorization.k8s.io",
+    "kyverno.io",
+    "templates.gatekeeper.sh",
+    "constraints.gatekeeper.sh",
+];
+
+impl Attempt<'_> {
+    /// Returns the reason why Helm records no release, for people; `None` if it gets that far.
+    pub(super) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
+        if let Some(why) = &self.new.failure {
+            return Some(why.clone());
+        }
+        let defined = self.defined_kinds();
+        let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
+        let unserved = |kind: &GroupKind| self.is_unserved(kind) && !planned.contains(kind);
+        if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
+            return Some(format!("the API server does not serve {kind}"));
+        }
+        if let Some(kind) = self.old.and_then(|old| old.kinds().into_iter().find(unserved)) {
+            return Some(format!(
+                "the API server does not serve {kind}, so Helm cannot read the release that is deployed"
+            ));
+        }
+        let option = format!("/{}/disableTakeOwnership", self.kind.field());
+        let taken = self.new.objects.iter().filter(|id| self.old.is_none_or(|old| !old.objects.contains(*id)));
+        let mut foreign = taken.filter_map(|id| comparison.state().live_object(id)).filter(|live| !self.owns(live));
+        let foreign = foreign.next().filter(|_| flag_at(self.spec, &option));
+        foreign.map(|live| {
+            format!("{} exists and is not part of the release ({}.disableTakeOwnership)", live.id, self.kind.field())
+        })
+    }
+
+    /// Returns the failure that is expected, and the deletions that the API server refuses. `removed` are the objects that
+    /// the action deletes.
+    pub(super) fn failure(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        removed: &BTreeSet<ObjectId>,
+    ) -> (Failure, BTreeMap<ObjectId, String>) {
+        let planned = self.planned_kinds(comparison);
+        let awaited = self.new.kinds().into_iter().find(|kind| self.is_unserved(kind) && planned.contains(kind));
+        if let Some(kind) = awaited {
+            let why = format!("{kind} is not defined by then");
+            return (Failure::Possible(why), BTreeMap::new());
+        }
+        let answers = self.ask(comparison, removed);
+        let ReleaseAnswers { refusal, is_proven, refused_deletions } = answers;
+        let failure = match refusal {
+            Some(message) if self.may_be_mended(comparison) => Failure::Now(message),
+            Some(message) => Failure::Always(message),
+            None if !is_proven && comparison.state().input.dry_runs.is_none() => {
+                Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
+            }
+            None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
+            None => self.failing_step().map_or(Failure::Unexpected, Failure::Possible),
+        };
+        (failure, refused_deletions)
+    }
+
+    /// Returns what can fail although the API server accepts all objects, for people.
+    fn failing_step(&self) -> Option<String> {
+        let [before, _] = self.kind.events();
+        let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
+        let mut failing = self.new.hooks_at([before]).filter(|(_, hook)| runs_hooks && hook.can_fail());
+        if let Some((id, _)) = failing.next() {
+            let what = if self.is_private { "a hook".to_owned() } else { format!("the hook {id}") };
+            return Some(format!("{what} fails"));
+        }
+        post_renderers::can_fail(self.spec).then(|| "a post-renderer fails".to_owned())
+    }
+
+    fn ask(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> ReleaseAnswers {
+        let state = comparison.state();
+        let is_live = |id: &ObjectId| state.live_object(id).is_some();
+        let (defined, replaces) = (self.defined_kinds(), self.crd_policy() == "CreateReplace");
+        let mut manifests: Vec<AppliedManifest> = vec![];
+        for (id, manifest) in self.new.manifests() {
+            let is_same = !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && is_live(id);
+            let kind = id.group_kind();
+            // No dry-run can show what comes with its namespace or its definition.
+            let comes_with = self.comes_with_namespace(comparison, id) || self.is_unserved(&kind);
+            if comes_with || (is_same && !self.has_consequences) {
+                continue;
+            }
+            let is_open = replaces && defined.contains(&kind);
+            manifests.push(AppliedManifest {
+                id: id.clone(),
+                manifest: manifest.clone(),
+                is_changed: !is_same,
+                is_open,
+            });
+        }
+        let [before, _] = self.kind.events();
+        let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
+        for (id, hook) in self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && is_asked(hook, is_live(id))) {
+            let manifest = hook.manifest.clone();
+            manifests.push(AppliedManifest { id: id.clone(), manifest, is_changed: true, is_open: false });
+        }
+        comparison.ask_release(&ReleaseChanges {
+            release: self.id,
+            spec: self.spec,
+            target: &self.place.target,
+            manifests,
+            removed: removed.iter().filter(|id| is_live(id)).cloned().collect(),
+            is_applied_on_server: self.is_applied_on_server(comparison),
+            is_private: self.is_private,
+        })
+    }
+
+    /// Returns true if Helm applies the objects on the server: what a patch that Helm computes does is not known here.
+    fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+        match (self.kind, text_at(self.spec, "/upgrade/serverSideApply"), self.old) {
+            (ActionKind::Install, _, _) => {
+                self.spec.pointer("/install/serverSideApply").and_then(Value::as_bool).unwrap_or(true)
+            }
+            (ActionKind::Upgrade, "enabled", _) => true,
+            (ActionKind::Upgrade, "disabled", _) => false,
+            (ActionKind::Upgrade, _, old) => {
+                let objects = old.into_iter().flat_map(|old| &old.objects);
+                let mut live = objects.filter_map(|id| comparison.state().live_object(id));
+                live.any(ReleaseChanges::is_applied)
+            }
+        }
+    }
+
+    fn crd_policy(&self) -> &str {
+        text_at(self.spec, if self.kind == ActionKind::Install { "/install/crds" } else { "/upgrade/crds" })
+    }
+
+    /// Returns the kinds of the definitions that the action creates before everything else.
+    fn defined_kinds(&self) -> BTreeSet<GroupKind> {
+        if self.crd_policy() == "Skip" { BTreeSet::new() } else { self.chart.defined_kinds() }
+    }
+
+    /// Returns the kinds that Kustomizations define.
+    fn planned_kinds(&self, comparison: &Comparison<'_, '_, '_>) -> BTreeSet<GroupKind> {
+        let state = comparison.state();
+        let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
+        let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
+        applied.filter_map(defined_kind).map(|(kind, _)| kind).collect()
+    }
+
+    fn is_unserved(&self, kind: &GroupKind) -> bool {
+        let snapshot = self.place.snapshot;
+        !snapshot.types.is_empty()
+            && snapshot.resource_type(kind).is_none()
+            && snapshot.gaps_hiding(kind).next().is_none()
+    }
+
+    /// Returns true if the namespace of an object does not exist yet and is created by the change.
+    fn comes_with_namespace(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+        let (state, namespace) = (comparison.state(), id.namespace_object());
+        if id.namespace.is_empty() || state.live_object(&namespace).is_some() {
+            return false;
+        }
+        let is_own = *self.place.target.namespace == *id.namespace && flag_at(self.spec, "/install/createNamespace");
+        is_own
+            || self.new.objects.contains(&namespace)
+            || state.is_generated(&namespace)
+            || state.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(&namespace))
+    }
+
+    /// Returns true if Helm takes a live object for one of the release.
+    fn owns(&self, live: &ObjectMetadata) -> bool {
+        live.labels.get("app.kubernetes.io/managed-by") == Some("Helm")
+            && live.annotations.get(RELEASE_NAME) == Some(&*self.place.target.name)
+    }
+
+    /// Returns true if the change itself creates, changes or deletes what decides on a refusal.
+    fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>) -> bool {
+        let state = comparison.state();
+        let applied = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
+        let rules: BTreeSet<ObjectId> = applied.flat_map(BTreeMap::keys).filter(|id| is_rule(id)).cloned().collect();
+        let consequences = comparison.derivation.consequences;
+        let mut deleted = consequences.outcomes.keys().chain(consequences.cascaded.keys()).filter(|id| is_rule(id));
+        deleted.any(|id| consequences.may_be_deleted(id)) || rules.iter().any(|id| comparison.is_changed(id))
+    }
+}
+
+/// Returns true if a dry-run shows that a hook can be created: Helm deletes some before.
+fn is_asked(hook: &Hook, is_live: bool) -> bool {
+    !(is_live && hook.is_deleted_first()) && hook.fate() != HookFate::DeletedOnFailure
+}
+
+fn is_rule(id: &ObjectId) -> bool {
+    RULES.contains(&(&*id.group, &*id.kind)) || RULE_GROUPS.contains(&&*id.group)
+}

@@ -1,0 +1,104 @@
+//! Installations of releases: what they delete of that which exists.
+//!
+//! Hooks of the chart delete live objects of their names, and the remedy of a failed installation uninstalls what it took
+//! over. Source: helm-controller v1.6.3 `internal/reconcile/install.go` and `uninstall_remediation.go`.
+
+use std::collections::BTreeSet;
+
+use super::action::{ActionKind, ReleaseAction};
+use super::conditions::condition;
+use super::failure::{Attempt, Failure};
+use super::release_charts::first_chart;
+use super::release_values::{ReleaseValues, values};
+use super::remedies::{Remedy, can_fail_later, test_fates};
+use super::rendering::{Draft, Place, Rendering};
+use super::upgrades::{applies, blocked, check_recorded, check_spec, hook_runs, shown_version};
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::{ObjectId, Resource, flag_at};
+use crate::ownership::Members;
+use crate::plan::{Reason, ReasonCode};
+
+/// Computes the effect of the installation of a release on what exists. Answers that are missing are added to the needs.
+///
+/// Fails with the reason why the effect is not known.
+pub(super) fn install(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    live: Option<&Resource>,
+) -> Asked<Followed> {
+    let specs = comparison.state().specs_after(id);
+    let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
+    check_recorded(spec)?;
+    check_spec(spec)?;
+    let (chart, assumption) = first_chart(comparison, id, spec)?;
+    let found = match values(comparison, id, spec, true)? {
+        ReleaseValues::Known(found) => found,
+        ReleaseValues::Missing(what) => return Ok(blocked(ReasonCode::ValuesMissing, what)),
+    };
+    let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
+    let skips_schema = flag_at(spec, "/install/disableSchemaValidation");
+    let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema };
+    let new = match place.render_twice(comparison, draft)? {
+        Rendering::Done(new) => new,
+        Rendering::Fails(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
+    };
+    let kind = ActionKind::Install;
+    let mut action = ReleaseAction::new(kind);
+    action.assumption = assumption;
+    action.waits = condition(comparison.state(), id, live, spec, false);
+    action.does_not_wait = flag_at(spec, "/install/disableWait");
+    action.hooks = hook_runs(spec, kind, &new, None, &test_fates(spec, &new));
+    action.can_fail_later = can_fail_later(spec, kind, &new);
+    action.remedy = Remedy::of(spec, kind);
+    action.remedied = action.remedy.deletions(comparison.state(), spec, &new, None);
+    let has_consequences = action.can_delete(comparison.state());
+    let attempt = Attempt {
+        kind,
+        id,
+        spec,
+        place: &place,
+        chart: &chart,
+        new: &new,
+        old: None,
+        has_consequences,
+        changes_all: false,
+        is_private: found.is_private,
+    };
+    if let Some(why) = attempt.obstacle(comparison) {
+        return Ok(blocked(ReasonCode::ApplyRefused, why));
+    }
+    if has_consequences {
+        action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
+    }
+    let mut effect = action.effect(comparison.state(), id);
+    effect.applies = applies(comparison.state(), id, &new, found.is_private, action.failure != Failure::Unexpected);
+    if let Some(live) = live {
+        effect.keeps.extend(forgotten(comparison, live, &new.objects));
+    }
+    let mut remarks = vec![format!("chart {} {}", chart.name, shown_version(&chart.version))];
+    remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());
+    remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
+    let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();
+    if is_refused {
+        let detail = action.failure.describe(kind).unwrap_or_default();
+        return Ok(Followed::Blocked {
+            reason: Reason::new(ReasonCode::ApplyRefused, detail),
+            effect: Box::new(effect),
+        });
+    }
+    Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+}
+
+/// Returns the objects of a release whose record is gone and that the new release does not have: nothing will delete them.
+fn forgotten(
+    comparison: &Comparison<'_, '_, '_>,
+    live: &Resource,
+    new: &BTreeSet<ObjectId>,
+) -> Vec<(ObjectId, Reason)> {
+    let Members::Listed(inventory) = comparison.state().members(live) else { return vec![] };
+    let gone = inventory.into_iter().filter(|id| !new.contains(id) && comparison.state().live_object(id).is_some());
+    let reason = Reason::new(ReasonCode::LeftBehind, "Helm has no record of the release that had it");
+    gone.map(|id| (id, reason.clone())).collect()
+}

@@ -1,0 +1,71 @@
+//! Values of a release, as helm-controller merges them before and after the change.
+//!
+//! Source: github.com/fluxcd/pkg/chartutil v1.27.1 `values.go`.
+
+use serde_json::Value;
+
+use crate::flux::build::Interrupt;
+use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
+use crate::flux::build::objects::data::Lookup;
+use crate::flux::simulation::kustomization::variables::data_after_change;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::kubernetes::object::ObjectId;
+
+/// Values of a release.
+pub(super) enum ReleaseValues {
+    Known(Values),
+    /// helm-controller does nothing for the release, because this is missing.
+    Missing(String),
+}
+
+/// Returns the values of a release with a spec.
+///
+/// Fails with the reason why they are not known.
+pub(super) fn values(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    is_after: bool,
+) -> Asked<ReleaseValues> {
+    let mut values = Values { is_private: comparison.state().is_private(id), ..Values::default() };
+    for source in values_sources(&id.namespace, spec) {
+        source.names()?;
+        let ValuesSource { reference, key, optional, .. } = source.clone();
+        let data_id = reference.id();
+        if comparison.state().applied(&data_id).iter().any(|applied| applied.built.undecrypted.is_some()) {
+            return Err(format!("{data_id} in its valuesFrom is encrypted").into());
+        }
+        let Some(found) = comparison.derivation.answers.data(&reference).cloned() else {
+            comparison.derivation.needs.data.insert(reference);
+            return Err(Interrupt::Missing);
+        };
+        let changed = is_after.then(|| data_after_change(comparison.derivation, &reference, &found)).flatten();
+        match changed.map_or(found, |(lookup, _)| lookup) {
+            Lookup::Found(data) => {
+                let holds_secrets = comparison.state().secrets.are_in_data(&data_id, &data);
+                values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
+                match data.values.get(key) {
+                    Some(text) => values.add_source(&source, text.reveal())?,
+                    None if optional => {}
+                    None => return Ok(missing(format!("{data_id} in its valuesFrom has no key {key}"))),
+                }
+            }
+            Lookup::Missing if optional => {}
+            Lookup::Missing => return Ok(missing(format!("{data_id} in its valuesFrom does not exist"))),
+            Lookup::Unreadable(why) => {
+                return Err(format!("{data_id} in its valuesFrom cannot be read: {why}").into());
+            }
+            Lookup::NotRead => {
+                return Err(format!("{data_id} in its valuesFrom is not read, because it is new").into());
+            }
+        }
+    }
+    if let Some(inline) = spec.get("values").filter(|inline| inline.is_object()) {
+        values.add_text(inline.to_string());
+    }
+    Ok(ReleaseValues::Known(values))
+}
+
+fn missing(what: String) -> ReleaseValues {
+    ReleaseValues::Missing(what)
+}

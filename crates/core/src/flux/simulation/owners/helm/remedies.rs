@@ -1,0 +1,219 @@
+//! Remedies of helm-controller after a failed install or upgrade, and what they delete.
+//!
+//! Source: helm-controller v1.6.3 `api/v2` (`InstallRemediation`, `UpgradeRemediation`) and
+//! `internal/reconcile/atomic_release.go`, `actionForState`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::action::ActionKind;
+use crate::flux::simulation::model::state::State;
+use crate::helm::hooks::{HookEvent, HookFate};
+use crate::helm::rendered::Rendered;
+use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, list_at, text_at};
+use crate::plan::Action;
+
+/// What helm-controller does after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// The failed release stays.
+    None,
+    /// The release is uninstalled.
+    Uninstall {
+        /// It is installed again.
+        is_retried: bool,
+    },
+    /// The release goes back to its last revision.
+    Rollback,
+}
+
+/// Kinds for which helm-controller does not wait: they are ready once they exist.
+const READY_AT_ONCE: [(&str, &str); 16] = [
+    ("", "ConfigMap"),
+    ("", "Secret"),
+    ("", "ServiceAccount"),
+    ("", "Namespace"),
+    ("", "LimitRange"),
+    ("", "ResourceQuota"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("rbac.authorization.k8s.io", "RoleBinding"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("networking.k8s.io", "IngressClass"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "StorageClass"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+];
+
+impl Remedy {
+    /// Returns the remedy of an action with this spec.
+    pub(super) fn of(spec: &Value, kind: ActionKind) -> Self {
+        let action = kind.field();
+        if text_at(spec, &format!("/{action}/strategy/name")) == "RetryOnFailure" {
+            return Self::None;
+        }
+        let at = |field: &str| spec.pointer(&format!("/{action}/remediation/{field}"));
+        let retries = at("retries").and_then(Value::as_i64).unwrap_or_default();
+        let remediates_last = at("remediateLastFailure").and_then(Value::as_bool);
+        let default = kind == ActionKind::Upgrade && retries > 0;
+        let remediates_last = remediates_last.unwrap_or(default);
+        match kind {
+            _ if retries == 0 && !remediates_last => Self::None,
+            ActionKind::Install => Self::Uninstall { is_retried: !remediates_last },
+            // The installation that follows has its own remedy.
+            ActionKind::Upgrade if at("strategy").and_then(Value::as_str) == Some("uninstall") => {
+                Self::Uninstall { is_retried: true }
+            }
+            ActionKind::Upgrade => Self::Rollback,
+        }
+    }
+
+    /// Returns the live objects that the remedy deletes, with what becomes of them. `old` is the manifest before the action.
+    pub(super) fn deletions(
+        self,
+        state: &State<'_>,
+        spec: &Value,
+        new: &Rendered,
+        old: Option<&Rendered>,
+    ) -> BTreeMap<ObjectId, Action> {
+        let is_live = |id: &&ObjectId| state.live_object(id).is_some();
+        let mut deletions = BTreeMap::new();
+        match self {
+            Self::None => {}
+            Self::Uninstall { is_retried } => {
+                let action = if is_retried { Action::Recreate } else { Action::Delete };
+                let objects = new.objects.iter().filter(is_live).filter(|id| !new.is_kept(id));
+                deletions.extend(objects.map(|id| (id.clone(), action)));
+                if !flag_at(spec, "/uninstall/disableHooks") {
+                    deletions.extend(hook_deletions(state, new, [HookEvent::PreDelete, HookEvent::PostDelete]));
+                }
+                if is_retried && !flag_at(spec, "/install/disableHooks") {
+                    deletions.extend(hook_deletions(state, new, ActionKind::Install.events()));
+                }
+            }
+            Self::Rollback => {
+                let taken_over = new.objects.iter().filter(is_live);
+                let taken_over = taken_over.filter(|id| old.is_some_and(|old| !old.objects.contains(*id)));
+                deletions.extend(taken_over.map(|id| (id.clone(), Action::Delete)));
+                let has_hooks = !flag_at(spec, "/rollback/disableHooks");
+                for old in old.into_iter().filter(|_| has_hooks) {
+                    deletions.extend(hook_deletions(state, old, [HookEvent::PreRollback, HookEvent::PostRollback]));
+                }
+            }
+        }
+        deletions
+    }
+
+    /// Describes the remedy of an action.
+    pub(super) fn describe(self, kind: ActionKind) -> Option<String> {
+        let (word, field) = (kind.word(), kind.field());
+        match self {
+            Self::None => None,
+            Self::Uninstall { .. } => {
+                Some(format!("if the {word} fails, all objects of the release are deleted ({field}.remediation)"))
+            }
+            Self::Rollback => {
+                Some(format!("if the {word} fails later, deleted objects are created again ({field}.remediation)"))
+            }
+        }
+    }
+}
+
+/// Returns the live objects of hooks that these events delete.
+fn hook_deletions(state: &State<'_>, rendered: &Rendered, events: [HookEvent; 2]) -> Vec<(ObjectId, Action)> {
+    let fates = rendered.hook_fates(None, events).into_iter();
+    let live = fates.filter(|(id, _)| state.live_object(id).is_some());
+    let deletions = live.filter_map(|(id, fate)| match fate {
+        HookFate::Recreated => Some((id, Action::Recreate)),
+        HookFate::Deleted => Some((id, Action::Delete)),
+        HookFate::DeletedOnFailure | HookFate::Applied => None,
+    });
+    deletions.collect()
+}
+
+/// Returns true if an action can fail although the API server accepts all objects: something does not become ready, a hook
+/// fails, or a test.
+pub(super) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
+    let action = kind.field();
+    let waits = !flag_at(spec, &format!("/{action}/disableWait"));
+    let is_waited_for = |kind: &GroupKind| !READY_AT_ONCE.contains(&(&*kind.group, &*kind.kind));
+    let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
+    let [_, after] = kind.events();
+    let has_failing = |event| new.hooks_at([event]).any(|(_, hook)| hook.can_fail());
+    let ignored = spec.pointer(&format!("/{action}/remediation/ignoreTestFailures")).and_then(Value::as_bool);
+    let is_tested = flag_at(spec, "/test/enable") && !ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"));
+    (waits && new.kinds().iter().any(is_waited_for))
+        || (runs_hooks && has_failing(after))
+        || (is_tested && has_failing(HookEvent::Test))
+}
+
+/// Returns what becomes of the live objects of the tests that run after an action.
+pub(super) fn test_fates(spec: &Value, new: &Rendered) -> BTreeMap<ObjectId, HookFate> {
+    if !flag_at(spec, "/test/enable") {
+        return BTreeMap::new();
+    }
+    let filters = list_at(spec, "/test/filters");
+    let named = |is_excluded: bool| {
+        let found = filters.iter().filter(move |filter| flag_at(filter, "/exclude") == is_excluded);
+        found.map(|filter| text_at(filter, "/name")).collect::<Vec<_>>()
+    };
+    let (included, excluded) = (named(false), named(true));
+    let runs = |id: &ObjectId| !excluded.contains(&&*id.name) && (included.is_empty() || included.contains(&&*id.name));
+    let tests = new.hooks_at([HookEvent::Test]).filter(|(id, _)| runs(id));
+    tests.map(|(id, hook)| (id.clone(), hook.fate())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn retries_and_the_strategy_decide_the_remedy() {
+        let install =
+            |remediation: Value| Remedy::of(&json!({"install": {"remediation": remediation}}), ActionKind::Install);
+        assert_eq!(install(json!({})), Remedy::None);
+        assert_eq!(install(json!({"retries": 3})), Remedy::Uninstall { is_retried: true });
+        assert_eq!(install(json!({"retries": -1})), Remedy::Uninstall { is_retried: true });
+        assert_eq!(install(json!({"remediateLastFailure": true})), Remedy::Uninstall { is_retried: false });
+        let upgrade =
+            |remediation: Value| Remedy::of(&json!({"upgrade": {"remediation": remediation}}), ActionKind::Upgrade);
+        assert_eq!(upgrade(json!({"strategy": "uninstall"})), Remedy::None);
+        assert_eq!(upgrade(json!({"retries": 1})), Remedy::Rollback);
+        assert_eq!(upgrade(json!({"retries": 1, "strategy": "uninstall"})), Remedy::Uninstall { is_retried: true });
+        let retried = json!({"upgrade": {"strategy": {"name": "RetryOnFailure"}, "remediation": {"retries": 1}}});
+        assert_eq!(Remedy::of(&retried, ActionKind::Upgrade), Remedy::None);
+    }
+
+    #[test]
+    fn only_what_can_be_waited_for_can_fail_later() {
+        let rendered = |kind: &str| {
+            let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\n");
+            Rendered::read(&text, "shop", &[], None, false).unwrap()
+        };
+        let can_fail = |kind: &str, spec: Value| can_fail_later(&spec, ActionKind::Upgrade, &rendered(kind));
+        assert!(!can_fail("ConfigMap", json!({})));
+        assert!(can_fail("Pod", json!({})));
+        assert!(!can_fail("Pod", json!({"upgrade": {"disableWait": true}})));
+    }
+
+    #[test]
+    fn filters_select_tests_by_name() {
+        let text = |name: &str| {
+            format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: test}}}}\n---\n")
+        };
+        let rendered = Rendered::read(&(text("a") + &text("b")), "shop", &[], None, false).unwrap();
+        let names = |filters: Value| -> Vec<String> {
+            let spec = json!({"test": {"enable": true, "filters": filters}});
+            test_fates(&spec, &rendered).into_keys().map(|id| id.name.to_string()).collect()
+        };
+        assert_eq!(names(json!([])), ["a", "b"]);
+        assert_eq!(names(json!([{"name": "a"}])), ["a"]);
+        assert_eq!(names(json!([{"name": "a", "exclude": true}])), ["b"]);
+        assert!(test_fates(&json!({}), &rendered).is_empty());
+    }
+}

@@ -1,0 +1,131 @@
+//! Renders of charts for a release in its cluster.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::flux::build::Interrupt;
+use crate::flux::build::charts::templates::{ClusterValues, api_versions};
+use crate::flux::build::charts::values::Values;
+use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
+use crate::flux::simulation::model::owner_names::NOT_READ;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::rendered::Rendered;
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::snapshot::Snapshot;
+
+/// The place of a release.
+pub(super) struct Place<'s> {
+    pub(super) target: ReleaseTarget,
+    /// Name of the cluster; `None` for the one that has the HelmRelease.
+    pub(super) cluster: Option<Arc<str>>,
+    pub(super) snapshot: &'s Snapshot,
+}
+
+/// A chart to render.
+#[derive(Clone, Copy)]
+pub(super) struct Draft<'c> {
+    pub(super) chart: &'c Chart,
+    pub(super) values: &'c Values,
+    /// Revision of the release.
+    pub(super) revision: i64,
+    pub(super) skips_schema: bool,
+}
+
+/// Result of a render.
+pub(super) enum Rendering {
+    Done(Box<Rendered>),
+    /// helm-controller cannot render it either, for this reason.
+    Fails(String),
+}
+
+impl<'s> Place<'s> {
+    /// Returns the place of a release with this target.
+    ///
+    /// Fails if its cluster was not read.
+    pub(super) fn find(
+        comparison: &Comparison<'_, '_, 's>,
+        id: &ObjectId,
+        spec: &Value,
+        target: ReleaseTarget,
+    ) -> Asked<Self> {
+        let state = comparison.state();
+        let cluster = state.target(&id.namespace, spec).map_err(|reason| reason.detail)?;
+        let snapshot = state.input.snapshot.of_cluster(cluster.as_ref()).ok_or_else(|| NOT_READ.to_owned())?;
+        Ok(Self { target, cluster, snapshot })
+    }
+
+    /// Renders a chart of which some objects may be named by chance.
+    ///
+    /// Fails if two renders have different objects.
+    pub(super) fn render_twice(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
+        let first = self.run(comparison, draft, false);
+        if !draft.chart.may_be_random(draft.values) {
+            return first;
+        }
+        // Both are asked for at once, so that they are rendered side by side.
+        let second = self.run(comparison, draft, true);
+        let (Rendering::Done(first), Rendering::Done(second)) = (first?, second?) else {
+            return self.run(comparison, draft, false);
+        };
+        let hooks = |rendered: &Rendered| rendered.hooks.keys().cloned().collect::<BTreeSet<ObjectId>>();
+        let all: [BTreeSet<ObjectId>; 2] =
+            [&first, &second].map(|rendered| rendered.objects.iter().cloned().chain(hooks(rendered)).collect());
+        if let Some(differing) = all[0].symmetric_difference(&all[1]).next() {
+            let what = if draft.values.is_private { "an object".to_owned() } else { differing.to_string() };
+            return Err(format!("its chart renders {what} by chance, or by the clock").into());
+        }
+        Ok(Rendering::Done(first))
+    }
+
+    /// Renders a chart.
+    ///
+    /// Fails with the reason why the result is not known.
+    pub(super) fn render(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
+        self.run(comparison, draft, false)
+    }
+
+    fn run(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        Draft { chart, values, revision, skips_schema }: Draft<'_>,
+        is_repeated: bool,
+    ) -> Asked<Rendering> {
+        let Some(kube_version) = comparison.derivation.answers.kube_version(&self.cluster).cloned() else {
+            comparison.derivation.needs.kube_versions.insert(self.cluster.clone());
+            return Err(Interrupt::Missing);
+        };
+        let api_versions = served_versions(self.snapshot);
+        let cluster = ClusterValues { revision, api_versions, kube_version, is_later: is_repeated };
+        let ReleaseTarget { name: release, namespace, .. } = &self.target;
+        let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema, is_repeated };
+        let run = ChartRun::new(chart, values, &cluster, &options)?;
+        match comparison.derivation.answers.chart(&run.key) {
+            Some(Ok(ChartOutput::Manifests(text))) => {
+                let types = &self.snapshot.types;
+                let rendered = Rendered::read(text, namespace, types, self.cluster.as_ref(), values.is_private);
+                let unread = "the output of helm for its chart cannot be read";
+                rendered.map(|rendered| Rendering::Done(Box::new(rendered))).map_err(|_| unread.to_owned().into())
+            }
+            Some(Ok(ChartOutput::Fails(why))) => Ok(Rendering::Fails(why.clone())),
+            Some(Err(why)) => Err(Interrupt::Failed(why.clone())),
+            None => {
+                comparison.derivation.needs.charts.insert(run.key.clone(), run);
+                Err(Interrupt::Missing)
+            }
+        }
+    }
+}
+
+/// Returns the API versions that templates see in a cluster; empty if only the preferred ones were read.
+fn served_versions(snapshot: &Snapshot) -> BTreeSet<String> {
+    if snapshot.other_versions.is_empty() {
+        return BTreeSet::new();
+    }
+    let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
+    let others = snapshot.other_versions.iter();
+    let others = others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind));
+    api_versions(listed.chain(others))
+}

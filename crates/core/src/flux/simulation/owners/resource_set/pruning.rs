@@ -1,0 +1,33 @@
+//! Objects of a ResourceSet that flux-operator can delete.
+
+use crate::flux::simulation::model::state::State;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::ownership::schemes::flux::is_switched_off;
+use crate::ownership::schemes::flux_operator::SET;
+
+/// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
+const PRUNE: &str = "fluxcd.controlplane.io/prune";
+
+/// Returns those objects that carry the labels of a ResourceSet and are not protected. Without its service account it cannot
+/// delete any.
+pub(super) fn deletable<'s, 'a>(
+    state: &'s State<'a>,
+    set: &'s Resource,
+    ids: impl IntoIterator<Item = &'s ObjectId>,
+) -> impl Iterator<Item = &'a ObjectMetadata> {
+    let account = text_at(&set.content, "/spec/serviceAccountName");
+    let account_id = ObjectId::new("", "ServiceAccount", &set.object.id.namespace, account);
+    let can_delete = account.is_empty() || state.live_object(&account_id).is_some();
+    let objects = ids.into_iter().filter_map(|id| state.live_object(id));
+    objects.filter(move |object| can_delete && reason_to_keep(object, &set.object.id).is_none())
+}
+
+/// Returns the reason why flux-operator does not delete an object for a ResourceSet, for people.
+pub(super) fn reason_to_keep(object: &ObjectMetadata, set: &ObjectId) -> Option<String> {
+    let [name, namespace] = SET.map(|key| object.labels.get(key));
+    if name != Some(&*set.name) || namespace != Some(&*set.namespace) {
+        return Some("its labels name another owner".to_owned());
+    }
+    let marks = [object.labels.get(PRUNE), object.annotations.get(PRUNE)];
+    marks.into_iter().flatten().any(is_switched_off).then(|| format!("protected by {PRUNE}: disabled"))
+}

@@ -1,0 +1,290 @@
+//! What installs and upgrades of releases delete beside the objects that leave a chart: hooks, and remedies of failures.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cm, ks, set};
+use super::releases::record;
+use super::unfollowed::{cluster, flux, release};
+use super::upgrades::{Template, deployed, reason, spec, templates, tree, without};
+use crate::kubernetes::object::ManagedFieldsEntry;
+use crate::plan::{Outcome, Plan};
+use crate::testing::resource_type;
+
+const HOOK: &str = "charts/app/templates/hook.yaml";
+
+/// Returns a spec with further fields.
+fn with(more: Value) -> Value {
+    let mut spec = spec(json!({}));
+    more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
+    spec
+}
+
+/// Returns a cluster without the release, in which some ConfigMaps exist.
+fn before(live: &[&str]) -> TestCluster {
+    let mut files = tree("1", &templates(), spec(json!({})));
+    files.retain(|(at, _)| *at != "root/a.yaml");
+    let mut cluster = cluster(&files, true);
+    for name in live {
+        cluster.add(&cm(name), None);
+    }
+    cluster.snapshot.normalise();
+    cluster
+}
+
+fn hooked(annotations: Value) -> Vec<Template> {
+    let mut all = templates();
+    all.push((HOOK, "hook", annotations));
+    all
+}
+
+#[test]
+fn a_hook_of_a_new_release_deletes_the_object_that_has_its_name() {
+    let rows = |annotations: Value, spec: Value| before(&["hook"]).rows(&tree("1", &hooked(annotations), spec));
+    let pre = |policy: &str| json!({"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy});
+    assert_eq!(rows(json!({"helm.sh/hook": "pre-install"}), spec(json!({}))), set(&["recreate hook"]));
+    assert_eq!(rows(pre("hook-succeeded"), spec(json!({}))), set(&["delete hook"]));
+    assert_eq!(rows(pre("hook-failed"), spec(json!({}))), set(&[]), "a ConfigMap never fails");
+    assert_eq!(rows(json!({"helm.sh/hook": "pre-upgrade"}), spec(json!({}))), set(&[]));
+    let disabled = with(json!({"install": {"disableHooks": true}}));
+    assert_eq!(rows(json!({"helm.sh/hook": "pre-install"}), disabled), set(&[]));
+    let plan = before(&["hook"]).plan(&tree("1", &hooked(json!({"helm.sh/hook": "pre-install"})), spec(json!({}))));
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "hook").unwrap();
+    assert_eq!(row.reason.code.to_string(), "hook");
+    assert!(plan.is_complete(), "{:?}", plan.gaps());
+    assert!(reason(&plan).1.starts_with("release-installed: it is created; chart app 1"), "{}", reason(&plan).1);
+}
+
+#[test]
+fn a_failed_installation_deletes_what_it_took_over_if_the_remedy_says_so() {
+    let mut all = templates();
+    all[0].2 = json!({});
+    let rows = |remediation: Value, refused: &[(&'static str, &'static str)]| {
+        let mut cluster = before(&["web", "kept"]);
+        cluster.upgrades = Some(refused.iter().copied().collect());
+        cluster.rows(&tree("1", &all, with(json!({"install": {"remediation": remediation}}))))
+    };
+    assert_eq!(rows(json!({}), &[("extra", "denied")]), set(&[]), "the failed release stays");
+    assert_eq!(rows(json!({"retries": 3}), &[]), set(&[]), "nothing fails");
+    assert_eq!(rows(json!({"retries": 3}), &[("extra", "denied")]), set(&["recreate web"]));
+    assert_eq!(rows(json!({"remediateLastFailure": true}), &[("extra", "denied")]), set(&["delete web"]));
+    // Something that is waited for may never get ready.
+    let mut cluster = before(&["web"]);
+    cluster.snapshot.types.push(resource_type("", "Pod", "pods", true));
+    cluster.upgrades = Some(BTreeMap::new());
+    let mut files = tree("1", &all, with(json!({"install": {"remediation": {"retries": 1}}})));
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": NS}});
+    files.push(("charts/app/templates/pod.yaml", vec![pod]));
+    assert_eq!(cluster.rows(&files), set(&["recreate? web"]));
+}
+
+#[test]
+fn a_release_whose_record_is_gone_is_installed_and_deletes_nothing() {
+    let mut found = deployed(spec(json!({})));
+    found.snapshot.objects.retain(|object| !object.id.is("", "Secret"));
+    let after = tree("2", &without("extra"), spec(json!({})));
+    assert_eq!(found.rows(&after), set(&["keep extra"]));
+    assert!(reason(&found.plan(&after)).1.starts_with("release-installed: "));
+}
+
+#[test]
+fn each_revision_upgrades_a_chart_that_follows_it() {
+    let mut follows = spec(json!({}));
+    follows["chart"]["spec"]["reconcileStrategy"] = "Revision".into();
+    let hook = json!({"helm.sh/hook": "post-upgrade"});
+    let mut cluster = deployed(follows.clone());
+    let mut history = tree("1", &hooked(hook.clone()), follows.clone());
+    cluster.add(&cm("hook"), None);
+    cluster.snapshot.normalise();
+    cluster.history = Some(history.clone());
+    assert_eq!(cluster.rows(&history), set(&[]), "nothing is committed");
+    history.push(("elsewhere/readme.yaml", vec![cm("unrelated")]));
+    assert_eq!(cluster.rows(&history), set(&["recreate hook"]));
+    assert!(reason(&cluster.plan(&history)).1.contains("chart app 1 of another revision"));
+}
+
+#[test]
+fn a_chart_of_the_same_name_and_version_is_not_installed() {
+    let cluster = deployed(spec(json!({})));
+    // The spec of the HelmChart changes, so it is packed again.
+    let mut renewed = spec(json!({}));
+    renewed["chart"]["spec"]["interval"] = "7m".into();
+    renewed["chart"]["spec"]["ignoreMissingValuesFiles"] = true.into();
+    assert_eq!(cluster.rows(&tree("1", &without("extra"), renewed.clone())), set(&[]));
+    renewed["values"] = json!({"image": "2"});
+    assert_eq!(cluster.rows(&tree("1", &without("extra"), renewed)), set(&["delete extra"]), "the new values bring it");
+    // The API server has added the defaults.
+    let mut defaulted = deployed(spec(json!({})));
+    defaulted.history = None;
+    let live = &mut defaulted.kustomization("app").content["spec"]["chart"]["spec"];
+    (live["version"], live["reconcileStrategy"]) = ("*".into(), "ChartVersion".into());
+    defaulted.history = Some(tree("1", &templates(), spec(json!({}))));
+    assert_eq!(defaulted.rows(&tree("1", &without("extra"), spec(json!({})))), set(&[]));
+}
+
+#[test]
+fn a_failed_upgrade_deletes_everything_if_its_remedy_is_an_uninstall() {
+    let remedy = json!({"upgrade": {"remediation": {"retries": 1, "strategy": "uninstall"}}});
+    let rows = |refused: &[(&'static str, &'static str)], more: Option<Value>| {
+        let mut cluster = deployed(with(remedy.clone()));
+        cluster.snapshot.types.push(resource_type("", "Pod", "pods", true));
+        for name in ["web", "kept", "extra"] {
+            let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+            cluster.object(name).managed_fields = vec![entry];
+        }
+        cluster.upgrades = Some(refused.iter().copied().collect());
+        let mut files = tree("2", &templates(), with(remedy.clone()));
+        files.extend(more.map(|object| ("charts/app/templates/more.yaml", vec![object])));
+        cluster.rows(&files)
+    };
+    assert_eq!(rows(&[], None), set(&[]), "nothing can fail");
+    assert_eq!(rows(&[("web", "denied")], None), set(&["recreate web", "recreate extra"]), "kept is protected");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": NS}});
+    assert_eq!(rows(&[], Some(pod)), set(&["recreate? web", "recreate? extra"]));
+}
+
+#[test]
+fn hooks_of_an_uninstall_are_deleted() {
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let rows = |events: &str, policy: &str, spec: Value| {
+        let mut cluster = cluster(&vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(spec)])], true);
+        let mut hook = cm("hook");
+        hook["metadata"]["annotations"] = json!({"helm.sh/hook": events, "helm.sh/hook-delete-policy": policy});
+        hook["metadata"]["labels"] =
+            json!({"helm.toolkit.fluxcd.io/name": "app", "helm.toolkit.fluxcd.io/namespace": NS});
+        cluster.add(&hook, None);
+        cluster.add(&record(), None);
+        cluster.snapshot.normalise();
+        cluster.rows(&gone)
+    };
+    let both = |row: &str| {
+        let rows = ["delete app", "delete sh.helm.release.v1.app.v1", row];
+        set(&rows.into_iter().filter(|row| !row.is_empty()).collect::<Vec<_>>())
+    };
+    assert_eq!(rows("pre-install,post-delete", "", json!({})), both("recreate hook"));
+    assert_eq!(rows("pre-install,pre-delete", "hook-succeeded", json!({})), both("delete hook"));
+    assert_eq!(rows("post-install", "", json!({})), both(""));
+    assert_eq!(rows("post-delete", "", json!({"uninstall": {"disableHooks": true}})), both(""));
+}
+
+#[test]
+fn a_release_with_a_kind_that_is_not_served_cannot_be_uninstalled() {
+    let before: Files = vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(json!({}))])];
+    let mut cluster = cluster(&before, true);
+    cluster.add(&cm("web"), None);
+    cluster.add(&record(), None);
+    let entries = ["flux-system_web__ConfigMap", "flux-system_c_e.com_Cog"].map(|id| json!({"id": id, "v": "v1"}));
+    cluster.kustomization("app").content["status"]["inventory"]["entries"] = json!(entries);
+    cluster.snapshot.normalise();
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    assert_eq!(cluster.rows(&gone), set(&["delete app", "keep web", "keep sh.helm.release.v1.app.v1"]));
+}
+
+#[test]
+fn a_chart_that_always_fails_blocks_the_release() {
+    let blocked = |plan: &Plan, part: &str| {
+        let (outcome, why) = reason(plan);
+        assert_eq!((outcome, plan.is_complete(), plan.summary().delete), (Outcome::Blocked, true, 0), "{why}");
+        assert!(why.contains(part), "{why}");
+    };
+    let cluster = deployed(spec(json!({})));
+    let mut broken = without("extra");
+    broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
+    blocked(&cluster.plan(&tree("2", &broken, spec(json!({})))), "render-fails: ");
+    let mut twice = without("extra");
+    twice.push(("charts/app/templates/again.yaml", "web", json!({})));
+    blocked(&cluster.plan(&tree("2", &twice, spec(json!({})))), "configmap/web -n flux-system twice");
+    let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"a": "b"}}});
+    let mut files = tree("2", &without("extra"), spec(json!({})));
+    files.push(("charts/app/templates/nameless.yaml", vec![nameless]));
+    blocked(&cluster.plan(&files), "renders a manifest without a name");
+    let unserved = json!({"apiVersion": "e.com/v1", "kind": "Cog", "metadata": {"name": "c"}});
+    let mut files = tree("2", &without("extra"), spec(json!({})));
+    files.push(("charts/app/templates/cog.yaml", vec![unserved]));
+    blocked(&cluster.plan(&files), "does not serve cog.e.com");
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "cogs.e.com"}, "spec": {"group": "e.com", "names": {"kind": "Cog"}}});
+    files.push(("charts/app/crds/cogs.yaml", vec![definition]));
+    assert_eq!(cluster.rows(&files), set(&["delete extra"]), "the definition comes first");
+    let from = with(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "gone"}]}));
+    blocked(&cluster.plan(&tree("2", &without("extra"), from)), "values-missing: ");
+}
+
+#[test]
+fn an_unchanged_object_that_the_server_refuses_keeps_what_left_the_chart() {
+    let mut cluster = deployed(spec(json!({})));
+    for name in ["web", "kept", "extra"] {
+        let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+        cluster.object(name).managed_fields = vec![entry];
+    }
+    let after = tree("2", &without("extra"), spec(json!({})));
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&after), set(&["delete extra"]));
+    cluster.upgrades = Some([("web", "frozen by another manager")].into());
+    assert_eq!(cluster.rows(&after), set(&["keep extra"]));
+}
+
+#[test]
+fn what_a_chart_changes_has_the_consequences_of_any_change() {
+    // The chart moves the path of a Kustomization, whose objects then change.
+    let child = |path: &str| ks("child", path, json!({}));
+    let chart = |version: &str, path: &str| {
+        let mut files = tree(version, &templates(), spec(json!({})));
+        files.push(("charts/app/templates/child.yaml", vec![child(path)]));
+        files.push(("one/a.yaml", vec![cm("of-one")]));
+        files.push(("two/a.yaml", vec![cm("of-two")]));
+        files
+    };
+    let mut cluster = deployed(spec(json!({})));
+    let files: Files = vec![("one/a.yaml", vec![cm("of-one")])];
+    cluster.apply(&child("./one"), None, &super::cluster::artifact(&files));
+    let id = "flux-system_child_kustomize.toolkit.fluxcd.io_Kustomization";
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["inventory"]["entries"].as_array_mut().unwrap().push(json!({"id": id, "v": "v1"}));
+    cluster.snapshot.normalise();
+    cluster.history = Some(chart("1", "./one"));
+    let rows = cluster.rows(&chart("2", "./two"));
+    assert!(rows.contains("delete of-one"), "{rows:?}");
+    assert_eq!(cluster.rows(&chart("1", "./one")), set(&[]));
+}
+
+#[test]
+fn values_that_a_chart_writes_change_another_release() {
+    let data = |text: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values", "namespace": NS},
+            "data": {"values.yaml": text}})
+    };
+    let other = |values: &str| {
+        let chart = json!({"chart": "./charts/other", "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+        let from = json!([{"kind": "ConfigMap", "name": values}]);
+        flux("helm.toolkit.fluxcd.io/v2", "HelmRelease", "other", json!({"chart": {"spec": chart}, "valuesFrom": from}))
+    };
+    let files = |version: &str, text: &str| {
+        let mut files = tree(version, &templates(), spec(json!({})));
+        files.push(("charts/app/templates/values.yaml", vec![data(text)]));
+        files.push(("root/other.yaml", vec![other("values")]));
+        files.push(("charts/other/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "other", "version": "1"})]));
+        files.push(("charts/other/templates/gone.yaml", vec![cm("gone")]));
+        files
+    };
+    let mut cluster = cluster(&files("1", "{}"), true);
+    for manifest in [cm("web"), cm("kept"), cm("extra"), cm("gone"), data("{}"), record()] {
+        cluster.add(&manifest, None);
+    }
+    let mut stored = record();
+    (stored["metadata"]["name"], stored["metadata"]["labels"]["name"]) =
+        ("sh.helm.release.v1.other.v1".into(), "other".into());
+    cluster.add(&stored, None);
+    for (name, objects) in [("app", &["web", "kept", "extra", "values"][..]), ("other", &["gone"])] {
+        let entries: Vec<Value> =
+            objects.iter().map(|name| json!({"id": format!("{NS}_{name}__ConfigMap"), "v": "v1"})).collect();
+        let status = &mut cluster.kustomization(name).content["status"];
+        status["inventory"]["entries"] = json!(entries);
+        let latest = &mut status["history"][0];
+        (latest["status"], latest["name"], latest["chartName"]) = ("deployed".into(), name.into(), name.into());
+    }
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&files("1", "{}")), set(&[]));
+    assert_eq!(cluster.rows(&files("2", "off: [gone.yaml]")), set(&["delete gone"]));
+}
