@@ -7,6 +7,10 @@ use std::path::Path;
 pub const PLUGIN: &str = "gitops";
 /// Words in help and messages of the source, which the output replaces by those of the user.
 const WRITTEN: &str = "kubectl gitops";
+/// Commands that read no cluster, so they need none of its flags.
+const WITHOUT_CLUSTER: [&str; 4] = ["completion", "man", "options", "version"];
+/// Commands that take a recorded cluster.
+const READING: [&str; 4] = ["get", "inventory", "plan", "prune"];
 /// Programs that run a plugin by its prefix.
 const HOSTS: [&str; 2] = ["kubectl", "flux"];
 
@@ -33,11 +37,72 @@ pub fn renamed(text: &str, called: &str) -> String {
     if called == WRITTEN { text.to_owned() } else { text.replace(WRITTEN, called) }
 }
 
+/// What a run read, for the commands in its hints.
+#[derive(Debug)]
+pub enum Subject {
+    /// A cluster, with the flags that select it, such as ` --context prod`.
+    Cluster(String),
+    /// A recorded cluster, with ` --snapshot FILE`.
+    Snapshot(String),
+}
+
+impl Subject {
+    /// Returns a text in which the commands between backticks have the flags of the subject.
+    pub fn complete(&self, text: &str) -> String {
+        let mut parts: Vec<String> = text.split('`').map(str::to_owned).collect();
+        // Text and commands alternate; a last backtick without another one begins no command.
+        let end = parts.len() - 1;
+        for part in parts[..end].iter_mut().skip(1).step_by(2) {
+            let flags = self.flags_of(part).to_owned();
+            *part += &flags;
+        }
+        parts.join("`")
+    }
+
+    fn flags_of(&self, command: &str) -> &str {
+        let own = command.strip_prefix(WRITTEN).map(|rest| rest.split_whitespace().next().unwrap_or_default());
+        match (self, own) {
+            (Self::Snapshot(flags), Some(verb)) if READING.contains(&verb) => flags,
+            (Self::Cluster(flags), None) if command.starts_with("kubectl ") => flags,
+            (Self::Cluster(flags), Some(verb)) if !WITHOUT_CLUSTER.contains(&verb) => flags,
+            _ => "",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
 
-    use super::{PLUGIN, WRITTEN, called, in_kubectl, renamed};
+    use super::{PLUGIN, Subject, WRITTEN, called, in_kubectl, renamed};
+
+    #[test]
+    fn commands_of_a_text_get_the_flags_of_the_run() {
+        let cluster = Subject::Cluster(" --context prod".to_owned());
+        let snapshot = Subject::Snapshot(" --snapshot a.json".to_owned());
+        for (text, of_cluster, of_snapshot) in [
+            (
+                "`kubectl gitops get` lists",
+                "`kubectl gitops get --context prod` lists",
+                "`kubectl gitops get --snapshot a.json` lists",
+            ),
+            (
+                "`git fetch`, `kubectl get x`",
+                "`git fetch`, `kubectl get x --context prod`",
+                "`git fetch`, `kubectl get x`",
+            ),
+            ("`kubectl gitops man DIR`", "`kubectl gitops man DIR`", "`kubectl gitops man DIR`"),
+            ("kubectl gitops get", "kubectl gitops get", "kubectl gitops get"),
+            (
+                "a lone ` before kubectl gitops get",
+                "a lone ` before kubectl gitops get",
+                "a lone ` before kubectl gitops get",
+            ),
+            ("", "", ""),
+        ] {
+            assert_eq!((&*cluster.complete(text), &*snapshot.complete(text)), (of_cluster, of_snapshot));
+        }
+    }
 
     #[test]
     fn names_of_the_program() {

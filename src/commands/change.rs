@@ -192,9 +192,11 @@ impl ChangeArgs {
         session: &mut Session,
         verb: Verb,
         results: &[ChangeResult],
+        left: &[(ResourceType, Resource)],
         selected: &SelectedObjects,
     ) -> Result<ExitCode> {
-        let document = self.document(verb, results, selected);
+        let mut document = self.document(verb, results, selected);
+        document.items.extend(left.iter().map(|(_, full)| ResultItem::left_alone(full)));
         session.terminal.raw(&self.output.render(&document, session.terminal.look(true))?)?;
         for result in results {
             result.print_error(session);
@@ -268,12 +270,12 @@ impl Render for ResultDocument<'_> {
             "server" => " (server dry run)",
             _ => "",
         };
-        let done = self.items.iter().filter(|item| item.error.is_none());
+        let done = self.items.iter().filter(|item| item.is_done());
         done.map(|item| format!("{} {}{suffix}\n", document::name(item.object), item.result)).collect()
     }
 
     fn names(&self) -> String {
-        let done = self.items.iter().filter(|item| item.error.is_none());
+        let done = self.items.iter().filter(|item| item.is_done());
         done.map(|item| document::name(item.object) + "\n").collect()
     }
 }
@@ -283,11 +285,26 @@ impl Render for ResultDocument<'_> {
 struct ResultItem<'a> {
     object: &'a ObjectId,
     /// `suspended`, `annotated` (only annotations changed, and controllers go on, or something else still suspends),
-    /// `resumed`, `unchanged`, `refused`, `not-found` or `failed`.
+    /// `resumed`, `unchanged`, `left-alone` (somebody else suspended it), `refused`, `not-found` or `failed`.
     result: &'static str,
     error: Option<String>,
     /// Suspension after the change.
     suspension: Option<Suspension<'a>>,
+}
+
+/// Result of an object that a selection does not include.
+const LEFT_ALONE: &str = "left-alone";
+
+impl<'a> ResultItem<'a> {
+    /// Returns the result of an object that is not changed, because somebody else suspended it.
+    fn left_alone(full: &'a Resource) -> Self {
+        Self { object: &full.object.id, result: LEFT_ALONE, error: None, suspension: Suspension::of(full) }
+    }
+
+    /// Returns true if the object is as requested.
+    fn is_done(&self) -> bool {
+        self.error.is_none() && self.result != LEFT_ALONE
+    }
 }
 
 /// Result of the change of one object.

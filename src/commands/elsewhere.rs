@@ -84,7 +84,7 @@ pub(crate) async fn name_without_type(
     what.dedup();
     let place = if elsewhere.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
     let hint = format!(
-        "there is a {}{place}: kubectl gitops {verb}{elsewhere} {singular} {}",
+        "there is a {}{place}: `kubectl gitops {verb}{elsewhere} {singular} {}`",
         join_limited(what, NAMED),
         words.join(" ")
     );

@@ -24,16 +24,17 @@ use chrono::{DateTime, Utc};
 use tracing::Level;
 
 use crate::cluster::Cluster;
-use crate::cluster::config::args::ConnectionArgs;
+use crate::cluster::config::args::{ConnectionArgs, shell_word};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
+use crate::name::Subject;
+use crate::output::gaps;
 use crate::output::sanitize::one_line;
 use crate::output::terminal::Terminal;
 use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::mask::SecretMask;
-use gitops_core::text::pluralize;
 
 /// Environment of a command: connections, output and time.
 pub struct Session {
@@ -48,7 +49,8 @@ pub struct Session {
 
 impl Session {
     /// Begins a run without a connection.
-    pub fn new(connection: ConnectionArgs, terminal: Terminal, now: DateTime<Utc>) -> Self {
+    pub fn new(connection: ConnectionArgs, mut terminal: Terminal, now: DateTime<Utc>) -> Self {
+        terminal.set_subject(Subject::Cluster(connection.of_same_cluster()));
         Self { connection, terminal, now, place: String::new(), connections: Arc::default() }
     }
 
@@ -93,6 +95,8 @@ impl Session {
     /// Reads a recorded cluster, and sets the time to that of the recording. Fails if the file is no snapshot.
     pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
         let snapshot = crate::tools::snapshot_file::read(file)?;
+        let flags = format!(" --snapshot {}", shell_word(&file.display().to_string()));
+        self.terminal.set_subject(Subject::Snapshot(flags));
         self.now = snapshot.taken;
         Ok(snapshot)
     }
@@ -118,21 +122,27 @@ impl Session {
     /// with its message.
     pub fn report_gaps(&mut self, gaps: &[Gap]) -> ExitCode {
         let gaps: Vec<AnswerGap> = gaps.iter().cloned().map(AnswerGap::from).collect();
-        self.report_answer_gaps(&gaps)
+        self.report_answer_gaps(&gaps, false)
     }
 
     /// Prints the gaps of an answer, which may be about several clusters, as [`Self::report_gaps`]. Those that cannot change
-    /// the answer leave it complete.
-    fn report_answer_gaps(&mut self, gaps: &[AnswerGap]) -> ExitCode {
-        for group in GapGroup::of(gaps) {
-            let first = group.first;
-            if tracing::enabled!(Level::INFO) || (group.others.is_empty() && first.affects_answer) {
-                let of_group = std::iter::once(first).chain(group.others);
-                of_group.for_each(|gap| self.warn_of_gap(gap));
-            } else if first.affects_answer {
-                self.terminal.warning(&describe(&group));
+    /// the answer leave it complete. With `is_told`, the reader has seen the others in the answer.
+    fn report_answer_gaps(&mut self, gaps: &[AnswerGap], is_told: bool) -> ExitCode {
+        let mut groups = GapGroup::of(gaps);
+        groups.sort_by_key(|group| !group.first.affects_answer);
+        for group in groups {
+            let (first, named) = (group.first, gaps::unread(&group, gaps::NAMED));
+            if tracing::enabled!(Level::INFO) {
+                std::iter::once(first).chain(group.others).for_each(|gap| self.warn_of_gap(gap));
+            } else if !first.affects_answer {
+                let more = if group.others.is_empty() { "says more" } else { "lists them" };
+                self.terminal.status(&format!("{named}; this cannot change the answer; -v 1 {more}"));
+            } else if is_told {
+                // The answer has them.
+            } else if group.others.is_empty() {
+                self.warn_of_gap(first);
             } else {
-                self.terminal.status(&describe(&group));
+                self.terminal.warning(&format!("{named}; -v 1 lists them"));
             }
         }
         if gaps.iter().any(|gap| gap.affects_answer) { ExitCode::Partial } else { ExitCode::Done }
@@ -140,37 +150,9 @@ impl Session {
 
     fn warn_of_gap(&mut self, answer_gap: &AnswerGap) {
         let AnswerGap { gap, .. } = answer_gap;
-        let text = format!("{}{} could not be read: {}", gap.subject, place(answer_gap), gap.message);
+        let text = format!("{}{} could not be read: {}", gap.subject, gaps::place(answer_gap), gap.message);
         self.terminal.warning(&text);
     }
-}
-
-/// Number of types that one line names.
-const NAMED: usize = 3;
-
-/// Returns one line about gaps of one cause.
-fn describe(group: &GapGroup<'_>) -> String {
-    let first = group.first;
-    let subjects: Vec<&str> = group.subjects().collect();
-    let (what, names) = match &subjects[..] {
-        [one] => ((*one).to_owned(), String::new()),
-        several => (pluralize(several.len(), "type"), format!(": {}", several[..several.len().min(NAMED)].join(", "))),
-    };
-    let rest = if subjects.len() > NAMED { ", …" } else { "" };
-    let part = first.gap.part_read().map(|part| format!("; read in {part}")).unwrap_or_default();
-    let effect = if first.affects_answer { "" } else { "; this cannot change the answer" };
-    let (place, cause) = (place(first), first.gap.kind.cause());
-    let more = if subjects.len() == 1 { "-v 1 says more" } else { "-v 1 lists them" };
-    format!("{what}{place} could not be read ({cause}{part}){names}{rest}{effect}; {more}")
-}
-
-/// Returns the namespace and the context of a gap, where it has any.
-fn place(AnswerGap { context, gap, .. }: &AnswerGap) -> String {
-    let mut place = String::new();
-    for (what, name) in [("namespace", gap.namespace.as_deref()), ("context", context.as_deref())] {
-        place.extend(name.map(|name| format!(" in {what} {name}")));
-    }
-    place
 }
 
 /// Prints the connection options, which are those of the root command. Fails if standard output cannot be written.

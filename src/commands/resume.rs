@@ -137,7 +137,7 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
         // The options decide again about an object that changed in the meantime: it may have another message or end.
         results.extend(args.change.apply(&cluster, stage, &|full| resume(full, options, &token)).await);
     }
-    let mut exit = args.change.report(session, Verb::Resume, &results, &selected)?;
+    let mut exit = args.change.report(session, Verb::Resume, &results, &left, &selected)?;
     elsewhere::hint_missing(session, &cluster, &selected.missing).await;
     if print_remaining_causes(options, session, &results) {
         exit = ExitCode::Partial;

@@ -199,7 +199,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     args.change.confirm(session, &cluster, verb, &changing).await?;
     let objects = std::mem::take(&mut selected.objects);
     let results = args.change.apply(&cluster, objects, &|full| suspend(full, &options)).await;
-    let exit = args.change.report(session, verb, &results, &selected)?;
+    let exit = args.change.report(session, verb, &results, &[], &selected)?;
     elsewhere::hint_missing(session, &cluster, &selected.missing).await;
     let as_requested = args.change.dry_run == DryRun::Client || print_discrepancies(session, &options, &results);
     print_effect(session, &options, choice, &results);

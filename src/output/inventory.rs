@@ -91,11 +91,15 @@ pub fn remarks(answer: &InventoryDocument) -> Vec<String> {
         _ => {}
     }
     for ContextSummary { context, same_cluster_as, .. } in &answer.contexts {
-        let other = same_cluster_as.iter();
-        lines.extend(other.map(|other| format!("context {context} is the same cluster as {other}, and counts once")));
+        lines.extend(same_cluster_as.iter().map(|other| same_cluster(context, other)));
     }
     lines.push(summary(answer));
     lines
+}
+
+/// Returns the line about a context of a cluster that another context names too.
+pub fn same_cluster(context: &str, other: &str) -> String {
+    format!("context {context} is the same cluster as {other}, and counts once")
 }
 
 /// Returns one line about the state, the revision and the source of an owner.

@@ -6,6 +6,7 @@ pub mod deletion;
 pub mod document;
 pub mod duration;
 pub mod format;
+pub(crate) mod gaps;
 mod html;
 pub mod inventory;
 pub mod markdown;

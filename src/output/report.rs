@@ -57,7 +57,7 @@ pub fn findings(plan: &Plan) -> Vec<ReportedFinding> {
         let subject = owner.map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
         findings.push(ReportedFinding::new(Severity::Alarm, rule, owner, &subject, &alarm.detail));
     }
-    for gap in plan.gaps() {
+    for gap in plan.counting_gaps() {
         let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
         let message = format!("{}{namespace}: {}", gap.subject, gap.message);
         findings.push(ReportedFinding::new(Severity::Gap, "gap".to_owned(), None, &gap.subject, &message));

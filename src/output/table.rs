@@ -22,12 +22,14 @@ pub struct Look {
     /// Columns of the terminal to which long cells are cut; `None` to print all of them.
     pub width: Option<usize>,
     pub colour: bool,
+    /// With the line that says what a plan is a plan of; without it if a message on the same terminal has said so.
+    pub subject: bool,
 }
 
 impl Look {
     /// Returns the look of a pipe or a file: every cell as long as it is.
     pub fn whole(header: bool) -> Self {
-        Self { header, width: None, colour: false }
+        Self { header, width: None, colour: false, subject: true }
     }
 }
 

@@ -10,7 +10,7 @@ use dialoguer::console::{Key, Term, measure_text_width};
 use super::sanitize::{escape, one_line};
 use super::table::Look;
 use crate::error::{Error, Result};
-use crate::name;
+use crate::name::{self, Subject};
 
 /// Prefixes of messages that kubectl prints without `error: `.
 const KUBECTL_PREFIXES: [&str; 4] =
@@ -23,6 +23,8 @@ pub struct Terminal {
     interactive: bool,
     /// Words that run the program, for messages.
     called: String,
+    /// What this run reads: commands in hints get its flags.
+    subject: Subject,
     /// Columns of the terminal that standard output is.
     columns: Option<usize>,
     /// True if standard output and standard error are a terminal.
@@ -40,6 +42,7 @@ impl Terminal {
             err: Box::new(io::stderr()),
             interactive,
             called,
+            subject: Subject::Cluster(String::new()),
             columns,
             is_shared: columns.is_some() && io::stderr().is_terminal(),
         }
@@ -59,7 +62,12 @@ impl Terminal {
         let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let colour = self.columns.is_some() && has_colour;
-        Look { header, width: self.columns, colour }
+        Look { header, width: self.columns, colour, subject: !self.is_shared }
+    }
+
+    /// Sets what this run reads, so that commands in hints get its flags.
+    pub(crate) fn set_subject(&mut self, subject: Subject) {
+        self.subject = subject;
     }
 
     /// Returns true if who reads the messages sees what is printed, too.
@@ -93,7 +101,8 @@ impl Terminal {
 
     /// Writes the next step for the user.
     pub fn hint(&mut self, text: &str) {
-        self.line("hint: ", text);
+        let text = self.subject.complete(text);
+        self.line("hint: ", &text);
     }
 
     /// Writes a text with its line breaks, such as a usage or a table.
@@ -108,7 +117,7 @@ impl Terminal {
             self.write(if is_kubectls { "" } else { "error: " }, &escape(&error.message));
         }
         if let Some(hint) = &error.hint {
-            self.write("hint: ", &escape(hint));
+            self.write("hint: ", &escape(&self.subject.complete(hint)));
         }
     }
 
@@ -155,11 +164,13 @@ impl Terminal {
 
     /// Asks the user to type a text. Returns true if the answer is `expected`.
     ///
-    /// Fails when the terminal is closed.
-    pub fn confirm_by_typing(&mut self, question: &str, expected: &str) -> Result<bool> {
+    /// Fails when the terminal is closed, and after Ctrl-C with what has not happened. The library raises SIGINT for Ctrl-C, so
+    /// the caller must catch it.
+    pub fn confirm_by_typing(&mut self, question: &str, expected: &str, undone: &str) -> Result<bool> {
         let prompt = self.prompt(question, "Answer", ": ".len() + measure_text_width(expected));
         let input = Input::<String>::new().with_prompt(prompt).allow_empty(true);
-        Ok(input.interact().map_err(no_answer)?.trim() == expected)
+        let answer = input.interact().map_err(|error| no_answer(error, undone))?;
+        Ok(answer.trim() == expected)
     }
 }
 
@@ -187,9 +198,9 @@ fn read_answer(terminal: &Term, prompt: &str) -> io::Result<Option<bool>> {
     }
 }
 
-fn no_answer(dialoguer::Error::IO(error): dialoguer::Error) -> Error {
+fn no_answer(dialoguer::Error::IO(error): dialoguer::Error, undone: &str) -> Error {
     if error.kind() == io::ErrorKind::Interrupted {
-        return Error::interrupted("interrupted: nothing was changed");
+        return Error::interrupted(format!("interrupted: {undone}"));
     }
     Error::cancelled(format!("no answer: {error}"))
 }
@@ -221,6 +232,7 @@ mod tests {
             err: Box::new(err.clone()),
             interactive: false,
             called: name::called(None),
+            subject: Subject::Cluster(String::new()),
             columns: None,
             is_shared: false,
         };

@@ -338,13 +338,31 @@ fn a_user_who_may_view_gets_the_answer_and_one_line() {
     let get = run(cluster, VIEWER, &["get", "-A"]);
     assert!(get.code == 0 && get.stdout.contains("apps"), "{get}");
 
+    // An update depends on no type that this user may not read; a deletion may have consequences of any type.
     let folder = Folder::outside_checkouts("rbac-view");
     let words = tree(&folder);
     let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    words.push("--offline");
+    words.extend(["--offline", "-o", "json"]);
     let plan = run(cluster, VIEWER, &words);
-    assert!(plan.code == 5 && plan.stdout.contains("web"), "{plan}");
-    assert!(plan.stderr.contains(" types could not be read (forbidden): "), "{plan}");
+    let document: Value = serde_json::from_str(&plan.stdout).unwrap();
+    let gaps = document["gaps"].as_array().unwrap();
+    assert!(plan.code == 0 && document["complete"] == true, "{plan}");
+    assert!(gaps.len() > 10 && gaps.iter().all(|gap| gap["affectsAnswer"] == false), "every gap is told: {plan}");
+    assert!(plan.stderr.contains("; this cannot change the answer; -v 1 lists them"), "{plan}");
+
+    folder.write("tree/apps/web.yaml", &manifest("other"));
+    words.truncate(words.len() - 2);
+    words.push("--max-percent=100");
+    let plan = run(cluster, VIEWER, &words);
+    assert!(plan.code == 5 && plan.stdout.contains("  delete    ConfigMap/web "), "{plan}");
+    assert_eq!(plan.stdout.matches("gap: ").count(), 1, "{plan}");
+    let lines: Vec<&str> = plan.stderr.lines().filter(|line| line.contains(" could not be read ")).collect();
+    assert_eq!(lines.len(), 2, "one for each effect: {plan}");
+    assert!(lines[0].starts_with("warning: ") && lines[0].contains(" types could not be read (forbidden): "), "{plan}");
+    assert!(lines[1].ends_with("; this cannot change the answer; -v 1 lists them"), "{plan}");
+    words.extend(["-v", "1"]);
+    let each = run(cluster, VIEWER, &words);
+    assert!(each.stderr.contains("warning: secrets could not be read: secrets is forbidden"), "{each}");
 }
 
 #[test]
@@ -373,11 +391,15 @@ fn snapshot() {
     check("snapshot", &["snapshot", file.to_str().unwrap()], &[(1, NOTHING)]);
 }
 
+/// Returns a ConfigMap with a variable.
+fn manifest(name: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: shop}}\ndata: {{a: \"${{a}}\"}}\n")
+}
+
 /// Writes a tree that changes `web`.
 fn tree(folder: &Folder) -> [String; 4] {
     controlplane::ensure(&["kustomize"]).unwrap();
-    let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web, namespace: shop}\ndata: {a: \"${a}\"}\n";
-    folder.write("tree/apps/web.yaml", web);
+    folder.write("tree/apps/web.yaml", &manifest("web"));
     let source = format!("--source=GitRepository/shop/repo={}", folder.path().join("tree").display());
     let kustomize = format!("--kustomize={}", controlplane::bin("kustomize").display());
     ["prune".to_owned(), "--plan".to_owned(), source, kustomize]

@@ -143,7 +143,8 @@ fn standard_error_shows_no_value_at_any_verbosity() {
     let status = json!({"observedGeneration": 1, "conditions": ready,
         "inventory": {"entries": [{"id": "flux-system_app_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"}]}});
     let chart = json!({"spec": {"chart": "./app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
-    let release = live(HELM, "HelmRelease", "app", &json!({"interval": "1m", "chart": chart}), &json!({"conditions": ready}));
+    let release =
+        live(HELM, "HelmRelease", "app", &json!({"interval": "1m", "chart": chart}), &json!({"conditions": ready}));
     for (kind, plural, object) in [
         ("Kustomization", "kustomizations", live(KUSTOMIZE, "Kustomization", "apps", &spec, &status)),
         ("HelmRelease", "helmreleases", release),
@@ -167,7 +168,9 @@ fn standard_error_shows_no_value_at_any_verbosity() {
     let release = "apiVersion: helm.toolkit.fluxcd.io/v2\\nkind: HelmRelease\\nmetadata:\\n  name: app\\n  namespace: flux-system\\nspec:\\n  \
         interval: 1m\\n  chart:\\n    spec:\\n      chart: ./${PASSWORD}\\n      sourceRef:\\n        kind: GitRepository\\n        name: repo\\n  \
         valuesFrom:\\n  - kind: ConfigMap\\n    name: x-${PASSWORD}\\n";
-    let map = |name: &str| format!("---\\napiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  name: {name}\\n  namespace: flux-system\\n");
+    let map = |name: &str| {
+        format!("---\\napiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  name: {name}\\n  namespace: flux-system\\n")
+    };
     let output = format!("{release}{}{}", map("a-${PASSWORD}"), map("b-${OPEN}"));
     let version = r#"case "$1" in version) echo '{"kustomizeVersion": "v5.8.1"}'; exit;; esac"#;
     let program = folder.script("kubectl", &format!("{version}; printf '{output}'")).display().to_string();

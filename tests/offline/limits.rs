@@ -30,7 +30,7 @@ const ROWS: [(&str, &str, &[&str]); 33] = [
         "crates/core/src/flux/simulation/schedule/explore.rs",
         &["MAX_STEPS"],
     ),
-    ("`--timeout` of a plan of a working tree", "src/commands/prune/tree/args.rs", &[]),
+    ("`--plan-timeout` of a plan of a working tree", "src/commands/prune/tree/args.rs", &[]),
     ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
     ("repetitions of a preview with new answers", "crates/core/src/flux/simulation/rehearsal.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),

@@ -223,15 +223,15 @@ fn cart_in(namespace: &str) -> FakeApi {
 #[test]
 fn a_name_without_a_type_is_answered_with_the_type() {
     for (namespace, hint) in [
-        ("shop", "there is a kustomization cart: kubectl gitops suspend kustomization cart"),
-        ("far", "there is a kustomization cart in namespace far: kubectl gitops suspend -n far kustomization cart"),
+        ("shop", "there is a kustomization cart: `kubectl gitops suspend kustomization cart`"),
+        ("far", "there is a kustomization cart in namespace far: `kubectl gitops suspend -n far kustomization cart`"),
     ] {
         let run = gitops(&cart_in(namespace), &["suspend", "cart"]);
         let expected = format!("error: \"cart\" is no resource type; a TYPE comes before the name\nhint: {hint}\n");
         assert_eq!((run.code, run.stderr), (2, expected));
     }
     let two = gitops(&cart_in("shop"), &["resume", "cart", "web"]);
-    assert!(two.code == 2 && two.stderr.ends_with("kubectl gitops resume kustomization cart web\n"), "{two}");
+    assert!(two.code == 2 && two.stderr.ends_with("`kubectl gitops resume kustomization cart web`\n"), "{two}");
     let none = gitops(&cart_in("shop"), &["suspend", "nothing"]);
     assert!(none.code == 2 && none.stderr.starts_with("error: the server doesn't have a resource type"), "{none}");
 }

@@ -94,6 +94,39 @@ async fn a_chart_reads_no_file_outside_of_itself_and_contacts_nobody() {
 }
 
 #[tokio::test]
+async fn a_chart_is_rendered_as_helm_controller_does_and_not_as_the_command_line() {
+    let first = ChartRun { is_upgrade: false, ..run_of("a: {{ .Release.IsInstall }}\n", &[]) };
+    assert!(rendered(first).await.unwrap().contains("a: true"));
+    // In YAML the number is a floating-point number, which no template can compare with 3.
+    let numbers = vec!["a.b=3".to_owned()];
+    let compared =
+        ChartRun { numbers, ..run_of("{{ if eq .Values.a.b 3 }}a: {{ .Values.a.c }}{{ end }}\n", &["a: {c: d}"]) };
+    assert!(rendered(compared).await.unwrap().contains("a: d"));
+    let schema = r#"{"properties": {"a": {"type": "string"}}}"#;
+    let mut checked = run_of("a: b\n", &["a: 1"]);
+    let mut files = (*checked.files).clone();
+    files.insert("values.schema.json".to_owned(), Arc::from(schema.as_bytes()));
+    checked.files = Arc::new(files);
+    let skipped = ChartRun { skips_schema: true, ..checked.clone() };
+    assert!(rendered(skipped).await.is_ok());
+    let ChartOutput::Fails(why) = output(checked).await.unwrap() else { panic!("the values do not match") };
+    assert!(why.contains("specifications of the schema"), "{why}");
+}
+
+#[tokio::test]
+async fn only_failures_of_the_chart_itself_are_proven() {
+    for template in ["{{ fail \"because\" }}", "{{ .Values.a.b.c }}", "{{ if }}", "a: b: c\n"] {
+        let output = output(run_of(template, &[])).await.unwrap();
+        assert!(matches!(output, ChartOutput::Fails(_)), "{template}: {output:?}");
+    }
+    let unknown = format!("{{{{ fail {:?} }}}}", gitops_core::flux::build::charts::templates::NOT_KNOWN);
+    let why = output(run_of(&unknown, &[])).await.unwrap_err();
+    assert!(why.contains("what only the cluster knows"), "{why}");
+    let why = rendered(run_of("a: [\n", &[])).await.unwrap_err();
+    assert!(!why.contains("--debug"), "{why}");
+}
+
+#[tokio::test]
 async fn a_chart_that_fails_or_never_ends_is_named() {
     let failed = rendered(run_of("{{ fail \"because\" }}", &[])).await.unwrap_err();
     assert!(failed.starts_with("helm fails to render it: ") && failed.contains("because"), "{failed}");

@@ -119,10 +119,46 @@ impl ConnectionArgs {
         flags.into_iter().find_map(|(flag, given)| given.then_some(flag))
     }
 
+    /// Returns the flags that select the same cluster and user again, each after a space, for a command to copy. The token is
+    /// left out, because it is secret.
+    pub(crate) fn of_same_cluster(&self) -> String {
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let mut flags = vec![
+            ("--kubeconfig", file(&self.kubeconfig)),
+            ("--context", self.context.clone()),
+            ("--cluster", self.cluster.clone()),
+            ("--user", self.user.clone()),
+            ("--server", self.server.clone()),
+            ("--client-certificate", file(&self.client_certificate)),
+            ("--client-key", file(&self.client_key)),
+            ("--certificate-authority", file(&self.certificate_authority)),
+            ("--tls-server-name", self.tls_server_name.clone()),
+            ("--as", self.impersonate.clone()),
+            ("--as-uid", self.impersonate_uid.clone()),
+        ];
+        flags.extend(self.impersonate_groups.iter().map(|group| ("--as-group", Some(group.clone()))));
+        let extra =
+            self.impersonate_extra.iter().map(|(key, value)| ("--as-user-extra", Some(format!("{key}={value}"))));
+        flags.extend(extra);
+        let given =
+            flags.into_iter().filter_map(|(flag, value)| Some((flag, value.filter(|value| !value.is_empty())?)));
+        let mut text: String = given.map(|(flag, value)| format!(" {flag} {}", shell_word(&value))).collect();
+        if self.insecure_skip_tls_verify {
+            text += " --insecure-skip-tls-verify";
+        }
+        text
+    }
+
     /// Returns the time limit of one request including its retries; `None` is no limit.
     pub fn request_timeout(&self) -> Option<Duration> {
         Some(self.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT)).filter(|limit| !limit.is_zero())
     }
+}
+
+/// Returns a value as one word of a shell: in single quotes, unless it has plain characters only.
+pub(crate) fn shell_word(value: &str) -> String {
+    let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c));
+    if is_plain && !value.is_empty() { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }
 
 /// A secret from the command line. `Debug` hides it.
@@ -224,6 +260,18 @@ mod tests {
             let cli = parse(line).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(check(&cli.connection), "{name}: {:?}", cli.connection);
         }
+    }
+
+    #[test]
+    fn flags_of_the_same_cluster_are_words_of_a_shell_without_the_token() {
+        let line =
+            ["get", "--context", "prod", "--as=system:serviceaccount:a:b", "--as-group=x y", "--token=t", "-n", "shop"];
+        let flags = parse(&line).unwrap().connection.of_same_cluster();
+        assert_eq!(flags, " --context prod --as system:serviceaccount:a:b --as-group 'x y'");
+        let line =
+            ["get", "--kubeconfig=/a b/it's", "-s", "https://h:6443", "--insecure-skip-tls-verify", "--context="];
+        let flags = parse(&line).unwrap().connection.of_same_cluster();
+        assert_eq!(flags, " --kubeconfig '/a b/it'\\''s' --server https://h:6443 --insecure-skip-tls-verify");
     }
 
     #[test]

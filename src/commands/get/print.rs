@@ -9,6 +9,7 @@ use crate::commands::{Session, select};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Part, Render};
+use crate::output::inventory::same_cluster;
 use crate::output::suspensions::View;
 use crate::output::table::Table;
 use crate::output::{document, suspensions};
@@ -29,6 +30,9 @@ pub(super) struct GetDocument<'a> {
     /// True if everything could be read.
     complete: bool,
     gaps: &'a [AnswerGap],
+    /// The contexts that were read, if the answer is about several.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    contexts: &'a [ReadContext],
     /// Messages about named objects that could not be read.
     errors: &'a [String],
     items: &'a [FluxObject<'a>],
@@ -38,6 +42,18 @@ pub(super) struct GetDocument<'a> {
     /// Columns of the table without `-o wide`.
     #[serde(skip)]
     view: View,
+}
+
+/// One of several contexts.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ReadContext {
+    /// Name of the context in the kubeconfig.
+    pub(super) context: String,
+    /// Another context of the same cluster and namespace. Its answer is the one that counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) same_cluster_as: Option<String>,
 }
 
 /// Returns the schema of the document.
@@ -101,13 +117,14 @@ pub(super) struct Answer<'a> {
     pub(super) items: Vec<FluxObject<'a>>,
     pub(super) errors: Vec<String>,
     pub(super) gaps: Vec<AnswerGap>,
+    pub(super) contexts: Vec<ReadContext>,
 }
 
 impl<'a> Answer<'a> {
     /// Returns the answer of one cluster.
     pub(super) fn new(args: &GetArgs, data: &'a GetData, now: DateTime<Utc>) -> Self {
         let gaps = data.selected.gaps.iter().cloned().map(AnswerGap::from).collect();
-        Self { items: args.rows(data, now), errors: data.selected.errors.clone(), gaps }
+        Self { items: args.rows(data, now), errors: data.selected.errors.clone(), gaps, contexts: vec![] }
     }
 }
 
@@ -118,12 +135,13 @@ pub(super) fn print(
     answer: Answer<'_>,
     namespace: Option<&str>,
 ) -> Result<ExitCode> {
-    let Answer { mut items, errors, gaps } = answer;
+    let Answer { mut items, errors, gaps, contexts } = answer;
     args.sort(&mut items);
     let (gaps, errors) = (&gaps[..], &errors[..]);
     let complete = gaps.is_empty() && errors.is_empty();
     let (items_shown, now, view) = (&items[..], session.now, args.view());
-    let document = GetDocument { schema: SCHEMA, complete, gaps, errors, items: items_shown, now, view };
+    let contexts = &contexts[..];
+    let document = GetDocument { schema: SCHEMA, complete, gaps, contexts, errors, items: items_shown, now, view };
     session.terminal.raw(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
     if args.is_table() && items.is_empty() && complete {
         select::print_no_resources(session, namespace);
@@ -131,8 +149,11 @@ pub(super) fn print(
     if args.is_table() && !args.watch {
         print_evidence(session, &items);
     }
+    for ReadContext { context, same_cluster_as } in contexts {
+        same_cluster_as.iter().for_each(|other| session.terminal.status(&same_cluster(context, other)));
+    }
     errors.iter().for_each(|error| session.terminal.status(error));
-    let exit = session.report_answer_gaps(gaps);
+    let exit = session.report_answer_gaps(gaps, false);
     Ok(match (errors.is_empty(), items.is_empty()) {
         (true, _) => exit,
         (false, true) => ExitCode::Error,
@@ -151,7 +172,7 @@ pub(super) fn print_change<'a>(
     let Some(item) = others.last() else { return Ok(()) };
     let (gaps, errors) = (&[], &[]);
     let (now, view) = (session.now, args.view());
-    let table = GetDocument { schema: SCHEMA, complete: true, gaps, errors, items: &others, now, view };
+    let table = GetDocument { schema: SCHEMA, complete: true, gaps, contexts: &[], errors, items: &others, now, view };
     let look = session.terminal.look(args.is_table() && !args.no_headers);
     let text = args.output.render(&ObjectChange { item, table }, look)?;
     let separator = if args.output == Format::Yaml { "---\n" } else { "" };

@@ -49,9 +49,9 @@ fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocume
             session.terminal.warning(&format!("{place}{warning}"));
         }
     }
-    let exit = session.report_answer_gaps(&document.gaps);
+    let exit = session.report_answer_gaps(&document.gaps, false);
     if let Body::Explanation(explanation) = &document.body {
-        next::commands(explanation, args, session).iter().for_each(|line| session.terminal.hint(line));
+        next::commands(explanation, args).iter().for_each(|line| session.terminal.hint(line));
     }
     Ok(exit)
 }

@@ -251,10 +251,10 @@ fn show_source_change(plan: &FinishedPlan, change: &str, args: &ExecutionArgs, s
     write_reports(&SourceChange(plan), args)
 }
 
-/// Reports the gaps, unless the table did, and returns the exit code of a plan.
+/// Reports the gaps that the table did not, and returns the exit code of a plan.
 pub(super) fn report_gaps(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
-    let is_silent = !plan.is_complete() && is_told(args, session);
-    let exit = if is_silent { ExitCode::Partial } else { session.report_gaps(plan.gaps()) };
+    let is_told = is_told(args, session);
+    let exit = session.report_answer_gaps(plan.gaps(), is_told);
     let deletes = args.planning.detailed_exitcode && plan.deletions().next().is_some();
     if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
 }

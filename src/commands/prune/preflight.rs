@@ -11,7 +11,6 @@ use crate::cluster::read::access::{is_allowed, user_name};
 use crate::cluster::{Cluster, Interrupts, dry_run_deletions};
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::exit::ExitCode;
 use crate::output::deletion;
 use crate::output::sanitize::one_line;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
@@ -19,6 +18,9 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::text::pluralize;
+
+/// What has not happened after a cancelled question.
+const UNDONE: &str = "nothing was deleted";
 
 /// Number of objects above which the number is typed instead of `y`.
 const MANY: usize = 20;
@@ -99,17 +101,13 @@ pub(super) async fn confirm(
     let signals = Interrupts::new();
     let answer = if is_grave {
         let question = format!("Git cannot restore some of these objects. Type {name} to delete {objects}");
-        session.terminal.confirm_by_typing(&question, name)
+        session.terminal.confirm_by_typing(&question, name, UNDONE)
     } else if total > MANY {
         let question = format!("Type {total} to delete {objects} from {name}");
-        session.terminal.confirm_by_typing(&question, &total.to_string())
+        session.terminal.confirm_by_typing(&question, &total.to_string(), UNDONE)
     } else {
-        session.terminal.confirm(&format!("Delete {objects} from {name}?"), "nothing was deleted")
+        session.terminal.confirm(&format!("Delete {objects} from {name}?"), UNDONE)
     };
     drop(signals);
-    let is_confirmed = answer.map_err(|error| match error.exit {
-        ExitCode::Interrupted => Error::interrupted("interrupted: nothing was deleted"),
-        _ => error,
-    })?;
-    if is_confirmed { Ok(()) } else { Err(Error::cancelled("cancelled: nothing was deleted")) }
+    if answer? { Ok(()) } else { Err(Error::cancelled(format!("cancelled: {UNDONE}"))) }
 }

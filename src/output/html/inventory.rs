@@ -1,11 +1,10 @@
 //! The page of an inventory: owners, their objects and dependents.
 
-use super::page::{Page, Row, Section, Tone, objects};
+use super::page::{Page, Row, Section, Tone, gap_notices, objects};
 use crate::output::inventory::{
     explain, label_report, label_reports, note, object_state, owner_state, status_words, summary,
 };
 use crate::output::prose::Prose;
-use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;
@@ -21,19 +20,13 @@ pub(super) fn page(answer: &InventoryDocument) -> Page<'_> {
     if let Some(filter) = &answer.filter {
         facts.push(("Filter", format!("{} shown, {} hidden", filter.shown, filter.hidden)));
     }
-    let gaps = answer.gaps.iter().map(|AnswerGap { context, gap, affects_answer }| {
-        let place = context.as_ref().map(|context| format!(" in context {context}")).unwrap_or_default();
-        let label = if *affects_answer { "Gap: " } else { "Not read, and of no effect on the answer: " };
-        let text = Prose::default().own(label).foreign(&gap.subject).foreign(&place).own(": ").foreign(&gap.message);
-        (if *affects_answer { Tone::Warn } else { Tone::Plain }, text)
-    });
     let labels = label_reports(answer).map(|(context, report)| Section {
         lines: label_report(report),
         ..Section::new(in_context(context, "Labels"))
     });
     let beside = answer.beside.chunk_by(|a, b| (&a.context, a.status) == (&b.context, b.status)).map(beside_section);
     let sections = sections(answer).into_iter().chain(beside).chain(labels).collect();
-    Page { title: format!("Inventory: {}", summary(answer)), facts, notices: gaps.collect(), sections }
+    Page { title: format!("Inventory: {}", summary(answer)), facts, notices: gap_notices(&answer.gaps), sections }
 }
 
 /// Returns the address of the cluster, or the names of several.

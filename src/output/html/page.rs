@@ -7,8 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
+use crate::output::gaps;
 use crate::output::prose::{Prose, ProsePart};
 use crate::output::sanitize::{escape, one_line};
+use gitops_core::kubernetes::gap::{AnswerGap, GapGroup};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::text::pluralize;
 
@@ -108,6 +110,19 @@ impl<'a> Row<'a> {
             }
         }
     }
+}
+
+/// Returns a notice for each group of gaps, which names all of them.
+pub(super) fn gap_notices(gaps: &[AnswerGap]) -> Vec<(Tone, Prose)> {
+    let groups = GapGroup::of(gaps).into_iter();
+    let notices = groups.map(|group| {
+        let counts = group.first.affects_answer;
+        let label = if counts { "Gap: " } else { "Not read, and of no effect on the answer: " };
+        let sentence = gaps::sentence(&group, usize::MAX);
+        let text = sentence.parts().iter().fold(Prose::default().own(label), |text, part| text.part(part.clone()));
+        (if counts { Tone::Warn } else { Tone::Plain }, text)
+    });
+    notices.collect()
 }
 
 impl Page<'_> {

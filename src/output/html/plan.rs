@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::page::{Page, Row, Section, Tone, objects};
+use super::page::{Page, Row, Section, Tone, gap_notices, objects};
 use crate::output::plan::groups::{Group, NestedRow, groups};
 use crate::output::plan::{
     action, counts, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
@@ -53,11 +53,7 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
         let words = "A question mark (delete?): it depends on what happens first; the reason says on what.";
         notices.push((Tone::Info, Prose::default().own(words)));
     }
-    for gap in plan.gaps() {
-        let subject = Prose::default().own("Gap: ").foreign(&gap.subject);
-        let place = gap.namespace.as_deref().unwrap_or_default();
-        notices.push((Tone::Warn, subject.foreign_after(" in namespace ", place).own(": ").foreign(&gap.message)));
-    }
+    notices.extend(gap_notices(plan.gaps()));
     notices.extend(warnings(plan).into_iter().map(|text| (Tone::Warn, text)));
     notices
 }

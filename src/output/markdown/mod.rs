@@ -11,13 +11,14 @@ use std::collections::BTreeMap;
 
 use escape::{fenced, html_code, quote, span};
 
+use super::gaps;
 use super::plan::groups::{Group, NestedRow, groups};
 use super::plan::{
     NAMED, action, counts, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies, warnings,
     way_without_loss,
 };
 use super::prose::Prose;
-use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::plan::{Change, Plan, Reason};
 use gitops_core::text::{and_more, pluralize};
 
@@ -115,10 +116,12 @@ fn head(plan: &Plan) -> String {
     if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
     }
-    if !plan.gaps().is_empty() {
+    let gaps: Vec<GapGroup<'_>> =
+        GapGroup::of(plan.gaps()).into_iter().filter(|group| group.first.affects_answer).collect();
+    if !gaps.is_empty() {
         head += "\nThe plan is incomplete; these could not be read:\n\n";
-        plan.gaps().iter().take(LISTED).for_each(|gap| head += &item(gap));
-        if let Some(more) = and_more(plan.gaps().len(), LISTED) {
+        gaps.iter().take(LISTED).for_each(|group| head += &item(group));
+        if let Some(more) = and_more(gaps.len(), LISTED) {
             head += &format!("- {more}\n");
         }
     }
@@ -131,7 +134,11 @@ fn head(plan: &Plan) -> String {
     }
 }
 
-fn item(gap: &Gap) -> String {
+fn item(group: &GapGroup<'_>) -> String {
+    if !group.others.is_empty() {
+        return format!("- gap: {}\n", quote(&gaps::sentence(group, gaps::NAMED)));
+    }
+    let gap = &group.first.gap;
     let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {}", span(name))).unwrap_or_default();
     format!("- gap{namespace}: {}: {}\n", span(&gap.subject), span(&gap.message))
 }

@@ -7,10 +7,11 @@ use dialoguer::console::{Style, measure_text_width};
 
 use super::groups::{Group, NestedRow, groups};
 use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
+use crate::output::gaps;
 use crate::output::prose::Prose;
 use crate::output::sanitize::one_line;
 use crate::output::table::Look;
-use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason};
 use gitops_core::text::{join_limited, pluralize};
@@ -29,7 +30,7 @@ const OBJECT: usize = 60;
 /// Returns the table; empty if the plan says nothing.
 pub(super) fn render(plan: &FinishedPlan, look: Look) -> String {
     let mut page = Lines { text: String::new(), look };
-    if let Some(subject) = plan.subject() {
+    if let Some(subject) = plan.subject().filter(|_| look.subject) {
         page.wrapped(0, 2, &format!("plan of {}", one_line(&subject.to_string())));
     }
     for alarm in shown_alarms(plan) {
@@ -153,7 +154,7 @@ impl Lines {
     /// Adds what the plan says beside its rows.
     fn notes(&mut self, plan: &FinishedPlan, suspended: &[Group<'_>]) {
         let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
-        let gaps: Vec<String> = plan.gaps().iter().map(gap).collect();
+        let gaps = gap_messages(plan);
         let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
         if has_races || !(gaps.is_empty() && contested.is_empty() && suspended.is_empty()) {
             self.blank();
@@ -368,9 +369,14 @@ fn text_of(note: &Prose) -> String {
     one_line(note.to_string().trim()).into_owned()
 }
 
-fn gap(gap: &Gap) -> String {
-    let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
-    format!("{}{namespace}: {}", gap.subject, gap.message)
+/// Returns a message for each group of gaps that can change the plan.
+fn gap_messages(plan: &FinishedPlan) -> Vec<String> {
+    let groups = GapGroup::of(plan.gaps()).into_iter().filter(|group| group.first.affects_answer);
+    let messages = groups.map(|group| {
+        let more = if group.others.is_empty() { "" } else { "; -v 1 lists them" };
+        format!("{}{more}", gaps::sentence(&group, gaps::NAMED))
+    });
+    messages.collect()
 }
 
 /// Returns a number with a comma between thousands: `3,990`.

@@ -203,7 +203,7 @@ fn notes(plan: &Plan) -> Vec<PlanRow<'_>> {
             }
         }
     }
-    for Gap { subject, namespace, message, .. } in plan.gaps() {
+    for Gap { subject, namespace, message, .. } in plan.counting_gaps() {
         let place = [namespace.as_deref().unwrap_or_default(), "", subject];
         rows.push(PlanRow::new("gap", place, String::new(), message.clone()));
     }
@@ -259,6 +259,17 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> 
     }
 }
 
+/// Codes of deletions by the controller of an owner that stays.
+const OF_STAYING_OWNERS: [ReasonCode; 7] = [
+    ReasonCode::FailedJob,
+    ReasonCode::Hook,
+    ReasonCode::NotGenerated,
+    ReasonCode::NotInChart,
+    ReasonCode::ReleaseReplaced,
+    ReasonCode::Remedied,
+    ReasonCode::ScaledDown,
+];
+
 /// Returns the reason of a change with its cause.
 fn explanation(change: &Change) -> Prose {
     let reason = &change.reason;
@@ -266,12 +277,7 @@ fn explanation(change: &Change) -> Prose {
     match &change.cause {
         Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),
         // The owner stays, and the row names it.
-        Some(_)
-            if [ReasonCode::NotInChart, ReasonCode::NotGenerated, ReasonCode::ReleaseReplaced]
-                .contains(&reason.code) =>
-        {
-            text
-        }
+        Some(_) if OF_STAYING_OWNERS.contains(&reason.code) => text,
         Some(cause) => text.own(": deleted with ").foreign(cause),
         None => text,
     }
@@ -453,10 +459,10 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
             told.push(text);
         }
     }
-    match flags.is_empty() {
-        true => told.join("; "),
-        false => format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" ")),
+    if flags.is_empty() {
+        return told.join("; ");
     }
+    format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" "))
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.

@@ -80,9 +80,7 @@ impl Sandbox {
     /// Fails if it cannot be started or restricted, and if it exceeds a limit; an exit code that is not 0 is no failure.
     pub async fn run(&self, job: Job<'_>) -> Result<Output, Failure> {
         let command = match &self.mode {
-            Mode::On(launcher) => {
-                launcher::command(launcher, &job)?
-            }
+            Mode::On(launcher) => launcher::command(launcher, &job)?,
             Mode::NoLauncher => return Err(Failure::Sandbox("this process did not register its program".to_owned())),
             Mode::Off => direct(&job),
         };

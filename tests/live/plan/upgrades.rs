@@ -311,7 +311,8 @@ const VALUES_AFTER: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: va
 
 fn write_release(tree: &Path, case: &Case, at: usize) {
     let (chart, spec) = (case.chart[at], case.specs[at]);
-    let install = if case.name == FAILED { "disableWait: true, remediation: {retries: 1}" } else { "disableWait: true" };
+    let install =
+        if case.name == FAILED { "disableWait: true, remediation: {retries: 1}" } else { "disableWait: true" };
     let text = format!(
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {}}}\nspec:\n  interval: 1h\n  \
          timeout: 20s\n  chart: {{spec: {{chart: ./chart, interval: 1h, sourceRef: {{kind: GitRepository, name: src}}{chart}}}}}\n  \
@@ -357,7 +358,8 @@ pub(super) fn publish_chart(cluster: &Cluster, namespace: &str, tree: &Path) {
 fn publish_version(cluster: &Cluster, namespace: &str, tree: &Path, version: String) {
     let about = tree.join("chart/Chart.yaml");
     let written = fs::read_to_string(&about).unwrap();
-    let line = |line: &str| if line.starts_with("version: ") { format!("version: {version}\n") } else { format!("{line}\n") };
+    let line =
+        |line: &str| if line.starts_with("version: ") { format!("version: {version}\n") } else { format!("{line}\n") };
     fs::write(&about, written.lines().map(line).collect::<String>()).unwrap();
     let archive = folder(&format!("archive-{namespace}")).join(format!("app-{version}.tgz"));
     let packed = Command::new("tar").arg("-C").arg(tree).arg("-czf").arg(&archive).arg("chart").status().unwrap();

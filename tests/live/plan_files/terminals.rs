@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use test_support::folder::Folder;
 use test_support::gitops::{Run, binary, gitops_typing, gitops_typing_on};
 
 use super::{applied, apply, reconcile, remaining, with_leaks};
@@ -25,6 +26,33 @@ fn many_objects_need_their_number_and_grave_ones_the_name_of_the_context() {
         let question = "Git cannot restore some of these objects. Type test to delete ";
         assert!(run.stdout.contains(question), "{run}");
     }
+}
+
+#[test]
+fn a_cancelled_or_interrupted_question_deletes_nothing_and_leaves_no_file() {
+    let folder = Folder::new("cancelled");
+    let (journal, backup) = (folder.path().join("journal"), folder.path().join("backup"));
+    let cluster = &with_leaks("cancelled", 21);
+    let words = ["prune", "-n", "cancelled", "--max-percent=100"];
+    let files = [format!("--journal={}", journal.display()), format!("--backup={}", backup.display())];
+    let words: Vec<&str> = words.into_iter().chain(files.iter().map(String::as_str)).collect();
+    for (answer, code, said) in
+        [("20\n", 4, "cancelled: nothing was deleted"), ("2\\003", 130, "interrupted: nothing was deleted")]
+    {
+        let run = gitops_typing_on(cluster, 120, &words, answer);
+        assert!(run.code == code && run.stdout.contains("Type 21 to delete 21 objects"), "{answer}: {run}");
+        assert_eq!(run.stdout.matches(said).count(), 1, "{answer}: {run}");
+        assert_eq!((remaining(cluster, "cancelled").len(), journal.exists(), backup.exists()), (21, false, false));
+    }
+
+    let cluster = &with_leaks("cancelled-grave", 0);
+    apply(cluster, vec![applied("cancelled-grave", "v1", "Namespace", "", "cancelled-old")]);
+    reconcile(cluster, "cancelled-grave", &["stays"]);
+    let words = ["prune", "-n", "cancelled-grave", "--max-percent=100", "--allow=namespaces"];
+    let run = gitops_typing_on(cluster, 120, &words, "te\\003");
+    assert!(run.code == 130 && run.stdout.contains("Type test to delete "), "{run}");
+    assert_eq!(run.stdout.matches("interrupted: nothing was deleted").count(), 1, "{run}");
+    cluster.kubectl(&["get", "namespace", "cancelled-old"]).unwrap();
 }
 
 #[test]

@@ -267,10 +267,10 @@ fn the_time_of_a_plan_ends_what_runs_and_what_is_left_is_a_gap() {
     let machine = Machine::new("echo $$ > \"$TMPDIR/../pid\" 2>/dev/null; sleep 300");
     let started = std::time::Instant::now();
     let mut plan = machine.plan(Path::new(BINARY));
-    let output = plan.args(["--timeout=2s", "-o", "json"]).output().unwrap();
+    let output = plan.args(["--plan-timeout=2s", "-o", "json"]).output().unwrap();
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("the time of the plan is over (2 s, --timeout)"), "{text}");
+    assert!(text.contains("the time of the plan is over (2 s, --plan-timeout)"), "{text}");
     assert!(text.contains("\"complete\": false"), "{text}");
 }

@@ -70,7 +70,10 @@ fn a_repository_that_takes_objects_from_another_one_is_refused() {
     let refused = |folder: &Folder, what: &str| {
         for state in [WorktreeState::Worktree, WorktreeState::Revision("HEAD".to_owned())] {
             let error = worktree::read(folder.path(), &state).unwrap_err();
-            assert!(error.message.contains("takes objects from elsewhere: ") && error.message.contains(what), "{error:?}");
+            assert!(
+                error.message.contains("takes objects from elsewhere: ") && error.message.contains(what),
+                "{error:?}"
+            );
         }
     };
     let folder = foreign();
@@ -146,16 +149,21 @@ fn what_a_partial_clone_lacks_is_named() {
 }
 
 #[test]
-fn shallow_clones_alternates_and_sha256_are_read() {
+fn shallow_clones_and_sha256_are_read_and_shared_clones_once_they_have_their_objects() {
     let origin = committed("a.yaml");
     let place = Folder::outside_checkouts("repository");
     let url = format!("file://{}", origin.path().display());
     place.git(&["clone", "-q", "--depth=1", &url, "shallow"]);
     place.git(&["clone", "-q", "--shared", origin.path().to_str().unwrap(), "shared"]);
-    for name in ["shallow", "shared"] {
-        let tree = worktree::read(&place.path().join(name), &WorktreeState::Worktree).unwrap();
-        assert_eq!(shown(&tree), map(&[("a.yaml", "a.yaml")]), "{name}");
-    }
+    let state = |name: &str| worktree::read(&place.path().join(name), &WorktreeState::Worktree);
+    assert_eq!(shown(&state("shallow").unwrap()), map(&[("a.yaml", "a.yaml")]));
+    // A shared clone has objects of another repository, as a foreign checkout could too. What the hint says helps.
+    let hint = state("shared").unwrap_err().hint.unwrap();
+    assert!(hint.contains("repack -a -d"), "{hint}");
+    let shared = place.path().join("shared");
+    xtask::git::run(&shared, &["repack", "-q", "-a", "-d"]).unwrap();
+    std::fs::remove_file(shared.join(".git/objects/info/alternates")).unwrap();
+    assert_eq!(shown(&state("shared").unwrap()), map(&[("a.yaml", "a.yaml")]));
     assert!(Checkout::find(&place.path().join("shallow")).unwrap().is_shallow());
     let sha256 = Folder::outside_checkouts("repository");
     sha256.git(&["init", "-q", "-b", "main", "--object-format=sha256"]);

@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn an_object_that_is_rendered_twice_is_named() {
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
-        let twice = |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None, false).unwrap().failure;
+        let twice =
+            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None, false).unwrap().failure;
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
         assert_eq!(twice(&named("a")).as_deref(), Some("the chart renders configmap/a -n shop twice"));
         assert_eq!(twice(&named("b")), None);

@@ -1,6 +1,8 @@
 //! A part of the cluster that could not be read or computed. A gap is a value that every answer carries, so that an
 //! incomplete answer never looks complete.
 
+use std::ops::Deref;
+
 use serde::{Deserialize, Serialize};
 
 use super::object::{GroupKind, ResourceType, plural};
@@ -56,17 +58,29 @@ pub struct Gap {
 }
 
 /// A gap in an answer, which may be about several clusters.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerGap {
     /// Context of the cluster, if the answer is about several.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
     #[serde(flatten)]
     pub gap: Gap,
-    /// False if nothing that the gap hides can change this answer.
-    #[serde(rename = "affectsAnswer")]
+    /// False if nothing that the gap hides can change this answer. A file without this field has only gaps that can.
+    #[serde(rename = "affectsAnswer", default = "can_change_answer")]
     pub affects_answer: bool,
+}
+
+fn can_change_answer() -> bool {
+    true
+}
+
+impl Deref for AnswerGap {
+    type Target = Gap;
+
+    fn deref(&self) -> &Gap {
+        &self.gap
+    }
 }
 
 impl From<Gap> for AnswerGap {
@@ -134,7 +148,7 @@ impl Gap {
     }
 
     /// Returns true if [`Gap::hides`] says which kinds the gap hides: it is about a known type or an API group version.
-    pub fn is_about_types(&self, types: &[ResourceType]) -> bool {
+    pub(crate) fn is_about_types(&self, types: &[ResourceType]) -> bool {
         self.group_version().is_some() || types.iter().any(|known| self.subject == known.resource())
     }
 

@@ -35,7 +35,7 @@ pub trait FinalizerOwner {
 }
 
 /// Sets the deleted objects of a plan that finalizers keep terminating, those with a known cause first.
-pub fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
+pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
     let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
     let mut all = vec![];
     for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {

@@ -74,6 +74,7 @@ impl<'a> Finish<'a> {
         mut plan: Plan,
         controllers: impl FnOnce(&Plan, &'a Snapshot) -> C,
     ) -> (FinishedPlan, Result<(), String>) {
+        plan.weigh_gaps(self.snapshot);
         add_volume_outcomes(&mut plan, self.snapshot);
         let controllers = controllers(&plan, self.snapshot);
         add_blocked_by_finalizers(&mut plan, self.snapshot, &controllers);

@@ -54,7 +54,8 @@ pub enum Base<'a> {
 pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
     let mut exceeded = vec![];
     if !plan.is_complete() && !limits.allow_incomplete {
-        let detail = format!("the plan is incomplete: {} could not be read", pluralize(plan.gaps().len(), "thing"));
+        let number = pluralize(plan.counting_gaps().count(), "thing");
+        let detail = format!("the plan is incomplete: {number} could not be read");
         exceeded.push(Alarm::new(AlarmCode::Incomplete, None, detail, Remedy::AllowIncomplete));
     }
     exceeded.extend(total(plan, limits));
@@ -78,7 +79,7 @@ const NAMED: usize = 10;
 
 /// Returns the limits that a preview exceeds, most severe first. Owners that are deleted themselves share one alarm,
 /// which comes after that of the owner that causes it: a hundred applications must not hide one mistyped path.
-pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
+pub(crate) fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
     let (mut emptied, mut shrunk, mut deleted) = (vec![], vec![], vec![]);
     let losses = lost_by_owner(plan);
     for (owner, lost) in &losses {

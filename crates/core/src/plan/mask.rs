@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::Plan;
+use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::private::{PLACEHOLDER, Private};
@@ -134,11 +135,11 @@ fn replace_word(text: &str, word: &str, shown: &str) -> String {
 
 impl Plan {
     /// Replaces the values of Secrets in every text. Call it last: a masked name is not the name in the cluster.
-    pub fn mask_secrets(&mut self, mask: &SecretMask) {
+    pub(crate) fn mask_secrets(&mut self, mask: &SecretMask) {
         if mask.is_empty() {
             return;
         }
-        for gap in &mut self.document.gaps {
+        for AnswerGap { gap, .. } in &mut self.document.gaps {
             (gap.subject, gap.message) = (mask.mask(&gap.subject), mask.mask(&gap.message));
             gap.namespace = gap.namespace.take().map(|namespace| mask.mask(&namespace));
         }

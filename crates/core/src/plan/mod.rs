@@ -5,11 +5,13 @@
 
 pub mod alarm;
 pub mod change;
+pub mod contradictions;
 pub mod execution;
 pub mod file;
 pub mod filter;
 pub mod finalizers;
 pub mod finished;
+mod gaps;
 pub mod grave;
 pub mod limits;
 pub mod mask;
@@ -35,8 +37,8 @@ pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 pub use subject::Subject;
 
-use crate::kubernetes::gap::Gap;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::gap::{AnswerGap, Gap};
+use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
@@ -60,7 +62,7 @@ struct PlanDocument {
     schema: String,
     complete: bool,
     rehearsed: bool,
-    gaps: Vec<Gap>,
+    gaps: Vec<AnswerGap>,
     cluster: ClusterIdentity,
     /// Other clusters in which owners of this one change objects, by the names in `cluster` of their objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -81,6 +83,12 @@ struct PlanDocument {
     /// Kustomization files that the change empties. The alarms name them.
     #[serde(skip)]
     emptied_files: Vec<EmptiedFile>,
+    /// Suspended owners that the change does not touch.
+    #[serde(skip)]
+    untouched_owners: BTreeSet<OwnerId>,
+    /// Kinds of objects that the plan depends on beside those of its rows; `None` if it depends on all.
+    #[serde(skip)]
+    read_kinds: Option<BTreeSet<GroupKind>>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
@@ -149,14 +157,19 @@ impl Plan {
         self.document.subject = Some(subject);
     }
 
-    /// Everything that could not be read or computed.
-    pub fn gaps(&self) -> &[Gap] {
+    /// Everything that could not be read or computed, also what cannot change the plan.
+    pub fn gaps(&self) -> &[AnswerGap] {
         &self.document.gaps
+    }
+
+    /// What could not be read or computed and can change the plan.
+    pub fn counting_gaps(&self) -> impl Iterator<Item = &Gap> {
+        self.document.gaps.iter().filter(|gap| gap.affects_answer).map(|gap| &gap.gap)
     }
 
     /// Returns true if nothing that could hide or misjudge an object is unknown.
     pub fn is_complete(&self) -> bool {
-        self.document.gaps.is_empty()
+        self.counting_gaps().next().is_none()
     }
 
     /// Outcome of each owner that was looked at.
@@ -256,20 +269,20 @@ impl Plan {
     }
 
     /// Records that the API server was asked about every change.
-    pub fn set_rehearsed(&mut self) {
+    pub(crate) fn set_rehearsed(&mut self) {
         self.document.rehearsed = true;
         self.document.unrehearsed.clear();
     }
 
     /// Sets the objects whose changes no dry-run has confirmed.
-    pub fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
+    pub(crate) fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
         self.document.unrehearsed = objects;
         self.sort();
     }
 
     /// Adds gaps; an equal gap is kept once.
     pub fn add_gaps(&mut self, gaps: impl IntoIterator<Item = Gap>) {
-        self.document.gaps.extend(gaps);
+        self.document.gaps.extend(gaps.into_iter().map(AnswerGap::from));
         self.sort();
     }
 
@@ -307,6 +320,11 @@ impl Plan {
         self.document.emptied_files = files;
     }
 
+    /// Sets the suspended owners that the change does not touch.
+    pub(crate) fn set_untouched_owners(&mut self, owners: BTreeSet<OwnerId>) {
+        self.document.untouched_owners = owners;
+    }
+
     /// Sets the deleted objects that finalizers keep terminating, in the order given.
     pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
         self.document.blocked_by_finalizers = blocked;
@@ -318,7 +336,7 @@ impl Plan {
     }
 
     /// Adds alarms that are less severe than those so far.
-    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
+    pub(crate) fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
         self.document.alarms.extend(alarms);
     }
 
@@ -326,6 +344,15 @@ impl Plan {
     pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
         self.document.changes.iter_mut().for_each(update);
         self.sort();
+    }
+
+    /// Removes the suspended owners that the change does not touch, unless they have a row.
+    pub(crate) fn drop_untouched_owners(&mut self) {
+        let mut untouched = std::mem::take(&mut self.document.untouched_owners);
+        for owner in self.document.changes.iter().filter_map(|change| change.owner.as_ref()) {
+            untouched.remove(owner);
+        }
+        self.retain_owners(|row| !untouched.contains(&row.owner));
     }
 
     /// Removes the contested objects for which `keep` returns false.
@@ -357,6 +384,12 @@ impl Plan {
         for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
             (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
         }
+        self.sort();
+    }
+
+    /// Changes the outcomes of owners.
+    pub(crate) fn update_owners(&mut self, update: impl FnMut(&mut OwnerOutcome)) {
+        self.document.owners.iter_mut().for_each(update);
         self.sort();
     }
 

@@ -75,6 +75,7 @@ reason_codes! {
     NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
+    MayBeRefused => "The API server refuses an object of the owner until something else changes, or accepts it only until then.",
     PruneRefused => "The API server refuses to delete an object that the owner prunes, so the owner does not become ready.",
     OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
     OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",
@@ -96,6 +97,7 @@ reason_codes! {
     Refused => "The API server refuses the change.",
     Renamed => "The name of the object contains a hash of its content, which changes.",
     HashUnknown => "The name contains a hash of encrypted content, which cannot be computed here.",
+    Unread => "Objects of this type could not be read, so it is not known what happens to the object.",
     IdentityUnknown => "The kind, namespace or name of the object is encrypted.",
     // Cascading deletion.
     InNamespace => "The namespace of the object is deleted.",

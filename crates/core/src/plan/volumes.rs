@@ -10,7 +10,7 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// Adds a row for each volume that stays although its claim is deleted, and says of a recreated claim what happens to
 /// its data. A recording that holds no specs of volumes is a gap.
-pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
+pub(crate) fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
     let volumes: BTreeMap<_, _> =
         snapshot.clusters().map(|(cluster, snapshot)| (cluster.cloned(), Volumes::new(snapshot))).collect();
     let listed: BTreeSet<ObjectId> = plan.changes().iter().map(|change| change.object.id.clone()).collect();
@@ -45,7 +45,7 @@ pub fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
         .clusters()
         .flat_map(|(_, cluster)| &cluster.objects)
         .any(|object| object.id.is("", KIND) && snapshot.resource(&object.id).is_none());
-    if deletes_claim && unread && !plan.gaps().iter().any(|gap| gap.subject == RESOURCE) {
+    if deletes_claim && unread && !plan.counting_gaps().any(|gap| gap.subject == RESOURCE) {
         plan.add_gaps([Gap {
             kind: GapKind::Failed,
             subject: RESOURCE.to_owned(),

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::candidates::reason_to_stay;
 use crate::kubernetes::deletion::cascade::Cascade;
-use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnershipStatus;
@@ -29,7 +29,7 @@ pub struct Reevaluation<'p> {
     /// Roots that have ended, true for those that are gone or terminating.
     ended: HashMap<&'p ObjectId, bool>,
     /// Gaps that the user has seen in the plan.
-    gaps: &'p [Gap],
+    gaps: &'p [AnswerGap],
     evaluate: &'p Reevaluate<'p>,
 }
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::WORKING_TREE;
 use crate::commands::prune::spokes::Spoke;
 use crate::error::{Error, Result};
 use crate::tools::git::WorktreeState;
+
+/// Heading of the flags of a working tree.
+pub const WORKING_TREE: &str = "Working tree";
 
 /// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]
@@ -37,7 +39,7 @@ pub struct TreeOptions {
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
     #[arg(long, value_name = "SECRET=CLUSTER", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
-    /// List conflicts of owners that the tree does not change too
+    /// List suspended owners and conflicts of owners that the tree does not touch too
     #[arg(long, hide_short_help = true)]
     pub all: bool,
     /// Branch that the checkout is merged into, if there are several
@@ -78,7 +80,7 @@ pub struct TreeOptions {
         hide_short_help = true,
         value_parser = crate::cluster::config::args::request_timeout
     )]
-    pub timeout: Duration,
+    pub plan_timeout: Duration,
     /// Fail where the system cannot restrict the programs that build
     #[arg(long, hide_short_help = true)]
     pub require_sandbox: bool,

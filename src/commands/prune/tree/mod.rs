@@ -26,7 +26,7 @@ use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
 use crate::tools::sandbox;
 use crate::tools::worktree;
-pub use args::{TreeArgs, TreeOptions};
+pub use args::{TreeArgs, TreeOptions, WORKING_TREE};
 use builds::Builds;
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
@@ -58,7 +58,7 @@ pub async fn plan(
     offline: bool,
 ) -> Result<(Plan, SecretMask)> {
     let TreeArgs { repo, options } = args;
-    let deadline = Instant::now().checked_add(options.timeout).filter(|_| !options.timeout.is_zero());
+    let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
     check_sandbox(options, session)?;
     let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot)?;
     let mut planned = PlannedTree::of(args, &found, snapshot)?;
@@ -100,7 +100,7 @@ pub async fn plan(
         },
         answers: Answers::default(),
         deadline,
-        limit: options.timeout,
+        limit: options.plan_timeout,
     };
     let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
@@ -229,7 +229,7 @@ impl Answerer<'_> {
             match answered {
                 Some(result) => result?,
                 None => {
-                    let why = format!("the time of the plan is over ({} s, --timeout)", self.limit.as_secs());
+                    let why = format!("the time of the plan is over ({} s, --plan-timeout)", self.limit.as_secs());
                     self.answers.give_up(left, &why);
                 }
             }

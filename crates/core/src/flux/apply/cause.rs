@@ -66,7 +66,13 @@ impl Cause {
 
     /// Returns true if a change of the object `other` can change the answer to a request about `id` with this message.
     /// `definition` is the definition of its kind.
-    pub(crate) fn depends_on(self, message: &str, id: &ObjectId, definition: Option<&ObjectId>, other: &Changed<'_>) -> bool {
+    pub(crate) fn depends_on(
+        self,
+        message: &str,
+        id: &ObjectId,
+        definition: Option<&ObjectId>,
+        other: &Changed<'_>,
+    ) -> bool {
         let Changed { id: changed, is_deleted } = *other;
         if changed.cluster != id.cluster {
             return false;
@@ -142,10 +148,14 @@ mod tests {
 
     const DENIED: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:shop:s\" cannot delete resource \
         \"configmaps\" in API group \"\" in the namespace \"shop\"";
-    const POLICY: &str = "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'held' with binding 'bound' denied request: no";
-    const SCHEMA: &str = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
-    const PORT: &str = "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31201: provided port is already allocated";
-    const QUOTA: &str = "configmaps \"b\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
+    const POLICY: &str =
+        "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'held' with binding 'bound' denied request: no";
+    const SCHEMA: &str =
+        "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
+    const PORT: &str =
+        "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31201: provided port is already allocated";
+    const QUOTA: &str =
+        "configmaps \"b\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
 
     #[test]
     fn causes_are_read_from_messages_of_the_server() {
@@ -184,7 +194,12 @@ mod tests {
             (QUOTA, object("", "ConfigMap", "other", "x"), true, false),
             (PORT, object("", "Service", "other", "old"), true, true),
             (PORT, object("", "ConfigMap", "shop", "old"), true, false),
-            ("priority: no PriorityClass with name \"high\"", object("scheduling.k8s.io", "PriorityClass", "", "high"), false, true),
+            (
+                "priority: no PriorityClass with name \"high\"",
+                object("scheduling.k8s.io", "PriorityClass", "", "high"),
+                false,
+                true,
+            ),
         ] {
             let found = Cause::of(message).depends_on(message, &id, None, &Changed { id: &changed, is_deleted });
             assert_eq!(found, expected, "{message}: {changed}");

@@ -45,7 +45,9 @@ pub(crate) enum SubstituteError {
     #[error("variable name {0:?} is not valid, so every substitution of this Kustomization fails")]
     Name(String),
     /// A key of a Secret that is not a variable name. It is not shown, as nothing of a Secret is.
-    #[error("a key of a Secret in substituteFrom is no valid variable name, so every substitution of this Kustomization fails")]
+    #[error(
+        "a key of a Secret in substituteFrom is no valid variable name, so every substitution of this Kustomization fails"
+    )]
     NameInSecret,
 }
 

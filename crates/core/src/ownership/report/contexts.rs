@@ -18,7 +18,11 @@ pub(crate) type ContextAnswer = (String, Result<InventoryDocument, Gap>);
 pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<InventoryDocument> {
     let mut merged: Option<InventoryDocument> = None;
     let (mut contexts, mut gaps) = (vec![], vec![]);
-    let same = same_clusters(&answers);
+    let read = answers.iter().filter_map(|(context, answer)| {
+        let answer = answer.as_ref().ok()?;
+        Some((&*answer.cluster.as_ref()?.uid, answer.gaps.len(), &**context))
+    });
+    let same = same_clusters(read);
     for (context, answer) in answers {
         if let Some(other) = same.get(&context) {
             contexts.push(ContextSummary {
@@ -56,16 +60,11 @@ pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<Invent
     merged.map(|merged| InventoryDocument { schema: SCHEMA, contexts, taken, complete, gaps, ..merged })
 }
 
-/// Returns the contexts of a cluster that another context names too, with that context. A cluster without a uid is one of
-/// its own.
-fn same_clusters(answers: &[ContextAnswer]) -> BTreeMap<String, String> {
-    let read = answers.iter().filter_map(|(context, answer)| {
-        let answer = answer.as_ref().ok()?;
-        let uid = answer.cluster.as_ref().map(|cluster| &*cluster.uid).filter(|uid| !uid.is_empty())?;
-        Some((uid, answer.gaps.len(), context))
-    });
-    let mut by_uid: BTreeMap<&str, Vec<(usize, &String)>> = BTreeMap::new();
-    for (uid, gaps, context) in read {
+/// Returns the contexts of a cluster that another context names too, with that context. `read` has the uid of each cluster,
+/// the number of gaps of its answer, and its context. A cluster without a uid is one of its own.
+pub fn same_clusters<'a>(read: impl IntoIterator<Item = (&'a str, usize, &'a str)>) -> BTreeMap<String, String> {
+    let mut by_uid: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
+    for (uid, gaps, context) in read.into_iter().filter(|(uid, ..)| !uid.is_empty()) {
         by_uid.entry(uid).or_default().push((gaps, context));
     }
     let mut same = BTreeMap::new();
@@ -73,7 +72,7 @@ fn same_clusters(answers: &[ContextAnswer]) -> BTreeMap<String, String> {
         // Of several with as few gaps, `min_by_key` returns the first.
         let Some((_, best)) = contexts.iter().min_by_key(|(gaps, _)| *gaps) else { continue };
         let others = contexts.iter().filter(|(_, context)| context != best);
-        same.extend(others.map(|(_, context)| ((*context).clone(), (*best).clone())));
+        same.extend(others.map(|(_, context)| ((*context).to_owned(), (*best).to_owned())));
     }
     same
 }

@@ -56,7 +56,7 @@ impl PlanFile {
         }
         pins.check_age(now, max_age)?;
         if !self.plan.is_complete() && !allow_incomplete {
-            let gaps = pluralize(self.plan.gaps().len(), "thing");
+            let gaps = pluralize(self.plan.counting_gaps().count(), "thing");
             return Err(Refusal::Incomplete(format!("it is incomplete: {gaps} could not be read")));
         }
         Ok(pins)

@@ -23,7 +23,7 @@ use crate::private::Private;
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles, unpack};
 use templates::ClusterValues;
-use values::Values;
+use values::{Values, overlay};
 
 /// One run of `helm template`.
 #[derive(Clone, Debug, Default)]
@@ -200,10 +200,17 @@ impl Chart {
         definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
     }
 
+    /// Returns true if a template asks which API versions the cluster has.
+    pub(crate) fn reads_api_versions(&self) -> bool {
+        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
+        texts.filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
+    }
+
     /// Returns true if a template may call a function whose result differs from render to render.
     pub(crate) fn may_be_random(&self, values: &Values) -> bool {
         let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
-        let templates = texts.chain(values.texts.iter().map(|text| text.reveal().as_str())).filter(|text| text.contains("{{"));
+        let templates =
+            texts.chain(values.texts.iter().map(|text| text.reveal().as_str())).filter(|text| text.contains("{{"));
         templates.into_iter().any(|text| RANDOM.iter().any(|name| text.contains(name)))
     }
 
@@ -357,18 +364,6 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
         }
     }
     Ok(Some(Value::Object(merged).to_string().into_bytes().into()))
-}
-
-/// Merges maps as Flux does: a null replaces a map.
-fn overlay(lower: &mut Map<String, Value>, upper: Map<String, Value>) {
-    for (key, value) in upper {
-        match (lower.get_mut(&key), value) {
-            (Some(Value::Object(lower)), Value::Object(upper)) => overlay(lower, upper),
-            (_, value) => {
-                lower.insert(key, value);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

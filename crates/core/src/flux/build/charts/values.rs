@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::overlay;
 use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::private::Private;
@@ -156,6 +155,18 @@ fn typed(text: &str) -> Value {
         "0" => json!(0),
         _ if text.starts_with('0') => json!(text),
         _ => text.parse::<i64>().map_or_else(|_| json!(text), |number| json!(number)),
+    }
+}
+
+/// Merges maps as Flux does: a null replaces a map.
+pub(super) fn overlay(lower: &mut Map<String, Value>, upper: Map<String, Value>) {
+    for (key, value) in upper {
+        match (lower.get_mut(&key), value) {
+            (Some(Value::Object(lower)), Value::Object(upper)) => overlay(lower, upper),
+            (_, value) => {
+                lower.insert(key, value);
+            }
+        }
     }
 }
 

@@ -25,12 +25,15 @@ type ClusterName = Option<Arc<str>>;
 impl<'a> State<'a> {
     /// Returns the cluster to which an owner in a namespace applies, or the reason why it was not read.
     pub(crate) fn target(&self, namespace: &str, spec: &Value) -> Result<ClusterName, Reason> {
-        let cluster = match target(spec, namespace) {
+        let unread = match target(spec, namespace) {
             HubTarget::Hub => return Ok(None),
-            HubTarget::Access(access) => self.input.snapshot.spoke_of(&access.id, access.key.as_deref()),
-            HubTarget::Address(_) | HubTarget::Unknown => None,
+            HubTarget::Access(access) => match self.input.snapshot.spoke_of(&access.id, access.key.as_deref()) {
+                Some(cluster) => return Ok(Some(cluster.clone())),
+                None => how_to_read(&access.id),
+            },
+            HubTarget::Address(_) | HubTarget::Unknown => NOT_READ.to_owned(),
         };
-        cluster.cloned().map(Some).ok_or_else(|| Reason::new(ReasonCode::OtherCluster, NOT_READ))
+        Err(Reason::new(ReasonCode::OtherCluster, unread))
     }
 
     /// Returns the cluster to which a live owner applies, or the reason why it was not read.
@@ -96,6 +99,16 @@ impl<'a> State<'a> {
             HubTarget::Access(Access { id, .. }) => Some(id),
             _ => None,
         }
+    }
+}
+
+/// Returns the reason why a cluster was not read that an object with a kubeconfig reaches, with the flag that names it.
+fn how_to_read(config: &ObjectId) -> String {
+    let ObjectId { namespace, name, .. } = config;
+    if &*config.kind == "Secret" {
+        format!("{NOT_READ}: --spoke {namespace}/{name}=CONTEXT names the one that {config} reaches")
+    } else {
+        format!("{NOT_READ}, which {config} reaches")
     }
 }
 

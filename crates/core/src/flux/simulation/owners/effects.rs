@@ -22,7 +22,10 @@ pub(crate) struct OwnerDeletions<'a> {
 }
 
 /// Returns what the controller of each live owner does that is deleted, or that stays and changes its objects.
-pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) -> BTreeMap<ObjectId, Disclosed<Arc<Effect>>> {
+pub(crate) fn owner_effects(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+) -> BTreeMap<ObjectId, Disclosed<Arc<Effect>>> {
     let found: BTreeMap<&ObjectId, &Arc<Effect>> = state.owner_effects().collect();
     let mut effects = BTreeMap::new();
     for owner in &state.input.snapshot.resources {

@@ -9,6 +9,7 @@ use crate::flux::simulation::model::protection::{live_owner, prune_protection};
 use crate::flux::simulation::model::refused_deletions::deletion_refusal;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::simulation::schedule::explore::may_delete;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::simulation::schedule::race_conditions::race_condition;
 use crate::flux::spec::NamespacedName;
@@ -36,6 +37,22 @@ pub(crate) fn row(
     nodes: &[&Node],
 ) -> Option<Change> {
     let live = state.live_object(id);
+    let unread = live.is_none().then(|| unread_message(state, id)).flatten();
+    if let Some(unread) = &unread
+        && let Some(listing) = nodes.iter().find(|node| !node.id.is_new && node.inventory.contains(id))
+    {
+        // It exists, as far as is known, so nothing creates it.
+        return nodes.iter().any(|node| may_delete(id, node)).then(|| {
+            let owner = owner_id(&listing.id.key);
+            let detail = format!("{unread}; {owner} lists it and no longer applies it");
+            kustomization_row(
+                Action::Unknown,
+                PinnedObject::absent(id.clone()),
+                &listing.id.key,
+                Reason::new(ReasonCode::Unread, detail),
+            )
+        });
+    }
     let loses_container = container_is_deleted(state, id, consequences);
     let may_be_recreated = outcomes.may_end_as(FinalState::Recreated);
     let action = if outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && loses_container) {
@@ -72,6 +89,9 @@ pub(crate) fn row(
     if !outcomes.is_certain() && !is_deleted_anyway {
         row.make_race(&race_condition(state, id, outcomes));
     }
+    if let Some(unread) = unread.filter(|_| action == Action::Create) {
+        row.make_race(&format!("it is updated if it exists; {unread}"));
+    }
     if action == Action::Create && is_collected_at_once(state, id) {
         row.make_race("the garbage collector deletes it, because no owner that it refers to exists");
     }
@@ -86,6 +106,15 @@ fn forced_reason(state: &State<'_>, pass: &PassId, id: &ObjectId) -> Reason {
     let pass = state.node(&pass.node).and_then(|node| node.passes.get(pass.number));
     let forced = pass.and_then(|pass| pass.forced.get(id));
     forced.map_or_else(|| ReasonCode::Forced.into(), |forced| forced.reason.clone())
+}
+
+/// Returns what could not be read, if that may hide an object.
+fn unread_message(state: &State<'_>, id: &ObjectId) -> Option<String> {
+    let cluster = state.input.snapshot.of_cluster(id.cluster.as_ref())?;
+    let kind = id.group_kind();
+    let mut gaps = cluster.gaps_hiding(&kind);
+    let gap = gaps.find(|gap| gap.namespace.as_deref().is_none_or(|unread| *unread == *id.namespace))?;
+    Some(format!("{} could not be read ({})", gap.subject, gap.kind.cause()))
 }
 
 /// Returns the reason why a Kustomization prunes an object.

@@ -78,7 +78,7 @@ fn live_owners(live: &ObjectMetadata, nodes: &[&Node]) -> BTreeSet<NamespacedNam
 }
 
 /// Returns false if no order of events can make a Kustomization delete the object.
-fn may_delete(id: &ObjectId, node: &Node) -> bool {
+pub(crate) fn may_delete(id: &ObjectId, node: &Node) -> bool {
     let is_listed = node.inventory.contains(id) || node.passes.iter().any(|pass| pass.applies(id));
     let is_forced = node.passes.iter().any(|pass| pass.forced.contains_key(id));
     is_forced || (is_listed && (node.deletion.is_some() || node.passes.iter().any(|pass| pass.prunes(id))))

@@ -211,7 +211,8 @@ impl<'a> Orders<'a> {
     fn classify(&mut self) {
         let mut classes: Vec<Vec<usize>> = vec![];
         let mut alike: HashMap<Vec<[usize; 2]>, Vec<usize>> = HashMap::new();
-        let events: Vec<Option<usize>> = self.sequences.iter().flat_map(|sequence| sequence.positions.clone()).collect();
+        let events: Vec<Option<usize>> =
+            self.sequences.iter().flat_map(|sequence| sequence.positions.clone()).collect();
         for at in 0..self.sequences.len() {
             // Only those with as many events before and after them can be interchangeable.
             let known = alike.entry(self.relations(at, &events)).or_default();
@@ -233,7 +234,8 @@ impl<'a> Orders<'a> {
 
     /// Returns for each event of a Kustomization how many of all events come certainly before it, and after it.
     fn relations(&self, at: usize, events: &[Option<usize>]) -> Vec<[usize; 2]> {
-        let count = |is_related: &dyn Fn(Option<usize>) -> bool| events.iter().filter(|event| is_related(**event)).count();
+        let count =
+            |is_related: &dyn Fn(Option<usize>) -> bool| events.iter().filter(|event| is_related(**event)).count();
         let positions = self.sequences[at].positions.iter();
         let counts = positions.map(|own| {
             let earlier = count(&|event| self.order.is_before(event, *own));

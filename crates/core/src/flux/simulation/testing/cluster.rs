@@ -23,6 +23,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
 use crate::plan::Action;
+use crate::plan::contradictions::contradictions;
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -78,7 +79,7 @@ pub(crate) struct TestCluster {
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Results of the applies that a function accepts.
     pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
-    /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
+    /// Refusals of the API server in upgrades and of ResourceSets, by name; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
@@ -246,7 +247,9 @@ impl TestCluster {
     /// Plays a preview to its end.
     pub(crate) fn finish_preview(&self, input: PreviewInput<'_>) -> FinishedPreview {
         let mut preview = Preview::new(input);
-        *self.finish(|answers| preview.step(answers))
+        let finished = *self.finish(|answers| preview.step(answers));
+        assert_eq!(contradictions(&finished.plan), [""; 0]);
+        finished
     }
 
     pub(crate) fn input(&self, files: &Files) -> PreviewInput<'_> {

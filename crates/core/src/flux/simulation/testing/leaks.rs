@@ -94,8 +94,9 @@ impl LeakCase {
             planned(&change, &secret, &public_value, quotes)
         };
         let (private, public) = (planned("PASSWORD"), planned("OPEN"));
-        let ways = chosen.iter().map(|way| all[*way].0).collect();
-        Self { secret, private, public_value, public, is_live: is_before, ways }
+        let ways: Vec<&str> = chosen.iter().map(|way| all[*way].0).collect();
+        let is_live = is_before || ways.iter().any(|way| way.starts_with("removed"));
+        Self { secret, private, public_value, public, is_live, ways }
     }
 
     /// Returns true if an output of the plan with the public value in place of the secret one shows it more often than the
@@ -103,7 +104,8 @@ impl LeakCase {
     pub fn shows_more_of_the_public_value(&self, output: &str) -> bool {
         let fixed = serde_json::to_string(&self.private.plan).unwrap_or_default();
         let forms = forms(&self.public_value);
-        let [output, fixed] = [output, &fixed].map(|text| forms.iter().map(|form| text.matches(&**form).count()).sum::<usize>());
+        let [output, fixed] =
+            [output, &fixed].map(|text| forms.iter().map(|form| text.matches(&**form).count()).sum::<usize>());
         output > fixed
     }
 
@@ -116,7 +118,8 @@ impl LeakCase {
     /// objects show already is left out.
     pub fn forbidden(&self) -> BTreeSet<String> {
         let ids = self.private.snapshot.objects.iter().map(|object| &object.id);
-        let shown: Vec<String> = ids.map(|id| format!("{} {} {} {}", id.group, id.kind, id.namespace, id.name)).collect();
+        let shown: Vec<String> =
+            ids.map(|id| format!("{} {} {} {}", id.group, id.kind, id.namespace, id.name)).collect();
         let mut forms = forms(&self.secret);
         forms.retain(|form| !shown.iter().any(|name| name.contains(form.as_str())));
         forms
@@ -229,7 +232,8 @@ impl Change {
 
     /// Changes the fields of an object after the change.
     fn change(&mut self, kind: &str, name: &str, more: Value) {
-        let mut found = self.after.iter_mut().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+        let mut found =
+            self.after.iter_mut().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name);
         // Another way may have removed it.
         if let Some(object) = found.next() {
             merge(object, more);
@@ -271,7 +275,8 @@ fn release_ways() -> Vec<Way> {
             c.release(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "open", "valuesKey": e}]}));
         }),
         ("targetPath", |c, e| {
-            let entry = json!({"kind": "ConfigMap", "name": "open", "valuesKey": "OPEN", "targetPath": format!("{e}[0]")});
+            let entry =
+                json!({"kind": "ConfigMap", "name": "open", "valuesKey": "OPEN", "targetPath": format!("{e}[0]")});
             c.release(json!({ "valuesFrom": [entry] }));
         }),
         ("key of spec", |c, e| c.release(json!({ e: {"a": 1} }))),
@@ -302,7 +307,9 @@ fn release_ways() -> Vec<Way> {
             c.release(json!({"dependsOn": [{"name": "app2", "readyExpr": format!("dep.x == '{e}'")}]}));
         }),
         ("release kubeConfig", |c, e| c.release(json!({"kubeConfig": {"secretRef": {"name": e}}}))),
-        ("release serviceAccountName", |c, e| c.release(json!({"serviceAccountName": e, "values": {"off": ["extra.yaml"]}}))),
+        ("release serviceAccountName", |c, e| {
+            c.release(json!({"serviceAccountName": e, "values": {"off": ["extra.yaml"]}}))
+        }),
         ("release annotation", |c, e| {
             c.change("HelmRelease", "app", json!({"metadata": {"annotations": {"reconcile.fluxcd.io/forceAt": e}}}));
         }),
@@ -369,8 +376,12 @@ fn set_ways() -> Vec<Way> {
             object["metadata"]["namespace"] = "<< inputs.n | reverse >>".into();
             c.set(json!({"inputs": [{"n": e}], "resources": [object]}));
         }),
-        ("input in hexadecimal", |c, e| c.set(json!({"inputs": [{"n": e}], "resources": [cm("<< inputs.n | hex >>")]}))),
-        ("input in a new set", |c, e| c.add(set("fresh", json!({"inputs": [{"n": e}], "resources": [cm("f-<< inputs.n >>")]})))),
+        ("input in hexadecimal", |c, e| {
+            c.set(json!({"inputs": [{"n": e}], "resources": [cm("<< inputs.n | hex >>")]}))
+        }),
+        ("input in a new set", |c, e| {
+            c.add(set("fresh", json!({"inputs": [{"n": e}], "resources": [cm("f-<< inputs.n >>")]})))
+        }),
         ("input in a release", |c, e| {
             let values = json!([{"kind": "ConfigMap", "name": "<< inputs.n >>"}]);
             let app = release("from-set", json!({ "valuesFrom": values }));
@@ -454,7 +465,9 @@ fn kustomization_ways() -> Vec<Way> {
             c.child.push(cm("v-${V}"));
         }),
         ("key of substitute", |c, e| c.child(json!({"postBuild": {"substitute": {format!("{e}-"): "a"}}}))),
-        ("substituteFrom", |c, e| c.child(json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": e}]}}))),
+        ("substituteFrom", |c, e| {
+            c.child(json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": e}]}}))
+        }),
         ("laundry", |c, e| {
             let mut data = cm("laundry");
             data["data"] = json!({"V": e});
@@ -491,11 +504,15 @@ fn object_ways() -> Vec<Way> {
             object["metadata"]["namespace"] = e.into();
             c.add(object);
         }),
-        ("kind", |c, e| c.add(json!({"apiVersion": "v1", "kind": format!("Kind{e}"), "metadata": {"name": "a", "namespace": NS}}))),
+        ("kind", |c, e| {
+            c.add(json!({"apiVersion": "v1", "kind": format!("Kind{e}"), "metadata": {"name": "a", "namespace": NS}}))
+        }),
         ("apiVersion", |c, e| {
             c.add(json!({"apiVersion": format!("{e}/v1"), "kind": "A", "metadata": {"name": "a", "namespace": NS}}));
         }),
-        ("version", |c, e| c.add(json!({"apiVersion": e, "kind": "ConfigMap", "metadata": {"name": "a", "namespace": NS}}))),
+        ("version", |c, e| {
+            c.add(json!({"apiVersion": e, "kind": "ConfigMap", "metadata": {"name": "a", "namespace": NS}}))
+        }),
         ("name that is refused", |c, e| c.add(cm(&format!("{e}_A")))),
         ("duplicate", |c, e| {
             c.add(cm(e));
@@ -547,7 +564,9 @@ fn object_ways() -> Vec<Way> {
 /// Returns the ways of sources and of what is made of them.
 fn source_ways() -> Vec<Way> {
     vec![
-        ("url", |c, e| c.change("GitRepository", "other", json!({"spec": {"url": format!("https://u:{e}@example.com/{e}")}}))),
+        ("url", |c, e| {
+            c.change("GitRepository", "other", json!({"spec": {"url": format!("https://u:{e}@example.com/{e}")}}))
+        }),
         ("branch", |c, e| c.change("GitRepository", "other", json!({"spec": {"ref": {"branch": e}}}))),
         ("ignore", |c, e| c.change("GitRepository", "other", json!({"spec": {"ignore": e}}))),
         ("include", |c, e| {
@@ -602,7 +621,8 @@ fn files(apps: &[Value], child: &[Value], templates: &[Value]) -> Files {
         ("child/a.yaml", child.to_vec()),
         ("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "app", "version": "1"})]),
     ];
-    files.extend(templates.iter().enumerate().map(|(number, template)| (template_path(number), vec![template.clone()])));
+    files
+        .extend(templates.iter().enumerate().map(|(number, template)| (template_path(number), vec![template.clone()])));
     files
 }
 
@@ -613,9 +633,7 @@ fn planned(change: &Change, secret: &str, public_value: &str, quotes: bool) -> P
     let mut cluster = TestCluster::new(&before);
     cluster.has_operator = true;
     cluster.quotes_manifests = quotes;
-    let data = |kind: &str, name: &str, field: &str, data: Value| {
-        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": NS}, field: data})
-    };
+    let data = |kind: &str, name: &str, field: &str, data: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": NS}, field: data});
     let values = |value: &str| json!({"values.yaml": format!("n: {value}")});
     cluster.add(&data("Secret", "vars", "stringData", json!({"PASSWORD": secret})), None);
     cluster.add(&data("Secret", "values", "stringData", values(secret)), None);
@@ -675,7 +693,9 @@ fn deploy(cluster: &mut TestCluster, templates: &[Value]) {
             "ResourceSet" => {
                 full.content["status"] = json!({"inventory": {"entries": [entry("set-one")]}, "conditions": ready});
             }
-            "FluxInstance" | "GitRepository" | "HelmRepository" => full.content["status"] = json!({"conditions": ready}),
+            "FluxInstance" | "GitRepository" | "HelmRepository" => {
+                full.content["status"] = json!({"conditions": ready})
+            }
             "ArtifactGenerator" => {
                 full.content["status"] = json!({"conditions": ready, "inventory": [{"name": "made", "namespace": NS}]});
             }

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::releases::record;
 use super::unfollowed::{cluster, flux, release};
-use super::upgrades::{Template, deployed, reason, spec, templates, tree, without};
-use crate::kubernetes::object::ManagedFieldsEntry;
+use super::upgrades::{Template, deployed, deployed_from, reason, spec, templates, tree, without};
+use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
+use crate::kubernetes::snapshot::OtherVersion;
 use crate::plan::{Outcome, Plan};
 use crate::testing::resource_type;
 
@@ -287,4 +288,78 @@ fn values_that_a_chart_writes_change_another_release() {
     cluster.snapshot.normalise();
     assert_eq!(cluster.rows(&files("1", "{}")), set(&[]));
     assert_eq!(cluster.rows(&files("2", "off: [gone.yaml]")), set(&["delete gone"]));
+}
+
+#[test]
+fn a_release_waits_for_a_dependency_that_the_same_commit_stops() {
+    let spec = with(json!({"dependsOn": [{"name": "other"}]}));
+    let other = |suspend: bool, image: &str| {
+        let spec = json!({"suspend": suspend, "values": {"image": image}});
+        ("root/other.yaml", vec![flux("helm.toolkit.fluxcd.io/v2", "HelmRelease", "other", spec)])
+    };
+    let files = |version: &str, templates: &[Template], other| {
+        let mut files = tree(version, templates, spec.clone());
+        files.push(other);
+        files
+    };
+    let cluster = deployed_from(&files("1", &templates(), other(false, "1")));
+    assert_eq!(cluster.rows(&files("2", &without("extra"), other(false, "1"))), set(&["delete extra"]));
+    assert_eq!(cluster.rows(&files("2", &without("extra"), other(true, "2"))), set(&["delete? extra"]));
+}
+
+#[test]
+fn definitions_of_the_same_commit_may_come_before_the_render() {
+    let mut all = without("extra");
+    all.push(("charts/app/templates/if-cog.yaml", "extra", json!({})));
+    let reads = vec![json!({"text": "{{ .Capabilities.APIVersions.Has .x }}"})];
+    let mut after = tree("2", &all, spec(json!({})));
+    after.push(("charts/app/templates/_helpers.tpl", reads));
+    let mut cluster = deployed(spec(json!({})));
+    let crds = resource_type("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false);
+    cluster.snapshot.types.push(crds);
+    cluster.snapshot.other_versions =
+        vec![OtherVersion { what: GroupKind::new("apps", "Deployment"), version: "v1".into() }];
+    assert_eq!(cluster.rows(&after), set(&["delete extra"]));
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "cogs.e.com"}, "spec": {"group": "e.com", "scope": "Namespaced", "names": {"kind": "Cog"},
+        "versions": [{"name": "v1", "served": true}]}});
+    after.push(("root/cogs.yaml", vec![definition]));
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
+}
+
+#[test]
+fn claims_of_a_set_that_shrinks_are_deleted() {
+    let sets = |replicas: i64| {
+        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", "namespace": NS}, "spec": {
+            "replicas": replicas, "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+            "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}})
+    };
+    let files = |version: &str, replicas: i64| {
+        let mut files = tree(version, &templates(), spec(json!({})));
+        files.push(("charts/app/templates/db.yaml", vec![sets(replicas)]));
+        files
+    };
+    let mut cluster = deployed_from(&files("1", 2));
+    cluster.snapshot.types.push(resource_type("apps", "StatefulSet", "statefulsets", true));
+    cluster.snapshot.types.push(resource_type("", "PersistentVolumeClaim", "persistentvolumeclaims", true));
+    cluster.add(&sets(2), None);
+    for name in ["data-db-0", "data-db-1"] {
+        cluster.add(
+            &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": NS}}),
+            None,
+        );
+    }
+    let status = &mut cluster.kustomization("app").content["status"];
+    let entries = status["inventory"]["entries"].as_array_mut().unwrap();
+    entries.push(json!({"id": format!("{NS}_db_apps_StatefulSet"), "v": "v1"}));
+    for name in ["web", "kept", "extra", "db"] {
+        let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+        cluster.object(name).managed_fields = vec![entry];
+    }
+    cluster.snapshot.normalise();
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&files("2", 1)), set(&["delete data-db-1"]));
+    let plan = cluster.plan(&files("2", 1));
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "data-db-1").unwrap();
+    assert_eq!((row.reason.code.to_string(), row.by.to_string()), ("scaled-down".into(), "garbage-collector".into()));
 }

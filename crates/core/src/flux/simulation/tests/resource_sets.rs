@@ -313,3 +313,19 @@ fn an_object_of_two_sets_may_be_recreated() {
     let rows = cluster.rows(&root(vec![tenants(&["a"], config_maps()), other(&["b", "c"])]));
     assert_eq!(rows, set(&["recreate? b"]));
 }
+
+#[test]
+fn a_job_that_may_have_failed_is_created_again() {
+    let job = |mark: &str| {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job-<< inputs.tenant >>", "namespace": NS,
+            "annotations": {"fluxcd.controlplane.io/recreateOnFailure": mark}}})
+    };
+    let rows = |mark: &str| {
+        let mut cluster = cluster(&root(vec![tenants(&["a"], json!([job(mark)]))]));
+        cluster.snapshot.types.push(crate::testing::resource_type("batch", "Job", "jobs", true));
+        cluster.snapshot.normalise();
+        cluster.rows(&root(vec![tenants(&["a", "b"], json!([job(mark)]))]))
+    };
+    assert_eq!(rows("enabled"), set(&["recreate? job-a"]));
+    assert_eq!(rows("Enabled"), set(&[]), "flux-operator compares exactly");
+}

@@ -125,7 +125,7 @@ fn an_owner_that_is_deleted_by_force_takes_its_dependents_along() {
     cluster.results.push((|applied| is_named(applied, "a"), DryRunResult::Refused(text("denied"))));
     let mut both = other.clone();
     both[1].1[1]["data"] = json!({"v": "2"});
-    assert_eq!(cluster.rows(&both), set(&["delete? web", "delete? web-1", "unknown a"]));
+    assert_eq!(cluster.rows(&both), set(&["delete? web", "delete? web-1", "keep a"]));
     let plan = cluster.plan(&both);
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "web").unwrap();
     assert!(row.reason.detail.contains("before another object stops its Kustomization"), "{}", row.reason);

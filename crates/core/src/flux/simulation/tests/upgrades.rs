@@ -43,7 +43,12 @@ pub(super) fn tree(version: &str, templates: &[Template], spec: Value) -> Files 
 
 /// Returns a cluster in which version 1 of the chart is deployed without values.
 pub(super) fn deployed(spec_before: Value) -> TestCluster {
-    let mut cluster = cluster(&tree("1", &templates(), spec_before), true);
+    deployed_from(&tree("1", &templates(), spec_before))
+}
+
+/// Returns such a cluster after these files were applied.
+pub(super) fn deployed_from(files: &Files) -> TestCluster {
+    let mut cluster = cluster(files, true);
     let mut entries = vec![];
     for (_, name, annotations) in templates() {
         let mut manifest = cm(name);

@@ -14,13 +14,12 @@ use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::flux::simulation::owners::resource_set::KIND as SET_KIND;
+use crate::ownership::schemes::flux_operator::FORCE;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Annotation that lets flux-operator delete and create again what it cannot change.
-pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
 
 /// Rules of a kind for the effect of a change on its owners.
 pub(crate) struct ChangeRules {
@@ -154,10 +153,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
             Err(Interrupt::Failed(why)) => why,
             _ => return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark))),
         };
-        let stake = (rules.stake)(comparison.state(), id);
-        // Without the program no new ResourceSet is generated, and its row says so.
-        let is_failure = rules.kind == SET_KIND && state.input.generates_sets;
-        let Some(stake) = stake.or_else(|| is_failure.then_some("it may take over objects that exist")) else {
+        let Some(stake) = (rules.stake)(comparison.state(), id) else {
             return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
         };
         let detail = format!("{stake}; {}, because {why}", rules.not_computed);
@@ -198,15 +194,25 @@ pub(crate) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_switched_off_after(id, OPERATOR_SWITCH)
 }
 
-/// Returns what is not known of the objects of an owner, as a clause.
+/// Kinds whose loss is grave, in the order in which they are named.
+const GRAVE: [&str; 5] =
+    ["PersistentVolumeClaim", "StatefulSet", "Namespace", "CustomResourceDefinition", "PersistentVolume"];
+
+/// Returns what is not known of the objects of an owner, as a clause. Those whose loss is grave are named.
 pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
-    let number = match live.map(|live| inventory_members(&live.content)) {
-        Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
-        _ => 0,
+    let ids = match live.map(|live| inventory_members(&live.content)) {
+        Some(Members::Listed(ids) | Members::Remote(ids)) => ids,
+        _ => vec![],
     };
-    match number {
+    let grave = GRAVE.iter().filter_map(|kind| {
+        let number = ids.iter().filter(|id| &*id.kind == *kind).count();
+        (number > 0).then(|| pluralize(number, kind))
+    });
+    let grave: Vec<String> = grave.collect();
+    let among = if grave.is_empty() { String::new() } else { format!(", {} among them", grave.join(", ")) };
+    match ids.len() {
         0 => "it is not known what is deleted".to_owned(),
         1 => "its object may be deleted".to_owned(),
-        _ => format!("any of its {} may be deleted", pluralize(number, "object")),
+        number => format!("any of its {} may be deleted{among}", pluralize(number, "object")),
     }
 }

@@ -119,8 +119,9 @@ impl Comparison<'_, '_, '_> {
     /// Returns true if a ResourceSet with this spec, or a provider of its inputs, holds values of a Secret.
     pub(crate) fn set_is_private(&self, id: &ObjectId, spec: &Value) -> bool {
         let entries = list_at(spec, "/inputsFrom").iter();
-        let mut providers =
-            entries.flat_map(|entry| [false, true].map(|is_after| self.providers(&id.namespace, entry, is_after))).flatten();
+        let mut providers = entries
+            .flat_map(|entry| [false, true].map(|is_after| self.providers(&id.namespace, entry, is_after)))
+            .flatten();
         self.state().is_private(id) || providers.any(|provider| self.state().is_private(&provider))
     }
 

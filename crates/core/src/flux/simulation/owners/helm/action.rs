@@ -4,56 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::action_kind::ActionKind;
 use super::failure::Failure;
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
-use crate::helm::hooks::{HookEvent, HookFate};
+use crate::helm::hooks::HookFate;
 use crate::helm::rendered::POLICY;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Action, Reason, ReasonCode};
-
-/// The action of helm-controller for a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ActionKind {
-    Install,
-    Upgrade,
-}
-
-impl ActionKind {
-    /// Returns the word for people.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Install => "installation",
-            Self::Upgrade => "upgrade",
-        }
-    }
-
-    /// Returns the field of the spec with the options of the action.
-    pub(super) fn field(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Upgrade => "upgrade",
-        }
-    }
-
-    /// Returns the events that run hooks before and after the action.
-    pub(super) fn events(self) -> [HookEvent; 2] {
-        match self {
-            Self::Install => [HookEvent::PreInstall, HookEvent::PostInstall],
-            Self::Upgrade => [HookEvent::PreUpgrade, HookEvent::PostUpgrade],
-        }
-    }
-
-    /// Returns the code for the outcome of the owner.
-    pub(super) fn code(self) -> ReasonCode {
-        match self {
-            Self::Install => ReasonCode::ReleaseInstalled,
-            Self::Upgrade => ReasonCode::ReleaseUpgraded,
-        }
-    }
-}
 
 /// Run of a hook by an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +30,8 @@ pub(super) struct ReleaseAction {
     pub(super) kind: ActionKind,
     /// Objects that the new manifest lacks.
     pub(super) removed: BTreeSet<ObjectId>,
+    /// Those of them that it lacks only before, or only after, the change has defined further kinds.
+    pub(super) undecided: BTreeSet<ObjectId>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
     pub(super) interrupted: BTreeSet<ObjectId>,
     pub(super) hooks: BTreeMap<ObjectId, HookRun>,
@@ -100,6 +62,7 @@ impl ReleaseAction {
         Self {
             kind,
             removed: BTreeSet::new(),
+            undecided: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             hooks: BTreeMap::new(),
             interrupted_hooks: BTreeSet::new(),
@@ -210,6 +173,9 @@ impl ReleaseAction {
     fn removed_object(&self, id: &ObjectId) -> OwnerDeletion {
         let mut deletion = self.deletion(ReasonCode::NotInChart);
         self.add_failure(&mut deletion);
+        if self.undecided.contains(id) {
+            deletion.stays_if("it depends on whether the definitions that this change creates exist by then");
+        }
         if let Some(message) = self.refused_deletions.get(id) {
             deletion.stays_if(format!("it stays while the API server refuses: {message}"));
         }

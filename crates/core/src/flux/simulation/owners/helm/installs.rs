@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::action::{ActionKind, ReleaseAction};
+use super::action::ReleaseAction;
+use super::action_kind::ActionKind;
 use super::conditions::condition;
 use super::failure::{Attempt, Failure};
 use super::release_charts::first_chart;

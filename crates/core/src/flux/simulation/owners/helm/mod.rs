@@ -1,7 +1,9 @@
 //! HelmReleases: upgrades, replacements and uninstalls of their releases.
 
 mod action;
+mod action_kind;
 mod conditions;
+mod dry_runs;
 mod failure;
 mod installs;
 pub(crate) mod release_charts;

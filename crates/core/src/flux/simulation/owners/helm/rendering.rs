@@ -1,6 +1,6 @@
 //! Renders of charts for a release in its cluster.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,6 +9,8 @@ use crate::flux::build::Interrupt;
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
+use crate::flux::build::objects::served_versions as defined_versions;
+use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::rendered::Rendered;
@@ -22,6 +24,10 @@ pub(super) struct Place<'s> {
     /// Name of the cluster; `None` for the one that has the HelmRelease.
     pub(super) cluster: Option<Arc<str>>,
     pub(super) snapshot: &'s Snapshot,
+    /// API versions that the change defines: templates see them if their definitions come first.
+    pub(super) coming: BTreeSet<String>,
+    /// The definitions have come.
+    pub(super) has_come: bool,
 }
 
 /// A chart to render.
@@ -54,7 +60,33 @@ impl<'s> Place<'s> {
         let state = comparison.state();
         let cluster = state.target(&id.namespace, spec).map_err(|reason| reason.detail)?;
         let snapshot = state.input.snapshot.of_cluster(cluster.as_ref()).ok_or_else(|| NOT_READ.to_owned())?;
-        Ok(Self { target, cluster, snapshot })
+        let passes = state.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::applied_objects);
+        let defined = passes.flat_map(BTreeMap::values).filter(|built| built.id.cluster == cluster);
+        let served = served_versions(snapshot);
+        let versions = defined.filter_map(defined_versions).flat_map(|(kind, versions)| {
+            let versions = versions.into_iter().map(|version| format!("{}/{version}", kind.group));
+            versions.flat_map(|version| [format!("{version}/{}", kind.kind), version]).collect::<Vec<_>>()
+        });
+        let coming = versions.filter(|version| !served.contains(version)).collect();
+        Ok(Self { target, cluster, snapshot, coming, has_come: false })
+    }
+
+    /// Renders a chart as if the definitions of the change existed already; `None` if that makes no difference.
+    pub(super) fn render_later(
+        &mut self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        draft: Draft<'_>,
+    ) -> Asked<Option<Rendered>> {
+        if self.coming.is_empty() || !draft.chart.reads_api_versions() {
+            return Ok(None);
+        }
+        self.has_come = true;
+        let rendering = self.run(comparison, draft, false);
+        self.has_come = false;
+        match rendering? {
+            Rendering::Done(rendered) => Ok(Some(*rendered)),
+            Rendering::Fails(_) => Ok(None),
+        }
     }
 
     /// Renders a chart of which some objects may be named by chance.
@@ -97,7 +129,10 @@ impl<'s> Place<'s> {
             comparison.derivation.needs.kube_versions.insert(self.cluster.clone());
             return Err(Interrupt::Missing);
         };
-        let api_versions = served_versions(self.snapshot);
+        let mut api_versions = served_versions(self.snapshot);
+        if self.has_come {
+            api_versions.extend(self.coming.iter().cloned());
+        }
         let cluster = ClusterValues { revision, api_versions, kube_version, is_later: is_repeated };
         let ReleaseTarget { name: release, namespace, .. } = &self.target;
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema, is_repeated };

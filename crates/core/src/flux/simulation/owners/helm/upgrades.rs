@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::action::{ActionKind, HookRun, ReleaseAction};
+use super::action::{HookRun, ReleaseAction};
+use super::action_kind::ActionKind;
 use super::conditions::condition;
 use super::failure::{Attempt, Failure};
 use super::release_charts::{ReleaseCharts, charts, without_metadata};
@@ -66,6 +67,8 @@ struct Renders {
     old: Rendered,
     new: Rendered,
     between: Vec<Rendered>,
+    /// The new chart, if definitions that the change creates come first.
+    later: Option<Rendered>,
 }
 
 /// What a change of a release leads to, before anything is rendered.
@@ -88,8 +91,8 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
         Prepared::Changed(change) => change,
     };
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
-    let place = Place::find(comparison, &live.object.id, live.spec(), target)?;
-    let renders = match renders(comparison, live, &change, &place)? {
+    let mut place = Place::find(comparison, &live.object.id, live.spec(), target)?;
+    let renders = match renders(comparison, live, &change, &mut place)? {
         Ok(renders) => renders,
         Err(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
     };
@@ -175,7 +178,7 @@ fn renders(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     change: &Change,
-    place: &Place<'_>,
+    place: &mut Place<'_>,
 ) -> Asked<Result<Renders, String>> {
     let Members::Listed(inventory) = comparison.state().members(live) else {
         return Err("it records no inventory".to_owned().into());
@@ -185,6 +188,7 @@ fn renders(
     // All are asked for at once, so that they are rendered side by side.
     let old = place.render(comparison, change.old.draft(revision, true));
     let new = place.render_twice(comparison, change.new.draft(revision + 1, skips_schema));
+    let later = place.render_later(comparison, change.new.draft(revision + 1, skips_schema));
     let mut between = vec![];
     for version in &change.between {
         between.push(place.render(comparison, version.draft(revision + 1, skips_schema)));
@@ -201,7 +205,7 @@ fn renders(
         Rendering::Done(new) => *new,
         Rendering::Fails(why) => return Ok(Err(why)),
     };
-    let mut renders = Renders { old, new, between: vec![] };
+    let mut renders = Renders { old, new, between: vec![], later: later? };
     for intermediate in between {
         // One that fails deletes nothing.
         if let Rendering::Done(rendered) = intermediate? {
@@ -216,7 +220,7 @@ fn acted(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     change: &Change,
-    Renders { old, new, between }: &Renders,
+    Renders { old, new, between, later }: &Renders,
     place: &Place<'_>,
 ) -> Asked<Followed> {
     let (id, kind, spec) = (&live.object.id, ActionKind::Upgrade, &change.spec);
@@ -231,6 +235,11 @@ fn acted(
     let removed = old.objects.difference(&new.objects).filter(|id| !action.hooks.contains_key(*id));
     action.removed = removed.cloned().collect();
     action.claims = released_claims(state, old, new);
+    if let Some(later) = later {
+        let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
+        action.undecided = gone.symmetric_difference(&action.removed).cloned().collect();
+        action.removed.extend(gone.into_iter().filter(|id| !action.hooks.contains_key(id)));
+    }
     let runs_hooks = !flag_at(spec, "/upgrade/disableHooks");
     for intermediate in between {
         let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));

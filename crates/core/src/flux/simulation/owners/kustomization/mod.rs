@@ -59,6 +59,7 @@ fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: 
     let Some(pass) = pass else { return Ok(None) };
     let mut changes = source_object_changes(comparison, key, &pass.spec)?;
     let is_elsewhere = matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource);
+    let unread = comparison.state().target(&key.namespace, pass.spec.value()).err().map(|reason| reason.detail);
     let mut why = "the new content of its source is not known here";
     if is_followed_elsewhere(comparison.state(), node, pass) {
         let moves = comparison.cluster_changes(&key.namespace, pass.spec.value())?;
@@ -67,7 +68,7 @@ fn reaction_of_live(comparison: &mut Comparison<'_, '_, '_>, node: &Node, live: 
         }
         changes.extend(moves);
     } else if live_spec.is_remote() || pass.spec.is_remote() {
-        why = "its objects are in another cluster (spec.kubeConfig), which is not read";
+        why = unread.as_deref().unwrap_or("its objects are in another cluster (spec.kubeConfig), which is not read");
         changes.extend(changed_fields(&live_spec, &pass.spec));
         changes.extend(comparison.cluster_changes(&key.namespace, pass.spec.value())?);
         if !is_elsewhere && matches!(pass.outcome, PassOutcome::Unknown(_)) {

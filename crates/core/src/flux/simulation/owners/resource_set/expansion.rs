@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pruning::{deletable, reason_to_keep};
+use super::pruning::{deletable, has_labels_of, reason_to_keep};
+use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
@@ -19,15 +20,18 @@ use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::changed_owners::{FORCE, Followed};
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator;
+use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
+
+/// Annotation of a Job that flux-operator deletes and creates again once it has failed.
+const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
 const CAN_FAIL: &str = "it stays while the API server refuses another object of its ResourceSet";
@@ -68,7 +72,8 @@ pub(super) fn expand(
     if let Some(change) = comparison.copied_changes(&new_spec)?.into_iter().next() {
         return Err(format!("it copies data that changes: {change}").into());
     }
-    if old == new && interrupted.is_empty() {
+    let failed = live.map(|set| failing_jobs(comparison.state(), set, &new)).unwrap_or_default();
+    if old == new && interrupted.is_empty() && failed.is_empty() {
         return Ok(Followed::Unchanged);
     }
     let Some(trigger) = trigger(comparison, id, &new_spec) else {
@@ -80,7 +85,9 @@ pub(super) fn expand(
         new.values().filter(|built| !is_unchanged(built) || state.live_object(&built.id).is_none()).collect();
     let forces = sets_force(state, id, live);
     let is_forced = |built: &&&BuiltObject| {
-        state.live_object(&built.id).is_some() && (forces || built.has_label_or_annotation(FORCE, "enabled"))
+        state.live_object(&built.id).is_some_and(|live| {
+            forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
+        })
     };
     if let Some(forced) = changed.iter().find(is_forced) {
         return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
@@ -90,8 +97,7 @@ pub(super) fn expand(
     let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
     // The name of a hidden object would be in the URL of the request, and so in logs.
     let is_nameless = |built: &BuiltObject| built.hides_identity() && state.live_object(&built.id).is_none();
-    let asked =
-        changed.iter().filter(|built| !comes_with_container(state, built, &new) && !is_nameless(built));
+    let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new) && !is_nameless(built));
     let applies =
         asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
     let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
@@ -117,6 +123,13 @@ pub(super) fn expand(
         condition,
         ..Effect::default()
     };
+    for job in failed {
+        let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
+        (deletion.action, deletion.code) = (Action::Recreate, Some(ReasonCode::FailedJob));
+        deletion.stays_if("it stays unless it has failed");
+        deletion.is_doubtful = true;
+        effect.deletes.insert(job, deletion);
+    }
     if let Some(set) = live {
         for object in deletable(state, set, removed.iter().chain(&interrupted)) {
             let is_interrupted = interrupted.contains(&object.id);
@@ -125,6 +138,19 @@ pub(super) fn expand(
         }
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Returns the live Jobs of a ResourceSet that flux-operator deletes and creates again if they have failed. A snapshot does
+/// not tell if they have.
+fn failing_jobs(state: &State<'_>, set: &Resource, new: &BuiltObjects) -> Vec<ObjectId> {
+    let is_marked = |built: &BuiltObject| {
+        let annotations = built.manifest.pointer("/metadata/annotations");
+        let mark = annotations.and_then(|annotations| annotations.get(RECREATE_ON_FAILURE)?.as_str());
+        mark == Some("enabled")
+    };
+    let jobs = new.values().filter(|built| built.id.is("batch", "Job") && is_marked(built));
+    let own = jobs.filter_map(|built| state.live_object(&built.id)).filter(|job| has_labels_of(job, &set.object.id));
+    own.map(|job| job.id.clone()).collect()
 }
 
 /// Returns the deletion of an object that a ResourceSet no longer generates, or perhaps does not generate for a moment.
@@ -228,7 +254,7 @@ fn generated_of<'i>(
             object.hide(is_served);
         }
     }
-    match comparison.derivation.place(None, objects) {
+    match comparison.derivation.place(None, objects, None) {
         PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
         PassOutcome::Partial { desired, reason, .. } => {
             Ok(Generated { objects: desired, failure: Some(reason.detail) })

@@ -22,10 +22,15 @@ pub(super) fn deletable<'s, 'a>(
     objects.filter(move |object| can_delete && reason_to_keep(object, &set.object.id).is_none())
 }
 
+/// Returns true if an object carries the labels of a ResourceSet.
+pub(super) fn has_labels_of(object: &ObjectMetadata, set: &ObjectId) -> bool {
+    let [name, namespace] = SET.map(|key| object.labels.get(key));
+    name == Some(&*set.name) && namespace == Some(&*set.namespace)
+}
+
 /// Returns the reason why flux-operator does not delete an object for a ResourceSet, for people.
 pub(super) fn reason_to_keep(object: &ObjectMetadata, set: &ObjectId) -> Option<String> {
-    let [name, namespace] = SET.map(|key| object.labels.get(key));
-    if name != Some(&*set.name) || namespace != Some(&*set.namespace) {
+    if !has_labels_of(object, set) {
         return Some("its labels name another owner".to_owned());
     }
     let marks = [object.labels.get(PRUNE), object.annotations.get(PRUNE)];

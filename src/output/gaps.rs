@@ -1,0 +1,46 @@
+//! Sentences about what could not be read: one for each group of like gaps.
+
+use super::prose::Prose;
+use gitops_core::kubernetes::gap::{AnswerGap, GapGroup};
+use gitops_core::text::pluralize;
+
+/// Number of types that a line names.
+pub(crate) const NAMED: usize = 3;
+
+/// Returns what could not be read: the message of a gap that is alone, and else the cause of all with some of their names.
+pub(crate) fn sentence(group: &GapGroup<'_>, named: usize) -> Prose {
+    if !group.others.is_empty() {
+        return unread(group, named);
+    }
+    let gap = &group.first.gap;
+    Prose::default().foreign(&gap.subject).foreign(place(group.first)).own(": ").foreign(&gap.message)
+}
+
+/// Returns the number or the name of the types of a group, and the cause.
+pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
+    let first = group.first;
+    let subjects: Vec<&str> = group.subjects().collect();
+    let text = match &subjects[..] {
+        [one] => Prose::default().foreign(one),
+        several => Prose::default().own(pluralize(several.len(), "type")),
+    };
+    let place = place(first);
+    let text = if place.is_empty() { text } else { text.foreign(place) };
+    let mut text = text.own(format!(" could not be read ({}", first.gap.kind.cause()));
+    text = text.foreign_after("; read in ", first.gap.part_read().unwrap_or_default()).own(")");
+    if subjects.len() > 1 {
+        for (number, subject) in subjects.iter().take(named).enumerate() {
+            text = text.own(if number == 0 { ": " } else { ", " }).foreign(subject);
+        }
+    }
+    if subjects.len() > named { text.own(", …") } else { text }
+}
+
+/// Returns the namespace and the context of a gap, where it has any.
+pub(crate) fn place(AnswerGap { context, gap, .. }: &AnswerGap) -> String {
+    let mut place = String::new();
+    for (what, name) in [("namespace", gap.namespace.as_deref()), ("context", context.as_deref())] {
+        place.extend(name.map(|name| format!(" in {what} {name}")));
+    }
+    place
+}
