@@ -108,17 +108,49 @@ install() {
   if [ -L "$file" ] || [ ! -f "$file" ] || [ ! -x "$file" ]; then fail "$name has no program"; fi
 }
 
+# Sets $git_program to the git of the first absolute folder of PATH that has one and is not in a folder of this job that a
+# pull request writes: the checkout.
+find_git() {
+  git_program=''
+  rest=$PATH:
+  while [ -n "$rest" ]; do
+    folder=${rest%%:*} rest=${rest#*:}
+    case $folder in
+      /* | ?:*) ;;
+      *) continue ;;
+    esac
+    case $folder/ in
+      "$1"/*) continue ;;
+    esac
+    if [ -x "$folder/git" ] || [ -x "$folder/git.exe" ]; then
+      git_program=$folder/git
+      return 0
+    fi
+  done
+  fail "no git is in an absolute folder of PATH outside of the checkout"
+}
+
 # Refuses a checkout that has credentials: text of the checkout ends up in the plan, and the plan in a comment.
 refuse_credentials() {
-  git=$(git -C "$1" rev-parse --git-common-dir 2> /dev/null) || fail "$1 is no checkout of git"
+  git=$("$git_program" -C "$1" rev-parse --git-common-dir 2> /dev/null) || fail "$1 is no checkout of git"
   case $git in
     /* | ?:*) ;;
     *) git=$1/$git ;;
   esac
-  [ -f "$git/config" ] || return 0
-  if git config --file "$git/config" --get-regexp '^http\..*extraheader$' > /dev/null ||
-    git config --file "$git/config" --get-regexp '^remote\..*url$' '://[^/]*:[^/]*@' > /dev/null ||
-    git config --file "$git/config" --get-regexp '^includeif\..*path$' 'git-credentials-' > /dev/null; then
+  for config in "$git/config" "$git/config.worktree"; do
+    [ -f "$config" ] || continue
+    refuse_credentials_in "$config"
+  done
+}
+
+# A token can be a header, the user or the password in the address of a remote, or in an address that replaces another one.
+refuse_credentials_in() {
+  if "$git_program" config --file "$1" --get-regexp '^http\..*extraheader$' > /dev/null ||
+    "$git_program" config --file "$1" --get-regexp '^remote\..*url$' '^https?://[^/]*@' > /dev/null ||
+    "$git_program" config --file "$1" --get-regexp '^remote\..*url$' '://[^/]*:[^/]*@' > /dev/null ||
+    "$git_program" config --file "$1" --get-regexp '^url\.https?://[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
+    "$git_program" config --file "$1" --get-regexp '^url\..*://[^/]*:[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
+    "$git_program" config --file "$1" --get-regexp '^includeif\..*path$' 'git-credentials-' > /dev/null; then
     fail "the checkout has credentials in its .git/config" \
       "set persist-credentials: false at actions/checkout, or FF_GIT_URLS_WITHOUT_TOKENS: true on GitLab"
   fi
@@ -130,15 +162,16 @@ run() {
 }
 
 # GITOPS_PATH, and optionally GITOPS_SOURCE, GITOPS_BASE, GITOPS_SNAPSHOT, GITOPS_KUBECONFIG, GITOPS_MAX_DELETE,
-# GITOPS_MAX_PERCENT, GITOPS_ALLOW, GITOPS_ARGS and GITOPS_FAIL_ON.
+# GITOPS_MAX_PERCENT, GITOPS_ALLOW, GITOPS_ARGS, GITOPS_REQUIRE_SANDBOX and GITOPS_FAIL_ON.
 plan() {
   case ${GITHUB_EVENT_NAME-} in
-    pull_request_target | workflow_run)
+    pull_request_target | workflow_run | issue_comment | issues | discussion | discussion_comment)
       fail "the event $GITHUB_EVENT_NAME gives secrets to a job that reads the checkout" "use on: pull_request"
       ;;
   esac
   check_fail_on
   path=$(cd -- "${GITOPS_PATH:-.}" && pwd) || fail "path ${GITOPS_PATH-} is no folder"
+  find_git "$path"
   refuse_credentials "$path"
   rm -rf "$out" "${work:?}/home" "${work:?}/tmp"
   mkdir -p "$out" "$work/home" "$work/tmp"
@@ -166,7 +199,7 @@ INPUT
   if [ -n "${GITOPS_SNAPSHOT-}" ]; then
     if [ -L "$GITOPS_SNAPSHOT" ] || [ ! -f "$GITOPS_SNAPSHOT" ]; then fail "snapshot $GITOPS_SNAPSHOT is no file"; fi
     snapshot=$(absolute "$GITOPS_SNAPSHOT")
-    if git -C "$path" ls-files --error-unmatch -- "$snapshot" > /dev/null 2>&1; then
+    if "$git_program" -C "$path" ls-files --error-unmatch -- "$snapshot" > /dev/null 2>&1; then
       fail "snapshot $GITOPS_SNAPSHOT is a file of the repository, which a pull request can change" \
         "take the snapshot from an artifact of another job"
     fi
@@ -180,6 +213,7 @@ INPUT
   [ -z "${GITOPS_MAX_DELETE-}" ] || set -- "$@" "--max-delete=$GITOPS_MAX_DELETE"
   [ -z "${GITOPS_MAX_PERCENT-}" ] || set -- "$@" "--max-percent=$GITOPS_MAX_PERCENT"
   [ -z "${GITOPS_ALLOW-}" ] || set -- "$@" "--allow=$GITOPS_ALLOW"
+  [ "${GITOPS_REQUIRE_SANDBOX:-true}" = false ] || set -- "$@" --require-sandbox
   if fails_on deletion; then set -- "$@" --detailed-exitcode; fi
   while IFS= read -r argument; do
     [ -z "$argument" ] || set -- "$@" "$argument"

@@ -25,6 +25,11 @@ impl Backup {
         let entries = super::create_private_directory(&directory.join(GENERATED))
             .and_then(|()| std::fs::read_dir(directory))
             .map_err(|error| super::cannot_write("backup", directory, &error))?;
+        let generated = directory.join(GENERATED);
+        if generated.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+            return Err(Error::failed(format!("cannot write backup {}: it is a link", generated.display()))
+                .hint("name a new directory with --backup"));
+        }
         let is_used = entries.flatten().any(|entry| entry.file_name() != GENERATED);
         if is_used && !continues {
             return Err(Error::failed(format!("the directory of the backup {} has files", directory.display()))
@@ -131,5 +136,17 @@ mod tests {
     #[test]
     fn names_of_objects_cannot_leave_the_directory() {
         assert_eq!(file_name("../System:Node/x"), ".._system_node_x");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_planted_link_is_refused() {
+        let (place, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let backup = place.path().join("backup");
+        std::fs::create_dir(&backup).unwrap();
+        std::os::unix::fs::symlink(other.path(), backup.join(GENERATED)).unwrap();
+        let error = Backup::create(&backup, false).unwrap_err();
+        assert!(error.message.ends_with("generated: it is a link"), "{error:?}");
+        assert!(std::fs::read_dir(other.path()).unwrap().next().is_none());
     }
 }

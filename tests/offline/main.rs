@@ -13,6 +13,7 @@ mod full_disk;
 mod garbage_collection;
 mod interleavings;
 mod inventory;
+mod leaks;
 mod limits;
 mod man_pages;
 mod manifest_files;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::resource_sets::SetRun;
+use gitops_core::private::Private;
 use kubectl_gitops::tools::programs::flux_operator::FluxOperator;
 use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
@@ -20,7 +21,7 @@ fn run_of(spec: &Value) -> SetRun {
         "metadata": {"name": "apps", "namespace": "shop"},
         "spec": spec,
     });
-    SetRun { key: "key".to_owned(), manifest: manifest.to_string(), is_private: false }
+    SetRun { key: "key".to_owned(), manifest: Private::new(manifest.to_string()), is_private: false }
 }
 
 fn operator(program: &Path) -> FluxOperator {

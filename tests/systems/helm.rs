@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gitops_core::flux::build::charts::{ChartOutput, ChartRun};
+use gitops_core::private::Private;
 use kubectl_gitops::tools::programs::helm::Helm;
 use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
@@ -26,7 +27,7 @@ fn run_of(template: &str, values: &[&str]) -> ChartRun {
         files: Arc::new(files),
         release: "web".to_owned(),
         namespace: "shop".to_owned(),
-        values: values.iter().map(|text| (*text).to_owned()).collect(),
+        values: values.iter().map(|text| Private::new((*text).to_owned())).collect(),
         kube_version: Some("v1.29.7".to_owned()),
         is_upgrade: true,
         ..ChartRun::default()

@@ -473,6 +473,9 @@ fn a_checkout_with_credentials_is_not_planned() {
     let git = |args: &[&str]| xtask::git::run(job.folder.path().join("tree"), args).unwrap();
     for (key, value) in [
         ("http.https://github.com/.extraheader", "AUTHORIZATION: basic eA=="),
+        ("remote.other.url", "https://glpat-token@gitlab.example.com/a.git"),
+        ("url.https://x:token@github.com/.insteadOf", "https://github.com/"),
+        ("url.https://token@github.com/.pushInsteadOf", "https://github.com/"),
         ("remote.origin.url", "https://gitlab-ci-token:x@git.example.com/o/r.git"),
         ("includeIf.gitdir:/w/.git.path", "/tmp/git-credentials-1.config"),
     ] {
@@ -483,7 +486,7 @@ fn a_checkout_with_credentials_is_not_planned() {
         git(&["config", "--unset", key]);
     }
     git(&["config", "remote.origin.url", "https://github.com/o/r.git"]);
-    for event in ["pull_request_target", "workflow_run"] {
+    for event in ["pull_request_target", "workflow_run", "issue_comment", "issues", "discussion_comment"] {
         let output = job.plan(&[("GITHUB_EVENT_NAME", event)]);
         assert!(!output.status.success() && text(&output).contains("gives secrets to a job"), "{}", text(&output));
     }

@@ -22,6 +22,7 @@ pub mod dependencies;
 pub mod dist;
 pub mod fuzz;
 pub mod git;
+pub mod leaks;
 mod lock;
 pub mod man;
 pub mod mutants;

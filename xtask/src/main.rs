@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use xtask::{
-    Usage, actions, bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, man, mutants, oracle,
+    Usage, actions, bench, browser, cluster, controlplane, demo, dependencies, dist, fuzz, leaks, man, mutants, oracle,
     picture, record, say, schemas, shells, test,
 };
 
@@ -39,6 +39,7 @@ usage: cargo xtask TASK
   oracle … --races N                         repeat scenarios with races N times, to see both results
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
+  leaks [--cases N]                          search every output for a value of a Secret, in N random changes (default: 10000)
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
   actions [template]                         run action/ and ci/ by act and gitlab-ci-local, or copy ci/plan.sh to ci/templates
   shells                                     complete in bash, zsh and fish, and lint the man pages; needs Debian
@@ -78,6 +79,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["browser"] => browser::run(),
         ["man"] => man::run(),
         ["schemas"] => schemas::run(),
+        ["leaks", words @ ..] => leaks::command(words),
         ["mutants", files @ ..] => mutants::command(files),
         ["actions", words @ ..] => actions::command(words),
         ["shells"] => shells::run(),

@@ -18,6 +18,9 @@ pub struct Bound {
 /// Nested lists and maps of a YAML document. The parser reads no more, but its time grows with the square of the depth.
 pub const YAML_DEPTH: Bound = Bound { name: "yaml-depth", limit: 128, unit: "nested lists and maps" };
 
+/// Values of a YAML document with those that aliases repeat, if it has aliases. The parser would first build all of them.
+pub const YAML_VALUES: Bound = Bound { name: "yaml-values", limit: 1_000_000, unit: "values with those of aliases" };
+
 /// Nested lists and maps of a kustomization file. Go reads 10,000.
 pub(crate) const KUSTOMIZATION_DEPTH: Bound =
     Bound { name: "kustomization-depth", limit: 1000, unit: "nested lists and maps" };
@@ -77,8 +80,9 @@ pub(crate) const MERGE_SIZE: Bound = Bound { name: "merge-size", limit: 64 << 20
 pub(crate) const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 18] = [
+pub const ALL: [Bound; 19] = [
     YAML_DEPTH,
+    YAML_VALUES,
     KUSTOMIZATION_DEPTH,
     KUSTOMIZATION_VALUES,
     SUBSTITUTION_DEPTH,

@@ -13,6 +13,7 @@ pub mod helm;
 pub mod kubernetes;
 pub mod ownership;
 pub mod plan;
+pub mod private;
 pub mod prune;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -3,11 +3,16 @@
 //! The time of the parser grows with the product of length and depth of `[` and `{`, and it has no limit before it is done.
 //! So the depth is measured first, with a parser of the same grammar that reports one event at a time.
 
+use std::collections::HashMap;
+
 use libyaml_safer::{EventData, Parser};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::bounds::{Exceeded, YAML_DEPTH};
+use crate::bounds::{Exceeded, YAML_DEPTH, YAML_VALUES};
+
+/// Number of aliases that cannot repeat much.
+const FEW_ALIASES: usize = 16;
 
 /// Message with which the parser refuses a depth.
 const TOO_DEEP: &str = "recursion limit exceeded";
@@ -57,6 +62,92 @@ pub fn check_depth(text: &str) -> Result<(), Exceeded> {
     Ok(())
 }
 
+/// Fails if the aliases of a text stand for more values than are read. Passes a text that is not YAML.
+fn check_aliases(text: &str) -> Result<(), Exceeded> {
+    let aliases = number_of_aliases(text);
+    if aliases == 0 {
+        return Ok(());
+    }
+    // The parser of events panics at these tags. A few aliases cannot repeat much.
+    if has_tag_beside_comma(text) {
+        return if aliases > FEW_ALIASES { Err(Exceeded(YAML_VALUES)) } else { Ok(()) };
+    }
+    let text = format!("{text}\n");
+    let mut parser = Parser::new();
+    parser.set_input(text.as_bytes());
+    let mut count = AliasCount::default();
+    while let Ok(event) = parser.parse() {
+        match event.data {
+            EventData::DocumentStart { .. } => count = AliasCount::default(),
+            EventData::Alias { anchor } => count.repeat(&anchor)?,
+            EventData::Scalar { anchor, .. } => count.add(anchor, 1)?,
+            EventData::SequenceStart { anchor, .. } | EventData::MappingStart { anchor, .. } => count.open(anchor),
+            EventData::SequenceEnd | EventData::MappingEnd => count.close()?,
+            EventData::StreamEnd => break,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the number of words that can be aliases, or 0 if nothing can be an anchor.
+fn number_of_aliases(text: &str) -> usize {
+    let words = |mark: u8| {
+        let bytes = text.as_bytes();
+        let places = bytes.iter().enumerate().filter(move |(_, byte)| **byte == mark);
+        places.filter(|(at, _)| {
+            let may_begin = at.checked_sub(1).is_none_or(|before| b" \t\n\r,[]{}:?-".contains(&bytes[before]));
+            may_begin && bytes.get(at + 1).is_some_and(|next| !next.is_ascii_whitespace())
+        })
+    };
+    if words(b'&').next().is_none() { 0 } else { words(b'*').count() }
+}
+
+/// Number of the values of a document, with those that aliases repeat.
+#[derive(Default)]
+struct AliasCount {
+    /// Values below each anchor.
+    anchors: HashMap<String, usize>,
+    /// Lists and maps that are open: the anchor, and the number of values so far.
+    open: Vec<(Option<String>, usize)>,
+    total: usize,
+}
+
+impl AliasCount {
+    fn repeat(&mut self, anchor: &str) -> Result<(), Exceeded> {
+        let values = self.anchors.get(anchor).copied().unwrap_or(1);
+        self.count(values)
+    }
+
+    fn add(&mut self, anchor: Option<String>, values: usize) -> Result<(), Exceeded> {
+        self.count(values)?;
+        self.anchors.extend(anchor.map(|anchor| (anchor, values)));
+        Ok(())
+    }
+
+    fn open(&mut self, anchor: Option<String>) {
+        self.open.push((anchor, 1));
+    }
+
+    fn close(&mut self) -> Result<(), Exceeded> {
+        let Some((anchor, values)) = self.open.pop() else { return Ok(()) };
+        self.anchors.extend(anchor.map(|anchor| (anchor, values)));
+        if let Some((_, parent)) = self.open.last_mut() {
+            *parent = parent.saturating_add(values);
+        }
+        self.total = self.total.saturating_add(1);
+        YAML_VALUES.check(self.total)
+    }
+
+    fn count(&mut self, values: usize) -> Result<(), Exceeded> {
+        if let Some((_, parent)) = self.open.last_mut() {
+            *parent = parent.saturating_add(values);
+        }
+        self.total = self.total.saturating_add(values);
+        YAML_VALUES.check(self.total)
+    }
+}
+
 /// Returns true if a word that may be a tag contains a comma or a bracket. Parsers end such a tag at different characters.
 pub(crate) fn has_tag_beside_comma(text: &str) -> bool {
     text.match_indices('!').any(|(at, _)| {
@@ -76,6 +167,7 @@ pub fn results<'t, T: Deserialize<'t>>(
     text: &'t str,
 ) -> Result<impl Iterator<Item = Result<T, serde_yaml::Error>> + 't, Exceeded> {
     check_depth(text)?;
+    check_aliases(text)?;
     Ok(serde_yaml::Deserializer::from_str(text).map(|document| T::deserialize(document)))
 }
 
@@ -101,6 +193,7 @@ pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<
 /// Reads a text with one document.
 pub fn document(text: &str) -> Result<Value, YamlError> {
     check_depth(text)?;
+    check_aliases(text)?;
     Ok(Value::deserialize(serde_yaml::Deserializer::from_str(text))?)
 }
 
@@ -127,6 +220,26 @@ mod tests {
         for text in ["[".repeat(1_000_000), "{".repeat(1_000_000), "[{".repeat(100_000), second] {
             assert_eq!(read(&text), too_deep, "{:.20}", text);
         }
+    }
+
+    #[test]
+    fn aliases_that_repeat_too_much_are_stopped_before_they_are_read() {
+        let bomb = |levels: usize, wide: usize| {
+            let level = |at: usize| format!("l{at}: &l{at} [{}]\n", vec![format!("*l{}", at - 1); wide].join(", "));
+            let more: String = (1..levels).map(level).collect();
+            format!("l0: &l0 [{}]\n{more}", vec!["x"; wide].join(", "))
+        };
+        let exceeded = Err(YamlError::Exceeded(Exceeded(YAML_VALUES)));
+        assert_eq!(read(&bomb(9, 10)), exceeded);
+        // One large list, repeated: the parser would allow a hundred times the number of nodes.
+        let large = format!("a: &a [{}]\nb: [{}]\n", "x, ".repeat(20_000), "*a, ".repeat(100));
+        assert_eq!(read(&large), exceeded);
+        assert_eq!(read(&format!("{}t: !a,b 1\n", bomb(9, 10))), exceeded, "a tag that no parser of events reads");
+        for text in [bomb(3, 10), "a: &a b\nc: *a\n".to_owned(), "a: 'x &y *z'\n".to_owned()] {
+            assert_eq!(read(&text), Ok(()), "{text}");
+        }
+        let script = format!("a: |\n{}", "  echo *a &b\n".repeat(1_000));
+        assert_eq!(read(&script), Ok(()));
     }
 
     #[test]

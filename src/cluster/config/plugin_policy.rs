@@ -28,6 +28,7 @@ struct PolicyEntry {
 /// Returns the program to run for a plugin's command: the command itself, or with an allowlist the file that it allows.
 /// Fails if the policy forbids the plugin, cannot be read, or is unknown.
 pub(crate) fn allowed_program(command: &str, environment: &Environment) -> Result<PathBuf> {
+    check_folder(command, environment)?;
     let Some((file, preference)) = read(environment)? else { return Ok(command.into()) };
     let has_allowlist = !preference.credential_plugin_allowlist.is_empty();
     let reason = match preference.credential_plugin_policy.as_str() {
@@ -75,6 +76,23 @@ fn read(environment: &Environment) -> Result<Option<(PathBuf, Preference)>> {
 
 fn cannot_read(file: &Path, reason: &str) -> Error {
     Error::failed(format!("cannot read the preferences in {}: {reason}", file.display()))
+}
+
+/// Fails, as kubectl does, if a command is found in a relative folder of PATH: whoever can write to the current directory
+/// could supply the program.
+fn check_folder(command: &str, environment: &Environment) -> Result<()> {
+    if command.contains(std::path::MAIN_SEPARATOR) {
+        return Ok(());
+    }
+    let folders: Vec<PathBuf> = environment.paths("PATH").map(std::env::split_paths).into_iter().flatten().collect();
+    match folders.iter().find(|folder| folder.join(command).is_file()) {
+        Some(folder) if !folder.is_absolute() => {
+            let reason = "cannot run executable found relative to current directory";
+            Err(Error::failed(format!("getting credentials: exec: {command:?}: {reason}"))
+                .hint("remove \".\" and empty entries from PATH, or name the credential plugin by its path"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the file of a command: the command itself if it is a path, else the first match on PATH.

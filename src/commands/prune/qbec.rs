@@ -10,7 +10,7 @@ use crate::commands::Session;
 use crate::error::Result;
 use crate::tools::manifests::Loader;
 use crate::tools::programs::qbec;
-use crate::tools::sandbox::Sandbox;
+use crate::tools::sandbox::{self, Sandbox};
 use gitops_core::prune::collectors::qbec::filter::{NameFilter, QbecFilters};
 use gitops_core::prune::collectors::qbec::scope::QbecApp;
 use gitops_core::prune::collectors::request::QbecRequest;
@@ -84,6 +84,9 @@ impl QbecArgs {
         };
         // Checks the environment and the tag before qbec is run.
         QbecApp::new("any", environment, tag)?;
+        if let Some(missing) = sandbox::missing_restriction() {
+            session.terminal.warning(missing);
+        }
         let rendered = qbec::render(root, environment, tag, &Sandbox::of_this_process()).await?;
         let app = QbecApp::new(&rendered.application, environment, tag)?;
         let cluster_scoped_lists = rendered.cluster_scoped_lists || self.cluster_scoped_lists;

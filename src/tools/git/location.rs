@@ -65,6 +65,7 @@ impl Checkout {
             ))
             .hint(format!("if both are yours, run `git -C {top} config core.worktree {top}`")));
         }
+        check_objects(&git, top, &repository)?;
         let (filters, options) = filters(&git)?;
         let promisor = r"^(extensions\.partialclone|remote\..*\.promisor)$";
         let is_partial = !configuration(&git, promisor)?.is_empty();
@@ -91,6 +92,48 @@ fn is_own(git: &Git<'_>, top: &Path, repository: &Path) -> bool {
         return true;
     }
     git.output(&["config", "--get", "core.worktree"], None).is_ok_and(|found| !found.is_empty())
+}
+
+/// Fails if a repository takes objects from elsewhere: its common directory must be itself, or that of a linked worktree, and
+/// its objects must be in it. A foreign checkout could lend itself another repository of this user so.
+fn check_objects(git: &Git<'_>, top: &Path, repository: &Path) -> Result<()> {
+    let located = git.output(&["rev-parse", "--git-common-dir"], None)?;
+    let located = String::from_utf8_lossy(&located).into_owned();
+    let common = top.join(located.trim_end_matches('\n')).canonicalize().unwrap_or_default();
+    let is_worktree = repository.parent() == Some(&*common.join("worktrees"));
+    let refused = |what: &str, hint: &str| {
+        let top = top.display();
+        Err(Error::failed(format!("the repository of {top} takes objects from elsewhere: {what}")).hint(hint))
+    };
+    if common != repository && !is_worktree {
+        let what = format!("its common directory is {}", common.display());
+        return refused(&what, "remove the file commondir in its git directory, or clone it anew");
+    }
+    let objects = common.join("objects");
+    for alternates in ["alternates", "http-alternates"] {
+        if objects.join("info").join(alternates).symlink_metadata().is_ok_and(|found| found.len() > 0) {
+            let what = format!("it has objects/info/{alternates}");
+            let hint = format!("run `git -C {} repack -a -d`, and remove that file", top.display());
+            return refused(&what, &hint);
+        }
+    }
+    match link_below(&common, &objects) {
+        Some(link) => refused(&format!("{} is a link", link.display()), "clone it anew"),
+        None => Ok(()),
+    }
+}
+
+/// Returns a link among the objects of a repository, or among the directories that have them.
+fn link_below(common: &Path, objects: &Path) -> Option<PathBuf> {
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let own = [objects.to_owned(), common.join("refs"), common.join("packed-refs"), common.join("HEAD")];
+    let links_in = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())).map(|entry| entry.path()).next()
+    };
+    let folders = std::fs::read_dir(objects).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut all = [objects.to_owned()].into_iter().chain(folders);
+    own.into_iter().find(|path| is_link(path)).or_else(|| all.find_map(|folder| links_in(&folder)))
 }
 
 /// Adds the reason and the way out to git's refusal of a repository of another user.

@@ -43,7 +43,7 @@ impl FluxOperator {
         })?;
         let workspace = self.program.new_workspace(program)?;
         let manifest = workspace.directories.root().join("resourceset.json");
-        files::write_new(&manifest, run.manifest.as_bytes())
+        files::write_new(&manifest, run.manifest.reveal().as_bytes())
             .map_err(|error| crate::tools::cannot_write_temporary(&manifest.display().to_string(), &error))?;
         let arguments = vec!["build".into(), "resourceset".into(), "--filename".into(), (&manifest).into()];
         let output = self.program.run(&workspace.reading(&manifest), arguments).await?;

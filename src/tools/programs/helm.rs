@@ -19,6 +19,7 @@ use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
 use gitops_core::flux::build::charts::{ChartOutput, ChartRun, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
+use gitops_core::private::Private;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
@@ -101,7 +102,7 @@ impl Helm {
         arguments.push((&run.namespace).into());
         arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
         arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
-        for number in &run.numbers {
+        for number in run.numbers.iter().map(Private::reveal) {
             arguments.extend(["--set".into(), number.into()]);
         }
         if let Some(version) = &run.kube_version {
@@ -194,7 +195,7 @@ fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<Pat
     let mut written = vec![];
     for (number, text) in run.values.iter().enumerate() {
         let file = values.join(format!("{number}.yaml"));
-        files::write_new(&file, text.as_bytes())?;
+        files::write_new(&file, text.reveal().as_bytes())?;
         written.push(file);
     }
     Ok(written)

@@ -68,7 +68,7 @@ impl SandboxedProgram {
     }
 
     /// Returns the program by its absolute path.
-    pub(super) fn find(&self) -> io::Result<Program> {
+    pub fn find(&self) -> io::Result<Program> {
         Program::find(&self.program, &self.trees())
     }
 

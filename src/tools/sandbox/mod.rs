@@ -80,10 +80,7 @@ impl Sandbox {
     /// Fails if it cannot be started or restricted, and if it exceeds a limit; an exit code that is not 0 is no failure.
     pub async fn run(&self, job: Job<'_>) -> Result<Output, Failure> {
         let command = match &self.mode {
-            Mode::On(launcher) => {
-                report_missing_landlock();
-                launcher::command(launcher, &job)?
-            }
+            Mode::On(launcher) => launcher::command(launcher, &job)?,
             Mode::NoLauncher => return Err(Failure::Sandbox("this process did not register its program".to_owned())),
             Mode::Off => direct(&job),
         };
@@ -100,18 +97,13 @@ fn direct(job: &Job<'_>) -> tokio::process::Command {
     command
 }
 
-/// Logs once that the kernel cannot restrict the files of a child.
-#[cfg(target_os = "linux")]
-fn report_missing_landlock() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        if !landlock::is_supported() {
-            tracing::info!(
-                "this kernel has no Landlock: only the checks of references keep builds from reading other files"
-            );
-        }
-    });
+/// Returns what the system cannot restrict of a child, for people; `None` if it restricts everything.
+pub fn missing_restriction() -> Option<&'static str> {
+    #[cfg(target_os = "linux")]
+    return (!landlock::is_supported()).then_some(
+        "this kernel has no Landlock, so the files that builds and charts read are not restricted: only the checks of \
+         references are",
+    );
+    #[cfg(not(target_os = "linux"))]
+    Some("this system cannot restrict the files and the network of builds and charts: only the checks of references do")
 }
-
-#[cfg(not(target_os = "linux"))]
-fn report_missing_landlock() {}

@@ -250,6 +250,17 @@ async fn the_plugin_policy_of_the_user_is_obeyed() {
         let off = |e: &mut Environment| _ = e.variables.insert("KUBERC".to_owned(), "off".into());
         plugin.connect(&api, exec(), off).await.unwrap_or_else(|error| panic!("{name}, off: {error}"));
     }
+    // As in kubectl, a relative folder of PATH supplies no plugin, whatever comes behind it.
+    let (api, plugin) = (api(), Plugin::new(CREDENTIALS));
+    let here = plugin.folder.path().display().to_string();
+    let relative = pathdiff(&plugin.folder);
+    for path in [format!("{relative}:{here}"), relative] {
+        let set = |e: &mut Environment| _ = e.variables.insert("PATH".to_owned(), path.clone().into());
+        let exec = json!({"apiVersion": V1, "interactiveMode": "Never", "command": "plugin"});
+        let error = plugin.connect(&api, exec, set).await.err().expect("an error");
+        assert!(error.contains("cannot run executable found relative to current directory"), "{path}: {error}");
+        assert_eq!(plugin.runs(), 0, "{path}");
+    }
     assert_snapshot!(errors, @r#"
     none allowed: getting credentials: plugin "HERE/plugin" not allowed: policy set to "DenyAll" | the policy is in HERE/.kube/kuberc
     another is allowed: getting credentials: plugin path "HERE/plugin" is not permitted by the credential plugin allowlist | the policy is in HERE/.kube/kuberc
@@ -259,4 +270,11 @@ async fn the_plugin_policy_of_the_user_is_obeyed() {
     an unknown policy: getting credentials: unknown plugin policy "Ask" | the policy is in HERE/.kube/kuberc
     not YAML: cannot read the preferences in HERE/.kube/kuberc: not preferences in line 1 |
     "#);
+}
+
+/// Returns the path of a folder relative to the current directory.
+fn pathdiff(folder: &Folder) -> String {
+    let current = std::env::current_dir().unwrap();
+    let up = "../".repeat(current.components().count() - 1);
+    format!("{up}{}", folder.path().canonicalize().unwrap().display().to_string().trim_start_matches('/'))
 }

@@ -65,15 +65,24 @@ fn with_failing_call(call: libc::c_long, error: i32, mut command: Command) -> Ou
 }
 
 #[test]
-fn a_kernel_without_landlock_is_named_with_v() {
+fn a_kernel_without_landlock_is_always_named_and_can_be_refused() {
     let machine = Machine::new("echo no such thing >&2; exit 1");
-    let line = "this kernel has no Landlock: only the checks of references keep builds from reading other files";
+    let line = "warning: this kernel has no Landlock, so the files that builds and charts read are not restricted";
     let with = machine.run();
     assert!(stderr(&with).contains("no such thing") && !stderr(&with).contains("Landlock"), "{with:?}");
     let plan = machine.plan(Path::new(BINARY));
     let without = with_failing_call(libc::SYS_landlock_create_ruleset, libc::ENOSYS, plan);
     assert_eq!(stderr(&without).matches(line).count(), 1, "{without:?}");
     assert!(stderr(&without).contains("no such thing"), "{without:?}");
+    let mut plan = machine.plan(Path::new(BINARY));
+    plan.arg("--require-sandbox");
+    let refused = with_failing_call(libc::SYS_landlock_create_ruleset, libc::ENOSYS, plan);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(stderr(&refused).contains("and --require-sandbox is set"), "{refused:?}");
+    assert!(!stderr(&refused).contains("no such thing"), "nothing runs: {refused:?}");
+    let mut plan = machine.plan(Path::new(BINARY));
+    plan.arg("--require-sandbox");
+    assert!(stderr(&plan.output().unwrap()).contains("no such thing"), "it runs where files are restricted");
 }
 
 #[test]
@@ -251,4 +260,17 @@ fn another_program_of_the_same_version_has_its_own_cache() {
     assert_eq!(nothing.status.code(), Some(6), "{nothing:?}");
     machine.folder.script("kubectl", &format!("{VERSION} echo no such thing >&2; exit 1"));
     assert!(stderr(&machine.run()).contains("no such thing"));
+}
+
+#[test]
+fn the_time_of_a_plan_ends_what_runs_and_what_is_left_is_a_gap() {
+    let machine = Machine::new("echo $$ > \"$TMPDIR/../pid\" 2>/dev/null; sleep 300");
+    let started = std::time::Instant::now();
+    let mut plan = machine.plan(Path::new(BINARY));
+    let output = plan.args(["--plan-timeout=2s", "-o", "json"]).output().unwrap();
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the time of the plan is over (2 s, --plan-timeout)"), "{text}");
+    assert!(text.contains("\"complete\": false"), "{text}");
 }

@@ -63,6 +63,37 @@ fn a_git_file_that_points_to_another_repository_is_refused() {
 }
 
 #[test]
+fn a_repository_that_takes_objects_from_another_one_is_refused() {
+    let private = committed("secret.yaml");
+    let objects = private.path().canonicalize().unwrap().join(".git/objects");
+    let foreign = || committed("a.yaml");
+    let refused = |folder: &Folder, what: &str| {
+        for state in [WorktreeState::Worktree, WorktreeState::Revision("HEAD".to_owned())] {
+            let error = worktree::read(folder.path(), &state).unwrap_err();
+            assert!(
+                error.message.contains("takes objects from elsewhere: ") && error.message.contains(what),
+                "{error:?}"
+            );
+        }
+    };
+    let folder = foreign();
+    folder.write(".git/commondir", format!("{}\n", private.path().join(".git").display()));
+    refused(&folder, "its common directory is ");
+    let folder = foreign();
+    folder.write(".git/objects/info/alternates", format!("{}\n", objects.display()));
+    refused(&folder, "it has objects/info/alternates");
+    let folder = foreign();
+    std::os::unix::fs::symlink(&objects, folder.path().join(".git/objects/pack/lent")).unwrap();
+    refused(&folder, "is a link");
+    let folder = foreign();
+    std::fs::rename(folder.path().join(".git/objects"), folder.path().join("moved")).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("moved"), folder.path().join(".git/objects")).unwrap();
+    refused(&folder, "objects is a link");
+    // A checkout and a linked worktree of the user are read.
+    worktree::read(foreign().path(), &WorktreeState::Worktree).unwrap();
+}
+
+#[test]
 fn a_repository_whose_files_are_elsewhere_is_refused() {
     let (folder, other) = (committed("a.yaml"), Folder::outside_checkouts("repository"));
     other.write("private.yaml", "private");
@@ -118,16 +149,21 @@ fn what_a_partial_clone_lacks_is_named() {
 }
 
 #[test]
-fn shallow_clones_alternates_and_sha256_are_read() {
+fn shallow_clones_and_sha256_are_read_and_shared_clones_once_they_have_their_objects() {
     let origin = committed("a.yaml");
     let place = Folder::outside_checkouts("repository");
     let url = format!("file://{}", origin.path().display());
     place.git(&["clone", "-q", "--depth=1", &url, "shallow"]);
     place.git(&["clone", "-q", "--shared", origin.path().to_str().unwrap(), "shared"]);
-    for name in ["shallow", "shared"] {
-        let tree = worktree::read(&place.path().join(name), &WorktreeState::Worktree).unwrap();
-        assert_eq!(shown(&tree), map(&[("a.yaml", "a.yaml")]), "{name}");
-    }
+    let state = |name: &str| worktree::read(&place.path().join(name), &WorktreeState::Worktree);
+    assert_eq!(shown(&state("shallow").unwrap()), map(&[("a.yaml", "a.yaml")]));
+    // A shared clone has objects of another repository, as a foreign checkout could too. What the hint says helps.
+    let hint = state("shared").unwrap_err().hint.unwrap();
+    assert!(hint.contains("repack -a -d"), "{hint}");
+    let shared = place.path().join("shared");
+    xtask::git::run(&shared, &["repack", "-q", "-a", "-d"]).unwrap();
+    std::fs::remove_file(shared.join(".git/objects/info/alternates")).unwrap();
+    assert_eq!(shown(&state("shared").unwrap()), map(&[("a.yaml", "a.yaml")]));
     assert!(Checkout::find(&place.path().join("shallow")).unwrap().is_shallow());
     let sha256 = Folder::outside_checkouts("repository");
     sha256.git(&["init", "-q", "-b", "main", "--object-format=sha256"]);

@@ -31,11 +31,13 @@ pub(crate) struct Rendered {
     written: BTreeSet<[String; 4]>,
     /// A template looked something up in the cluster.
     pub(crate) depends_on_cluster: bool,
+    /// The chart was given values of Secrets, so that no identity is written.
+    pub(crate) is_private: bool,
 }
 
 impl Rendered {
     /// Reads the output of `helm template` for a release in a namespace of a cluster with these types. `cluster` is its name;
-    /// `None` is the cluster that has the HelmRelease.
+    /// `None` is the cluster that has the HelmRelease. `is_private` is true if the chart was given values of Secrets.
     ///
     /// Fails with the parser's message if a document is no YAML.
     pub(crate) fn read(
@@ -43,8 +45,9 @@ impl Rendered {
         namespace: &str,
         types: &[ResourceType],
         cluster: Option<&Arc<str>>,
+        is_private: bool,
     ) -> Result<Self, String> {
-        let mut rendered = Self::default();
+        let mut rendered = Self { is_private, ..Self::default() };
         for document in yaml::split(text) {
             let value = yaml::document(&document).map_err(|error| error.to_string())?;
             rendered.add(&value, namespace, types, cluster);
@@ -72,7 +75,11 @@ impl Rendered {
         let (group, _) = text_at(manifest, "/apiVersion").split_once('/').unwrap_or_default();
         let written = text_at(manifest, "/metadata/namespace");
         let namespace = if written.is_empty() { namespace } else { written };
-        let id = in_scope(ObjectId::new(group, kind, namespace, name).in_cluster(cluster), types);
+        let mut id = in_scope(ObjectId::new(group, kind, namespace, name).in_cluster(cluster), types);
+        if self.is_private {
+            let is_served = types.iter().any(|kind| kind.is(&id.group, &id.kind));
+            id = id.hidden(is_served);
+        }
         let key = [text_at(manifest, "/apiVersion"), kind, written, name].map(str::to_owned);
         // helm-controller then fails in its post-renderer.
         if !self.written.insert(key) {
@@ -180,7 +187,7 @@ mod tests {
 
     #[test]
     fn objects_and_hooks_get_the_namespace_of_the_release() {
-        let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
+        let rendered = Rendered::read(TEXT, "shop", &types(), None, false).unwrap();
         let names: Vec<String> = rendered.objects.iter().map(ToString::to_string).collect();
         assert_eq!(names, ["configmap/b -n made", "configmap/a -n shop", "namespace/made"]);
         let hooks =
@@ -188,12 +195,12 @@ mod tests {
         assert_eq!(hooks(HookEvent::PreUpgrade), ["job.batch/migrate -n shop"]);
         assert_eq!(hooks(HookEvent::PostUpgrade), ["configmap/late -n shop"]);
         assert_eq!(hooks(HookEvent::Test), ["pod/test -n shop"]);
-        assert!(Rendered::read("a: [", "shop", &types(), None).is_err());
+        assert!(Rendered::read("a: [", "shop", &types(), None, false).is_err());
     }
 
     #[test]
     fn an_object_that_becomes_a_hook_is_created_after_the_upgrade_or_deleted_by_it() {
-        let read = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap();
+        let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
         let fate = |annotations: &str| {
             let text =
@@ -213,7 +220,8 @@ mod tests {
     #[test]
     fn an_object_that_is_rendered_twice_is_named() {
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, annotations: {helm.sh/hook: post-upgrade}}\n";
-        let twice = |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None).unwrap().failure;
+        let twice =
+            |more: &str| Rendered::read(&format!("{hook}---\n{more}"), "shop", &types(), None, false).unwrap().failure;
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
         assert_eq!(twice(&named("a")).as_deref(), Some("the chart renders configmap/a -n shop twice"));
         assert_eq!(twice(&named("b")), None);
@@ -221,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_manifest_without_a_name_or_a_kind_is_named() {
-        let failure = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap().failure;
+        let failure = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap().failure;
         assert_eq!(failure("# nothing\n---\n{}\n"), None);
         assert_eq!(
             failure("apiVersion: v1\nkind: ConfigMap\nmetadata: {labels: {a: b}}\n").as_deref(),
@@ -233,7 +241,7 @@ mod tests {
 
     #[test]
     fn labels_are_part_of_a_manifest() {
-        let read = |text: &str| Rendered::read(text, "shop", &types(), None).unwrap();
+        let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {chart: '1'}}\ndata: {k: v}\n";
         let (old, id) = (read(text), ObjectId::new("", "ConfigMap", "shop", "a"));
         assert!(read(text).has_same(&old, &id));
@@ -245,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_manifest_that_differs_from_the_inventory_is_named() {
-        let rendered = Rendered::read(TEXT, "shop", &types(), None).unwrap();
+        let rendered = Rendered::read(TEXT, "shop", &types(), None, false).unwrap();
         let mut inventory: Vec<ObjectId> = rendered.objects.iter().cloned().collect();
         let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "cogs.example.com");
         inventory.push(definition);
@@ -254,5 +262,16 @@ mod tests {
         let longer = [inventory.clone(), vec![more.clone()]].concat();
         assert_eq!(rendered.difference_from(&longer, &types()), Some(more));
         assert!(rendered.difference_from(&inventory[1..], &types()).is_some());
+    }
+
+    #[test]
+    fn an_identity_that_derives_from_a_secret_is_not_written() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d-hunter2}\n---\n\
+            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: d-hunter2}\n---\n\
+            apiVersion: hunter2.io/v1\nkind: Hunter2\nmetadata: {name: a}\n";
+        let read = |is_private| Rendered::read(text, "hunter2", &types(), None, is_private).unwrap();
+        let private = read(true);
+        assert!(!format!("{:?} {:?}", private.objects, private.failure).to_lowercase().contains("hunter2"));
+        assert_eq!(private.objects, read(false).objects, "they are compared as they are");
     }
 }

@@ -1,12 +1,17 @@
 //! Kubernetes objects: identity, trimmed metadata, and, for the few kinds that need it, content.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
+
+use crate::private::PLACEHOLDER;
 
 /// API group and kind of an object, whatever its version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,7 +37,9 @@ impl fmt::Display for GroupKind {
 }
 
 /// Identity of an object. The version is not part of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+///
+/// An identity that derives from a Secret is compared as it is, and is written with placeholders.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectId {
     /// Name of the other cluster that has the object, as in `--spoke`; absent for the cluster itself.
@@ -44,11 +51,74 @@ pub struct ObjectId {
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     pub name: Box<str>,
+    #[serde(skip)]
+    pub placeholders: Placeholders,
+}
+
+/// What is written in place of an identity that derives from a Secret. It is no part of the identity.
+#[derive(Clone, Default)]
+pub struct Placeholders(Option<Arc<ObjectId>>);
+
+impl PartialEq for Placeholders {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Placeholders {}
+
+impl PartialOrd for Placeholders {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Placeholders {
+    fn cmp(&self, _: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+impl Hash for Placeholders {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl ObjectId {
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
-        Self { cluster: None, group: group.into(), kind: kind.into(), namespace: namespace.into(), name: name.into() }
+        let placeholders = Placeholders::default();
+        let (group, kind) = (group.into(), kind.into());
+        Self { cluster: None, group, kind, namespace: namespace.into(), name: name.into(), placeholders }
+    }
+
+    /// Returns the identity, which derives from a Secret, and is written as another one.
+    #[must_use]
+    pub(crate) fn written_as(self, shown: &Self) -> Self {
+        Self { placeholders: Placeholders(Some(Arc::new(shown.clone()))), ..self }
+    }
+
+    /// Returns the identity, of which every part derives from a Secret. Only a kind that the cluster serves is written.
+    #[must_use]
+    pub(crate) fn hidden(self, is_served: bool) -> Self {
+        let namespace = if self.namespace.is_empty() { "" } else { PLACEHOLDER };
+        let [group, kind] = if is_served { [&*self.group, &*self.kind] } else { [PLACEHOLDER; 2] };
+        let shown = Self::new(group, kind, namespace, PLACEHOLDER);
+        self.written_as(&shown)
+    }
+
+    /// Returns true if the identity derives from a Secret.
+    pub fn is_private(&self) -> bool {
+        self.placeholders.0.is_some()
+    }
+
+    /// Returns the identity as it is written: with placeholders if it derives from a Secret.
+    pub fn shown(&self) -> Cow<'_, Self> {
+        let Some(shown) = &self.placeholders.0 else { return Cow::Borrowed(self) };
+        let mut shown = (**shown).clone().in_cluster(self.cluster.as_ref());
+        if self.namespace.is_empty() {
+            // The identity of a cluster-scoped object has no namespace, whatever its manifest says.
+            shown.namespace = self.namespace.clone();
+        }
+        Cow::Owned(shown)
     }
 
     /// Returns the object with the same group, kind and name in another cluster, or in the cluster itself.
@@ -59,7 +129,11 @@ impl ObjectId {
 
     /// Returns the namespace that an object is in, as an object of the same cluster.
     pub(crate) fn namespace_object(&self) -> Self {
-        Self::new("", "Namespace", "", &self.namespace).in_cluster(self.cluster.as_ref())
+        let namespace = Self::new("", "Namespace", "", &self.namespace).in_cluster(self.cluster.as_ref());
+        match &self.placeholders.0 {
+            Some(shown) if shown.namespace != self.namespace => namespace.written_as(&shown.namespace_object()),
+            _ => namespace,
+        }
     }
 
     pub fn group_kind(&self) -> GroupKind {
@@ -81,11 +155,40 @@ impl fmt::Display for ObjectId {
     /// Writes `deployment.apps/web -n shop`, or `namespace/shop` for a cluster-scoped object; ` in cluster edge` follows
     /// for an object of another cluster.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.group_kind(), self.name)?;
-        if !self.namespace.is_empty() {
-            write!(f, " -n {}", self.namespace)?;
+        let shown = self.shown();
+        write!(f, "{}/{}", shown.group_kind(), shown.name)?;
+        if !shown.namespace.is_empty() {
+            write!(f, " -n {}", shown.namespace)?;
         }
         self.cluster.as_ref().map_or(Ok(()), |cluster| write!(f, " in cluster {cluster}"))
+    }
+}
+
+impl fmt::Debug for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.shown();
+        f.debug_struct("ObjectId")
+            .field("cluster", &shown.cluster)
+            .field("group", &shown.group)
+            .field("kind", &shown.kind)
+            .field("namespace", &shown.namespace)
+            .field("name", &shown.name)
+            .finish()
+    }
+}
+
+impl Serialize for ObjectId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = self.shown();
+        let mut fields = serializer.serialize_struct("ObjectId", 4 + usize::from(shown.cluster.is_some()))?;
+        if let Some(cluster) = &shown.cluster {
+            fields.serialize_field("cluster", cluster)?;
+        }
+        fields.serialize_field("group", &shown.group)?;
+        fields.serialize_field("kind", &shown.kind)?;
+        fields.serialize_field("namespace", &shown.namespace)?;
+        fields.serialize_field("name", &shown.name)?;
+        fields.end()
     }
 }
 

@@ -2,13 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
 use super::Plan;
 use crate::kubernetes::gap::AnswerGap;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
+use crate::private::{PLACEHOLDER, Private};
+use crate::text::hex;
 
-/// Placeholder for a part of a text that is secret or not known. No name in a cluster can contain it.
-pub(crate) const PLACEHOLDER: &str = "??????????";
+/// Number of bytes from which the transformations of a value are searched for.
+const MIN_TRANSFORMED: usize = 6;
 
 /// Texts that hold values of Secrets, and what is shown in their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +22,8 @@ pub struct SecretMask {
     words: BTreeMap<String, String>,
     /// Values that diffs show nowhere, also inside of words.
     values: BTreeSet<String>,
+    /// Transformations of values, which no text shows, also inside of words.
+    transformed: BTreeSet<String>,
 }
 
 impl SecretMask {
@@ -25,14 +32,18 @@ impl SecretMask {
         if word == shown || word.is_empty() {
             return;
         }
-        for word in [word.to_owned(), word.escape_debug().to_string()] {
+        // Messages write kinds in lower case.
+        for word in [word.to_owned(), word.escape_debug().to_string(), word.to_lowercase()] {
             self.words.insert(word, shown.to_owned());
         }
     }
 
-    /// Hides a value in diffs and in messages of the server.
-    pub(crate) fn add_value(&mut self, value: &str) {
-        self.values.insert(value.to_owned());
+    /// Hides a value in diffs and in messages of the server, and what is a transformation of it in every text.
+    pub(crate) fn add_value(&mut self, value: &Private<String>) {
+        self.values.insert(value.reveal().clone());
+        if value.reveal().len() >= MIN_TRANSFORMED {
+            self.transformed.extend(transformations(value.reveal()));
+        }
     }
 
     /// Returns a text with placeholders in place of the words.
@@ -40,7 +51,10 @@ impl SecretMask {
         // A longer word can hold a shorter one.
         let mut words: Vec<_> = self.words.iter().collect();
         words.sort_by_key(|(word, _)| std::cmp::Reverse(word.len()));
-        words.into_iter().fold(text.to_owned(), |text, (word, shown)| replace_word(&text, word, shown))
+        let masked = words.into_iter().fold(text.to_owned(), |text, (word, shown)| replace_word(&text, word, shown));
+        let transformed = self.transformed.iter().filter(|value| masked.contains(value.as_str()));
+        let found: Vec<_> = transformed.collect();
+        found.into_iter().fold(masked.clone(), |text, value| text.replace(value.as_str(), PLACEHOLDER))
     }
 
     /// Returns a text with placeholders in place of the words and the values.
@@ -48,6 +62,13 @@ impl SecretMask {
         let mut values: Vec<_> = self.values.iter().collect();
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.into_iter().fold(self.mask(text), |text, value| text.replace(value.as_str(), PLACEHOLDER))
+    }
+
+    /// Returns true if a text holds a value or a transformation of one, in upper or lower case.
+    pub(crate) fn finds_value(&self, text: &str) -> bool {
+        let lower = text.to_lowercase();
+        self.transformed.iter().any(|value| text.contains(value.as_str()))
+            || self.values.iter().any(|value| lower.contains(&value.to_lowercase()))
     }
 
     fn is_empty(&self) -> bool {
@@ -58,10 +79,11 @@ impl SecretMask {
     pub fn hides(&self, id: &ObjectId) -> bool {
         let mut shown = id.clone();
         self.mask_id(&mut shown);
-        shown != *id
+        id.is_private() || shown != *id
     }
 
     fn mask_id(&self, id: &mut ObjectId) {
+        *id = id.shown().into_owned();
         let [group, kind, namespace, name] =
             [&*id.group, &*id.kind, &*id.namespace, &*id.name].map(|part| self.mask(part));
         *id = ObjectId::new(&group, &kind, &namespace, &name).in_cluster(id.cluster.as_ref());
@@ -72,6 +94,17 @@ impl SecretMask {
             *part = self.mask(part);
         }
     }
+}
+
+/// Returns the forms of a value that occur in no other text by chance: base64, hexadecimal and reversed.
+fn transformations(value: &str) -> Vec<String> {
+    let mut found = vec![hex(value.as_bytes()), value.chars().rev().collect()];
+    for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+        let text = engine.encode(value);
+        // In lower case it is the name of an object.
+        found.extend([text.to_lowercase(), text]);
+    }
+    found
 }
 
 /// Returns true for a character that continues a word.
@@ -177,7 +210,7 @@ mod tests {
     #[test]
     fn diffs_hold_no_value_also_inside_of_words() {
         let mut mask = SecretMask::default();
-        mask.add_value("hunter2");
+        mask.add_value(&Private::new("hunter2".to_owned()));
         assert_eq!(mask.mask_values("+url: http://u:hunter2@db"), "+url: http://u:??????????@db");
     }
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use gitops_core::flux::suspension;
 use gitops_core::kubernetes::object::{
-    ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, ResourceType, parse_time,
+    ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
 };
 use gitops_core::ownership::{derive_annotation, is_ownership_key};
 
@@ -150,6 +150,7 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
             kind: kind.kind.clone(),
             namespace: interner.intern(&metadata.namespace),
             name: (&*metadata.name).into(),
+            placeholders: Placeholders::default(),
         },
         version: kind.version.clone(),
         uid: (&*metadata.uid).into(),

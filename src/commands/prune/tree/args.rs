@@ -1,6 +1,7 @@
 //! Flags of `prune --plan` that are about a working tree.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -71,6 +72,19 @@ pub struct TreeOptions {
     /// Let charts be fetched from the repositories of the cluster
     #[arg(long, conflicts_with = "snapshot", hide_short_help = true)]
     pub allow_network: bool,
+    /// Time for all builds and dry-runs; what is left is a gap
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "5m",
+        hide_short_help = true,
+        hide_long_help = true,
+        value_parser = crate::cluster::config::args::request_timeout
+    )]
+    pub plan_timeout: Duration,
+    /// Fail where the system cannot restrict the programs that build
+    #[arg(long, hide_short_help = true, hide_long_help = true)]
+    pub require_sandbox: bool,
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", hide_short_help = true)]
     pub controller_version: Option<String>,
@@ -103,6 +117,7 @@ impl TreeArgs {
             (options.flux_operator.is_some(), "--flux-operator generates the ResourceSets of a working tree"),
             (options.charts.is_some(), "--charts has charts for a working tree"),
             (options.allow_network, "--allow-network fetches charts for a working tree"),
+            (options.require_sandbox, "--require-sandbox is about the programs that build a working tree"),
             (options.controller_version.is_some(), "--controller-version is about the plan of a working tree"),
         ];
         if let Some((_, message)) = of_trees.into_iter().find(|(given, _)| *given && !self.is_given()) {

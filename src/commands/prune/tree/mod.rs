@@ -9,24 +9,28 @@ mod subject;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout_at;
 
 use super::rehearsal::Rehearsal;
 use super::sources;
 use super::spokes::SpokeClusters;
 use crate::commands::Session;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::progress::BuildProgress;
 use crate::tools::chart_folder::ChartFolder;
 use crate::tools::git::WorktreeState;
 use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
+use crate::tools::sandbox;
 use crate::tools::worktree;
 pub use args::{TreeArgs, TreeOptions, WORKING_TREE};
 use builds::Builds;
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
-use gitops_core::flux::simulation::questions::{Answers, FinishedPreview, Progress};
+use gitops_core::flux::simulation::questions::{Answers, FinishedPreview, Needs, Progress};
 use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::SourceId;
@@ -54,6 +58,8 @@ pub async fn plan(
     offline: bool,
 ) -> Result<(Plan, SecretMask)> {
     let TreeArgs { repo, options } = args;
+    let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
+    check_sandbox(options, session)?;
     let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot)?;
     let mut planned = PlannedTree::of(args, &found, snapshot)?;
     let folders = found.folders;
@@ -93,6 +99,8 @@ pub async fn plan(
             progress: BuildProgress::new(session.terminal.can_ask()),
         },
         answers: Answers::default(),
+        deadline,
+        limit: options.plan_timeout,
     };
     let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
     for warning in sources::missing_history(&checked.missing, &folders) {
@@ -115,6 +123,7 @@ pub async fn plan(
         generators_deny_other_namespaces,
         charts: folder_charts,
         fetches_charts: options.allow_network,
+        generates_sets: answerer.builds.flux_operator.program.find().is_ok(),
         dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
     });
     let mut finished = answerer.finish(|answers| preview.step(answers)).await?;
@@ -124,6 +133,19 @@ pub async fn plan(
         report(session, &finished, rehearsal.hint());
     }
     Ok((finished.plan, finished.secrets))
+}
+
+/// Warns if the system cannot restrict the programs that build.
+///
+/// Fails with `--require-sandbox`.
+fn check_sandbox(options: &TreeOptions, session: &mut Session) -> Result<()> {
+    let Some(missing) = sandbox::missing_restriction() else { return Ok(()) };
+    if options.require_sandbox {
+        let hint = "plan on Linux with Landlock, or without --require-sandbox if you trust the tree";
+        return Err(Error::failed(format!("{missing}, and --require-sandbox is set")).hint(hint));
+    }
+    session.terminal.warning(missing);
+    Ok(())
 }
 
 /// Prints warnings about the version and the state of kustomize-controller.
@@ -182,6 +204,10 @@ struct Answerer<'s> {
     /// Dry-runs; `None` if the API server is not asked.
     rehearsal: Option<Rehearsal<'s>>,
     answers: Answers,
+    /// End of the time of the plan; `None` if it has no limit.
+    deadline: Option<Instant>,
+    /// The time of the plan.
+    limit: Duration,
 }
 
 impl Answerer<'_> {
@@ -192,10 +218,29 @@ impl Answerer<'_> {
                 Progress::Done(done) => return Ok(done),
                 Progress::Needs(needs) => needs,
             };
-            self.builds.answer(needs.builds, &mut self.answers.builds).await?;
-            if let Some(rehearsal) = &mut self.rehearsal {
-                rehearsal.answer(needs.dry_runs, &mut self.answers.dry_runs).await;
+            let Some(deadline) = self.deadline else {
+                self.answer(*needs).await?;
+                continue;
+            };
+            // What runs is ended, with its children, when its future is dropped.
+            let left = (*needs).clone();
+            let is_over = Instant::now() >= deadline;
+            let answered = if is_over { None } else { timeout_at(deadline.into(), self.answer(*needs)).await.ok() };
+            match answered {
+                Some(result) => result?,
+                None => {
+                    let why = format!("the time of the plan is over ({} s, --plan-timeout)", self.limit.as_secs());
+                    self.answers.give_up(left, &why);
+                }
             }
         }
+    }
+
+    async fn answer(&mut self, needs: Needs) -> Result<()> {
+        self.builds.answer(needs.builds, &mut self.answers.builds).await?;
+        if let Some(rehearsal) = &mut self.rehearsal {
+            rehearsal.answer(needs.dry_runs, &mut self.answers.dry_runs).await;
+        }
+        Ok(())
     }
 }

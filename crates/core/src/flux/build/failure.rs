@@ -100,7 +100,9 @@ impl From<EnvsubstError> for BuildFailure {
 impl From<SubstituteError> for BuildFailure {
     fn from(error: SubstituteError) -> Self {
         match error {
-            SubstituteError::Missing(_) | SubstituteError::Name(_) => Self::proven(error.to_string()),
+            SubstituteError::Missing(_) | SubstituteError::Name(_) | SubstituteError::NameInSecret => {
+                Self::proven(error.to_string())
+            }
             SubstituteError::NotRead(_) => Self::unknown(ReasonCode::SecretNotRead, error.to_string()),
             SubstituteError::Unreadable(..) => Self::unknown(ReasonCode::VariablesUnreadable, error.to_string()),
         }

@@ -19,6 +19,7 @@ use super::resource_sets::SetRun;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::plan::ReasonCode;
+use crate::private::Private;
 
 /// One run of kustomize over an artifact with a generated kustomization file.
 #[derive(Clone, Debug)]
@@ -87,6 +88,34 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Records this reason in place of every answer that is still missing.
+    pub fn give_up(&mut self, needs: Needs, why: &str) {
+        for key in needs.runs.into_keys() {
+            self.runs.entry(key).or_insert_with(|| Err(BuildFailure::unknown(ReasonCode::BuildTimeout, why)));
+        }
+        for reference in needs.data {
+            self.data.entry(reference).or_insert_with(|| Lookup::Unreadable(why.to_owned()));
+        }
+        for key in needs.charts.into_keys() {
+            self.charts.entry(key).or_insert_with(|| Err(why.to_owned()));
+        }
+        for key in needs.resource_sets.into_keys() {
+            self.resource_sets.entry(key).or_insert_with(|| Err(why.to_owned()));
+        }
+        for digest in needs.artifacts.into_keys() {
+            self.artifacts.entry(digest).or_insert_with(|| Err(why.to_owned()));
+        }
+        for stem in needs.folder_charts {
+            self.folder_charts.entry(stem).or_insert_with(|| Err(why.to_owned()));
+        }
+        for chart in needs.remote_charts {
+            self.remote_charts.entry(chart).or_insert_with(|| Err(why.to_owned()));
+        }
+        for name in needs.kube_versions {
+            self.kube_versions.entry(name).or_insert(None);
+        }
+    }
+
     /// Records the output of a run, or the reason why it has none.
     pub fn record_run(&mut self, key: String, output: Result<String, BuildFailure>) {
         let documents = output.and_then(|text| {
@@ -101,6 +130,15 @@ impl Answers {
     /// Records what a ConfigMap or Secret holds.
     pub fn record_data(&mut self, reference: DataRef, found: Lookup) {
         self.data.insert(reference, found);
+    }
+
+    /// Returns the values of the Secrets that were read.
+    pub(crate) fn secret_values(&self) -> impl Iterator<Item = &Private<String>> {
+        let secrets = self.data.values().filter_map(|found| match found {
+            Lookup::Found(data) if data.is_secret => Some(data),
+            _ => None,
+        });
+        secrets.flat_map(|data| data.values.values())
     }
 
     /// Records the result of `helm template`, or the reason why it has none.

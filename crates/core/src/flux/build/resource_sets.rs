@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::objects::{BuiltObject, objects, yaml};
 use crate::kubernetes::object::{ObjectId, flag_at, list_at};
 use crate::ownership::schemes::flux_operator::GROUP;
+use crate::private::Private;
 use crate::text::hex;
 
 /// One run of `flux-operator build resourceset`.
@@ -19,7 +20,7 @@ pub struct SetRun {
     /// Hash of the manifest; runs with equal keys have equal output.
     pub key: String,
     /// Manifest of the ResourceSet with all its inputs, as JSON.
-    pub manifest: String,
+    pub manifest: Private<String>,
     /// The manifest holds values of Secrets, so that no message may show a part of it.
     pub is_private: bool,
 }
@@ -34,7 +35,7 @@ impl SetRun {
             "spec": spec,
         });
         let manifest = set.to_string();
-        Self { key: hex(&Sha256::digest(&manifest)), manifest, is_private }
+        Self { key: hex(&Sha256::digest(&manifest)), manifest: Private::new(manifest), is_private }
     }
 }
 

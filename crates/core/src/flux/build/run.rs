@@ -259,10 +259,11 @@ mod tests {
     use crate::flux::build::objects::data::{Data, DataOverrides, DataRef, Lookup};
     use crate::flux::build::objects::undecrypted::Undecrypted;
     use crate::flux::source::options::SourceOptions;
+    use crate::private::Private;
     use serde_json::json;
 
     fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Arc<[BuiltObject]>, String> {
-        let values = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let values = data.iter().map(|(key, value)| ((*key).to_owned(), Private::new((*value).to_owned()))).collect();
         let found = Lookup::Found(Data { values, ..Data::default() });
         builds(&spec, output, &found).map_err(|failure| failure.reason().detail.clone())
     }
@@ -307,7 +308,7 @@ mod tests {
         let (vars, mut answers) = (json!({"kind": "ConfigMap", "name": "vars"}), Answers::default());
         let spec = KustomizationSpec::new(&json!({"postBuild": {"substituteFrom": [vars]}}));
         let named = |name: &str| {
-            let values = [("name".to_owned(), name.to_owned())].into();
+            let values = [("name".to_owned(), Private::new(name.to_owned()))].into();
             Lookup::Found(Data { values, ..Data::default() })
         };
         let mut needs = Needs::default();
@@ -369,7 +370,9 @@ mod tests {
         let spec = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
         let text = format!("{}data:\n  a: x${{p^^}}\n  b: ${{open:-c}}\n", MAP.replace("${name}", "db-${p:0:3}"));
         let secret = Lookup::Found(Data {
-            values: [("p".to_owned(), "hunter2".to_owned()), ("q".to_owned(), "hunter2: [".to_owned())].into(),
+            values: [("p", "hunter2"), ("q", "hunter2: [")]
+                .map(|(key, value)| (key.to_owned(), Private::new(value.to_owned())))
+                .into(),
             is_secret: true,
             ..Data::default()
         });

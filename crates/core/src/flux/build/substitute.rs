@@ -15,6 +15,7 @@ use crate::kubernetes::object::list_at;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::private::Private;
 
 /// Label or annotation that opts an object out of substitution with the exact value `disabled`.
 pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
@@ -22,7 +23,7 @@ pub(super) const SUBSTITUTE: &str = "kustomize.toolkit.fluxcd.io/substitute";
 /// BuildVariables of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BuildVariables {
-    values: BTreeMap<String, String>,
+    values: BTreeMap<String, Private<String>>,
     /// Names of the variables whose values come from Secrets.
     secret: BTreeSet<String>,
     strict: bool,
@@ -43,6 +44,11 @@ pub(crate) enum SubstituteError {
     /// A key that is not a variable name.
     #[error("variable name {0:?} is not valid, so every substitution of this Kustomization fails")]
     Name(String),
+    /// A key of a Secret that is not a variable name. It is not shown, as nothing of a Secret is.
+    #[error(
+        "a key of a Secret in substituteFrom is no valid variable name, so every substitution of this Kustomization fails"
+    )]
+    NameInSecret,
 }
 
 /// An entry of `spec.postBuild.substituteFrom`.
@@ -103,7 +109,7 @@ pub(crate) fn resolve_variables(
         match lookup {
             Lookup::Found(data) => {
                 for (key, value) in &data.values {
-                    values.insert(key.clone(), value.replace('\n', ""));
+                    values.insert(key.clone(), Private::new(value.reveal().replace('\n', "")));
                     if data.is_secret {
                         secret.insert(key.clone());
                     } else {
@@ -118,7 +124,7 @@ pub(crate) fn resolve_variables(
         }
     }
     for (key, value) in post_build.get("substitute").and_then(Value::as_object).into_iter().flatten() {
-        values.insert(key.clone(), value.as_str().unwrap_or_default().replace('\n', ""));
+        values.insert(key.clone(), Private::new(value.as_str().unwrap_or_default().replace('\n', "")));
         secret.remove(key);
     }
     let always = post_build.get("substituteStrategy").and_then(Value::as_str) == Some("Always");
@@ -126,6 +132,7 @@ pub(crate) fn resolve_variables(
         return Ok(None);
     }
     match values.keys().find(|key| !is_variable_name(key)) {
+        Some(key) if secret.contains(key) => Err(SubstituteError::NameInSecret),
         Some(key) => Err(SubstituteError::Name(key.clone())),
         None => Ok(Some(BuildVariables { values, secret, strict })),
     }
@@ -143,7 +150,7 @@ impl BuildVariables {
     }
 
     fn value(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str)
+        self.values.get(name).map(|value| value.reveal().as_str())
     }
 
     /// Returns the text of one object with placeholders for the values of Secrets; `None` if it uses none.
@@ -167,7 +174,7 @@ mod tests {
     use serde_json::json;
 
     fn data(pairs: &[(&str, &str)]) -> Lookup {
-        let values = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let values = pairs.iter().map(|(key, value)| ((*key).to_owned(), Private::new((*value).to_owned()))).collect();
         Lookup::Found(Data { values, ..Data::default() })
     }
 
@@ -205,7 +212,7 @@ mod tests {
     #[test]
     fn a_variable_is_secret_if_its_last_source_is_a_secret() {
         let secret = Lookup::Found(Data {
-            values: [("x".to_owned(), "s".to_owned()), ("z".to_owned(), "s".to_owned())].into(),
+            values: ["x", "z"].map(|key| (key.to_owned(), Private::new("s".to_owned()))).into(),
             is_secret: true,
             ..Data::default()
         });

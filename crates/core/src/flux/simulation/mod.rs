@@ -14,6 +14,9 @@ mod premises;
 mod rehearsal;
 mod rows;
 mod schedule;
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +34,7 @@ use crate::plan::Plan;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::questions;
 use model::questions::{Answers, FinishedPreview, Progress};
+use model::secret_values::SecretValues;
 use model::state::State;
 pub use model::state::{DryRunScope, PreviewInput};
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
@@ -87,6 +91,7 @@ impl<'a> Preview<'a> {
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
             affected: vec![],
+            secrets: SecretValues::default(),
             generated: GeneratedArtifacts::default(),
             generations: BTreeMap::new(),
         };
@@ -95,6 +100,7 @@ impl<'a> Preview<'a> {
 
     /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
+        self.state.secrets.collect(&self.state.input, &answers.builds);
         if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
             return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }

@@ -113,7 +113,7 @@ impl Rehearsal {
 
     /// Returns the plan with the answers of the API server.
     pub(super) fn finish(&self, state: &State<'_>, mut plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
-        let secrets = secret_mask(state, &answers.builds);
+        let secrets = secret_mask(state);
         let Some(scope) = &state.input.dry_runs else {
             say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
@@ -150,7 +150,7 @@ impl Rehearsal {
         questions.extend(of_owners);
         self.builds = Some(builds);
         questions.retain(|question| self.keys.insert(question.key().clone()));
-        let (secrets, mut needed) = (secret_mask(state, &answers.builds), vec![]);
+        let (secrets, mut needed) = (secret_mask(state), vec![]);
         for question in questions {
             // The name of a hidden object would be in the URL of a DELETE, and so in logs.
             let is_hidden = matches!(question.request, Request::Delete) && secrets.hides(&question.id);

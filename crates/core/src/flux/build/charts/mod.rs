@@ -6,6 +6,7 @@ pub mod archive;
 pub(crate) mod lookups;
 pub(crate) mod random;
 pub mod remote;
+mod schema;
 pub mod stored_artifact;
 pub mod templates;
 pub(crate) mod values;
@@ -21,6 +22,7 @@ use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::kubernetes::object::{GroupKind, flag_at, list_at, text_at};
+use crate::private::Private;
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles, unpack};
 use random::{Randomness, Seed};
@@ -38,9 +40,9 @@ pub struct ChartRun {
     /// Namespace of the release.
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
-    pub values: Vec<String>,
+    pub values: Vec<Private<String>>,
     /// Whole numbers to set, as `PATH=NUMBER`. They override the values.
-    pub numbers: Vec<String>,
+    pub numbers: Vec<Private<String>>,
     /// The release exists already.
     pub is_upgrade: bool,
     /// The values need not match the schema of the chart.
@@ -134,24 +136,26 @@ impl ChartRun {
         cluster: &ClusterValues,
         options: &RenderOptions<'_>,
     ) -> Result<Self, String> {
+        schema::check(&chart.files)?;
         let mut files = cluster.applied_to(&chart.files)?;
         remove_library_type(&mut files);
         let mut known_values = Vec::new();
         for text in &values.texts {
-            let applied = cluster.applied_to_text(text);
+            let applied = cluster.applied_to_text(text.reveal()).map(Private::new);
             known_values.push(
                 applied
                     .map_err(|what| format!("its values use {what}, whose value in the cluster is not known here"))?,
             );
         }
         let kube_version = cluster.kube_version.clone();
-        let numbers: Vec<String> =
-            values.numbers.iter().map(|(path, number)| format!("{}={number}", path.join("."))).collect();
+        let numbers = values.numbers.iter();
+        let numbers: Vec<Private<String>> =
+            numbers.map(|(path, number)| Private::new(format!("{}={number}", path.join(".")))).collect();
         let RenderOptions { release, namespace, is_upgrade, skips_schema } = *options;
         let flags = [is_upgrade, skips_schema, cluster.seed == Seed::Second].map(u8::from);
         let count = known_values.len().to_le_bytes();
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let given = known_values.iter().chain(&numbers).map(String::as_bytes);
+        let given = known_values.iter().chain(&numbers).map(|text| text.reveal().as_bytes());
         let parts = texts.into_iter().chain([&count[..], &flags[..]]).chain(given);
         let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         Ok(Self {
@@ -233,7 +237,7 @@ impl Chart {
     /// Returns the use that the chart and its values make of functions whose results differ from render to render.
     pub(crate) fn randomness(&self, values: &Values) -> Randomness {
         let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
-        random::randomness(texts.chain(values.texts.iter().map(String::as_str)))
+        random::randomness(texts.chain(values.texts.iter().map(|text| text.reveal().as_str())))
     }
 
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
+use crate::private::Private;
 
 /// Key of the values in an entry without `valuesKey`.
 const DEFAULT_KEY: &str = "values.yaml";
@@ -47,7 +48,7 @@ pub(crate) fn values_sources<'a>(namespace: &str, spec: &'a Value) -> impl Itera
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
     /// Texts in YAML, each overriding those before it.
-    pub(crate) texts: Vec<String>,
+    pub(crate) texts: Vec<Private<String>>,
     /// Whole numbers at paths. helm-controller passes them as integers, and numbers in YAML are floating-point numbers.
     pub(crate) numbers: BTreeMap<Vec<String>, i64>,
     /// They hold values of Secrets.
@@ -64,7 +65,7 @@ impl Values {
     pub(crate) fn merged(&self) -> Value {
         let mut merged = Map::new();
         for text in &self.texts {
-            if let Ok(Value::Object(values)) = crate::yaml::document(text) {
+            if let Ok(Value::Object(values)) = crate::yaml::document(text.reveal()) {
                 overlay(&mut merged, values);
             }
         }
@@ -79,7 +80,7 @@ impl Values {
     pub(crate) fn add_text(&mut self, text: String) {
         let document = crate::yaml::document(&text).unwrap_or_default();
         self.numbers.retain(|path, _| !overrides(&document, path));
-        self.texts.push(text);
+        self.texts.push(Private::new(text));
     }
 
     /// Adds the sources of a release with their texts, in order, and then the values in its spec.
@@ -87,7 +88,7 @@ impl Values {
     /// Fails if one of them is not read here.
     pub(crate) fn add_all(
         &mut self,
-        texts: &[(ValuesSource<'_>, String)],
+        texts: &[(ValuesSource<'_>, Private<String>)],
         inline: Option<&Value>,
     ) -> Result<(), String> {
         let first = texts.iter().position(|(source, _)| !source.target_path.is_empty());
@@ -99,13 +100,13 @@ impl Values {
                 let merged = self.merged();
                 overriding = inline.filter(|inline| source.shares_map(&merged, inline)).map(|_| (source, text));
             }
-            self.add_source(source, text)?;
+            self.add_source(source, text.reveal())?;
         }
         if let Some(inline) = inline.filter(|inline| inline.is_object()) {
             self.add_text(inline.to_string());
         }
         match overriding {
-            Some((source, text)) => self.add_source(source, text),
+            Some((source, text)) => self.add_source(source, text.reveal()),
             None => Ok(()),
         }
     }
@@ -254,14 +255,15 @@ mod tests {
         }
         let mut values = Values::default();
         values.add_source(&source, "x").unwrap();
-        assert_eq!((values.numbers.len(), &*values.texts), (0, &[r#"{"a":{"b":"x"}}"#.to_owned()][..]));
+        assert_eq!((values.numbers.len(), &*values.texts), (0, &[Private::new(r#"{"a":{"b":"x"}}"#.to_owned())][..]));
     }
 
     #[test]
     fn the_first_path_overrides_the_map_of_the_spec_that_it_is_in() {
         let spec = json!({"valuesFrom": [{"targetPath": "a.b"}, {"targetPath": "a.c"}, {}, {"targetPath": "d"}]});
         let merge = |texts: [&str; 4], inline: Value| {
-            let sources: Vec<_> = values_sources("shop", &spec).zip(texts.map(str::to_owned)).collect();
+            let texts = texts.map(|text| Private::new(text.to_owned()));
+            let sources: Vec<_> = values_sources("shop", &spec).zip(texts).collect();
             let mut values = Values::default();
             values.add_all(&sources, Some(&inline)).unwrap();
             values.merged()

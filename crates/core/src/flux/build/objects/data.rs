@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::flux::kustomize_controller;
 use crate::kubernetes::object::{ObjectId, list_at};
+use crate::private::Private;
 
 /// Reference to a ConfigMap or Secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +56,7 @@ pub enum Lookup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
     /// Keys and values, decoded.
-    pub values: BTreeMap<String, String>,
+    pub values: BTreeMap<String, Private<String>>,
     /// Keys that only managers other than the controller and kubectl set: an apply without them keeps them.
     pub foreign_keys: BTreeSet<String>,
     /// The values are those of a Secret, so that they must not be shown.
@@ -69,10 +70,10 @@ impl Data {
         let mut values = BTreeMap::new();
         for (key, value) in fields(object.get("data")) {
             let text = if is_secret { decode(value) } else { value.as_str().map(str::to_owned) };
-            values.extend(text.map(|text| (key.clone(), text)));
+            values.extend(text.map(|text| (key.clone(), Private::new(text))));
         }
         for (key, value) in fields(object.get("stringData").filter(|_| is_secret)) {
-            values.extend(value.as_str().map(|text| (key.clone(), text.to_owned())));
+            values.extend(value.as_str().map(|text| (key.clone(), Private::new(text.to_owned()))));
         }
         Self { values, foreign_keys: foreign_keys(object), is_secret }
     }
@@ -130,13 +131,13 @@ mod tests {
         let live = json!({"kind": "ConfigMap", "data": {"a": "1", "b": "2", "c": "3", "d": "4"},
             "metadata": {"managedFields": fields}});
         let after = Data::read(&live).after_apply(&json!({"kind": "ConfigMap", "data": {"a": "9"}}));
-        let values: Vec<_> = after.values.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let values: Vec<_> = after.values.iter().map(|(key, value)| format!("{key}={}", value.reveal())).collect();
         assert_eq!(values, ["a=9", "d=4"]);
     }
 
     #[test]
     fn secrets_are_decoded_and_string_data_overrides_data() {
         let secret = json!({"kind": "Secret", "data": {"a": "MQ==", "b": "no base64"}, "stringData": {"a": "2"}});
-        assert_eq!(Data::read(&secret).values, [("a".to_owned(), "2".to_owned())].into());
+        assert_eq!(Data::read(&secret).values, [("a".to_owned(), Private::new("2".to_owned()))].into());
     }
 }

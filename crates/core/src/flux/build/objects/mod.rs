@@ -61,6 +61,14 @@ impl BuiltObject {
         self
     }
 
+    /// Hides the object as a whole, because what generates it derives from a Secret. Only a kind that the cluster serves is
+    /// shown.
+    pub(crate) fn hide(&mut self, is_served: bool) {
+        self.id = self.id.clone().hidden(is_served);
+        let id = self.id.shown().into_owned();
+        self.masked = Some(Box::new(MaskedObject { id, manifest: Value::Null }));
+    }
+
     /// Returns true if the identity holds a value of a Secret.
     pub(crate) fn hides_identity(&self) -> bool {
         let Some(shown) = self.masked.as_deref().map(|masked| &masked.id) else { return false };
@@ -160,6 +168,9 @@ pub(in crate::flux::build) fn mask_objects(built: &mut [BuiltObject], text: &str
     for object in built {
         let matching = shown.next().filter(|_| is_alike);
         object.masked = Some(Box::new(matching.unwrap_or_else(MaskedObject::hidden)));
+        if object.hides_identity() {
+            object.id = object.id.clone().written_as(object.shown_id());
+        }
     }
 }
 

@@ -37,6 +37,11 @@ pub enum QueryAnswer {
 }
 
 impl ObjectQuery {
+    /// Returns true if the answer is a Secret, or several.
+    pub(crate) fn is_of_secrets(&self) -> bool {
+        self.api_version == "v1" && self.kind == "Secret"
+    }
+
     /// Returns the four parts, in the order of a lookup in a template.
     pub(crate) fn words(&self) -> [&str; 4] {
         [&self.api_version, &self.kind, &self.namespace, &self.name]

@@ -3,7 +3,7 @@
 use crate::kubernetes::object::ObjectId;
 
 /// Placeholder for an unknown hash or an encrypted part of an identity; no name in a cluster can contain it.
-pub(crate) const UNKNOWN: &str = crate::plan::mask::PLACEHOLDER;
+pub(crate) const UNKNOWN: &str = crate::private::PLACEHOLDER;
 
 /// The largest part of an object that is unknown.
 #[derive(Clone, Debug, PartialEq)]

@@ -152,7 +152,7 @@ fn candidate(id: ObjectId, undecrypted: Undecrypted) -> BuiltObject {
 }
 
 fn with_placeholders(object: BuiltObject) -> BuiltObject {
-    let ObjectId { cluster, group, kind, namespace, name } = &object.id;
+    let ObjectId { cluster, group, kind, namespace, name, .. } = &object.id;
     let [group, kind, namespace, name] = [&**group, kind, namespace, name].map(sops::plain_or_unknown);
     BuiltObject { id: ObjectId::new(group, kind, namespace, name).in_cluster(cluster.as_ref()), ..object }
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
 
+use std::cell::OnceCell;
+
 use super::dependencies::Dependant;
 use crate::flux::ready_expr;
 use crate::flux::simulation::model::node::Blocker;
@@ -23,7 +25,8 @@ pub(crate) fn blocker(
     spec: &KustomizationSpec,
 ) -> Option<Blocker> {
     let own = [own_blocker(state, key, spec), missing_keys(state, key, spec), missing_kube_config(state, key, spec)];
-    let dependant = Dependant { state, consequences, key, spec };
+    let is_in_circle = OnceCell::new();
+    let dependant = Dependant { state, consequences, key, spec, is_in_circle: &is_in_circle };
     let dependencies = spec.dependencies(&key.namespace);
     let of_dependencies = dependencies.filter_map(|dependency| dependant.blocker(&dependency));
     own.into_iter()

@@ -1,5 +1,6 @@
 //! The reconciliations of each Kustomization: their specs, and the outcome of each.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -13,8 +14,11 @@ use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
 use crate::flux::build;
+use crate::flux::build::objects::data::{Data, Lookup};
+use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
 use crate::flux::simulation::model::clusters::in_cluster;
+use crate::flux::simulation::model::disclosure::hide_reasons;
 use crate::flux::simulation::model::node::{
     Blocker, BuiltObjects, Finalization, Forced, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome,
     PassSpec, SimulationEvent,
@@ -166,6 +170,9 @@ impl Derivation<'_, '_> {
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
         let mut specs = live_specs(live, changes, &self.state.input.flags);
+        if self.state.secrets.are_in_spec(&live.object.id) {
+            specs[0].spec = specs[0].spec.clone().with_secrets(true);
+        }
         // A dependant waits for its dependency at the new revision; by then its parent has changed the spec, unless the
         // parent waits too.
         let is_waiting = specs.len() > 1 && waits_for_same_source(self.state, key, &specs[0].spec);
@@ -371,8 +378,23 @@ impl Derivation<'_, '_> {
         passes
     }
 
-    /// Returns a pass with its outcome.
+    /// Returns a pass with its outcome. Its reasons are fixed texts if the spec of the Kustomization holds, or held before the
+    /// change, values of a Secret.
     fn pass(&mut self, key: &NamespacedName, spec: PassSpec, overrides: &DataOverrides, source: &SourceState) -> Pass {
+        let mut pass = self.detailed_pass(key, spec, overrides, source);
+        if self.state.is_private(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)) {
+            hide_reasons(&mut pass);
+        }
+        pass
+    }
+
+    fn detailed_pass(
+        &mut self,
+        key: &NamespacedName,
+        spec: PassSpec,
+        overrides: &DataOverrides,
+        source: &SourceState,
+    ) -> Pass {
         let PassSpec { spec, trigger } = spec;
         let is_optional = source.is_optional;
         let state = self.state;
@@ -417,6 +439,29 @@ impl Derivation<'_, '_> {
         pass
     }
 
+    /// Adds the variables in live ConfigMaps that hold values of Secrets.
+    fn with_private_data<'o>(
+        &self,
+        key: &NamespacedName,
+        spec: &KustomizationSpec,
+        overrides: &'o DataOverrides,
+    ) -> Cow<'o, DataOverrides> {
+        let mut overrides = Cow::Borrowed(overrides);
+        for source in variable_sources(spec.value()) {
+            let reference = source.reference(&key.namespace);
+            let Some(Lookup::Found(data)) =
+                self.answers.data(&reference).filter(|_| !overrides.contains_key(&reference))
+            else {
+                continue;
+            };
+            if !data.is_secret && self.state.secrets.are_in_data(&reference.id(), data) {
+                let data = Data { is_secret: true, ..data.clone() };
+                overrides.to_mut().insert(reference, Lookup::Found(data));
+            }
+        }
+        overrides
+    }
+
     /// Returns the outcome of building an artifact and applying the build.
     fn build_outcome(
         &mut self,
@@ -426,8 +471,9 @@ impl Derivation<'_, '_> {
         overrides: &DataOverrides,
     ) -> PassOutcome {
         let state = self.state;
+        let overrides = self.with_private_data(key, spec, overrides);
         let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
-        context.overrides = overrides;
+        context.overrides = &overrides;
         let built = match build::build(artifact, key, spec, &mut context) {
             Err(Interrupt::Missing) => {
                 return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, "it is not built yet"));

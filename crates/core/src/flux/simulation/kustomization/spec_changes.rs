@@ -32,7 +32,8 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
     }
     for (_, applies) in state.owner_applies() {
         for (id, built) in applies.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
-            let spec = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+            let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+            let spec = written.with_secrets(built.is_masked_at("/spec"));
             let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
             changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_owner(applied, applies.manager));
         }

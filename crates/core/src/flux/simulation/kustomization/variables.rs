@@ -16,6 +16,7 @@ use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
 use crate::flux::simulation::schedule::dependency_order::waits_for;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::ownership::schemes::flux_kustomization::SSA;
+use crate::private::Private;
 
 /// Change of the variables of one Kustomization.
 #[derive(Default)]
@@ -98,18 +99,19 @@ pub(crate) fn data_after_change(
         if !copied_names(&built.manifest).is_empty() {
             return None;
         }
-        let data = match live {
+        let mut data = match live {
             Lookup::Found(data) => data.after_apply(&built.manifest),
             Lookup::Missing => Data::default().after_apply(&built.manifest),
             Lookup::Unreadable(_) | Lookup::NotRead => return None,
         };
+        data.is_secret |= built.masked.is_some();
         return Some((Lookup::Found(data), Some(applies.trigger.clone())));
     }
     let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))
 }
 
-fn values(lookup: &Lookup) -> Option<&BTreeMap<String, String>> {
+fn values(lookup: &Lookup) -> Option<&BTreeMap<String, Private<String>>> {
     match lookup {
         Lookup::Found(data) => Some(&data.values),
         Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => None,

@@ -81,9 +81,10 @@ impl<'a> State<'a> {
         }))
     }
 
-    /// Returns true if a manifest of an object holds values of Secrets.
+    /// Returns true if a manifest of an object holds values of Secrets, or its live content does.
     pub(crate) fn is_private(&self, id: &ObjectId) -> bool {
-        self.applied(id).iter().any(|applied| applied.built.masked.is_some())
+        let live = self.input.snapshot.resource(id);
+        self.applied(id).iter().any(|applied| applied.built.masked.is_some()) || self.secrets.are_in(id, live)
     }
 
     /// Returns the specs of an object after each application, with the fields of other managers.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey};
 use crate::flux::build;
-use crate::kubernetes::gap::Gap;
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::plan::Plan;
 use crate::plan::mask::SecretMask;
 
@@ -47,6 +47,18 @@ pub struct DryRunAnswers {
     answers: HashMap<QuestionKey, DryRunAnswer>,
     /// Gaps of the rights that could not be asked about, by subject.
     unknown_rights: BTreeMap<String, Gap>,
+}
+
+impl Answers {
+    /// Records this reason in place of every answer that is still missing.
+    pub fn give_up(&mut self, needs: Needs, why: &str) {
+        self.builds.give_up(needs.builds, why);
+        for question in needs.dry_runs {
+            let subject = "answers to dry-runs".to_owned();
+            let gap = Gap { kind: GapKind::Failed, subject, namespace: None, message: why.to_owned() };
+            self.dry_runs.answers.entry(question.key().clone()).or_insert(DryRunAnswer::Missing(gap));
+        }
+    }
 }
 
 impl DryRunAnswers {

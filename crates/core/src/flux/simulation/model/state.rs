@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
+use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::node::{Node, NodeId, Pass};
 use super::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
+use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::generator::Generation;
@@ -46,6 +48,8 @@ pub struct PreviewInput<'a> {
     pub charts: Option<BTreeSet<String>>,
     /// Charts may be fetched from their repositories.
     pub fetches_charts: bool,
+    /// The program that generates ResourceSets is on this machine.
+    pub generates_sets: bool,
     /// Extent of the dry-runs; `None` if the API server is not asked.
     pub dry_runs: Option<DryRunScope>,
 }
@@ -76,9 +80,11 @@ pub(crate) struct State<'a> {
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Owners that the change affects in another way than by a new revision.
-    pub(crate) affected: Vec<AffectedOwner>,
+    pub(crate) affected: Vec<Disclosed<AffectedOwner>>,
     /// Artifacts of ArtifactGenerators.
     pub(crate) generated: GeneratedArtifacts,
+    /// Values of the Secrets that were read.
+    pub(crate) secrets: SecretValues,
     /// Results of generators so far, by everything that they depend on.
     pub(crate) generations: BTreeMap<String, Arc<Generation>>,
 }

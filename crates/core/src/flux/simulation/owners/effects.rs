@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::kinds::kind_of;
 use crate::flux::simulation::model::affected_owner::Effect;
+use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadedObject;
@@ -21,7 +22,10 @@ pub(crate) struct OwnerDeletions<'a> {
 }
 
 /// Returns what the controller of each live owner does that is deleted, or that stays and changes its objects.
-pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) -> BTreeMap<ObjectId, Arc<Effect>> {
+pub(crate) fn owner_effects(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+) -> BTreeMap<ObjectId, Disclosed<Arc<Effect>>> {
     let found: BTreeMap<&ObjectId, &Arc<Effect>> = state.owner_effects().collect();
     let mut effects = BTreeMap::new();
     for owner in &state.input.snapshot.resources {
@@ -30,7 +34,7 @@ pub(crate) fn owner_effects(state: &State<'_>, consequences: &Consequences<'_>) 
     }
     // Those that do not exist yet can delete what does.
     let new = found.into_iter().filter(|(id, _)| state.live_object(id).is_none());
-    effects.extend(new.map(|(id, effect)| (id.clone(), Arc::clone(effect))));
+    effects.extend(new.map(|(id, effect)| (id.clone(), Disclosed::known(effect))));
     effects
 }
 
@@ -39,14 +43,14 @@ fn effect_of(
     owner: &Resource,
     consequences: &Consequences<'_>,
     found: &BTreeMap<&ObjectId, &Arc<Effect>>,
-) -> Option<Arc<Effect>> {
+) -> Option<Disclosed<Arc<Effect>>> {
     let id = &owner.object.id;
     let kind = kind_of(id)?;
     if consequences.may_be_deleted(id) {
-        return Some(Arc::new((kind.deleted)(state, owner, consequences)));
+        return Some(Disclosed::of_effect(state, id, (kind.deleted)(state, owner, consequences)));
     }
-    let known = found.get(id).map(|effect| Arc::clone(effect));
-    known.or_else(|| (kind.acting)(state, owner, consequences).map(Arc::new))
+    let known = found.get(id).map(|effect| Disclosed::known(effect));
+    known.or_else(|| Some(Disclosed::of_effect(state, id, (kind.acting)(state, owner, consequences)?)))
 }
 
 /// Returns the objects that owners delete and that are not deleted otherwise.

@@ -5,6 +5,7 @@ use super::behaviour::owner_kind::unrecorded;
 use super::kinds::{affected_owners, kind_of};
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
+use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -16,7 +17,7 @@ pub(crate) fn find_affected<'a>(
     state: &State<'a>,
     consequences: &Consequences<'a>,
     answers: &Answers,
-) -> (Vec<AffectedOwner>, Needs) {
+) -> (Vec<Disclosed<AffectedOwner>>, Needs) {
     let mut derivation = Derivation::new(state, consequences, answers);
     let mut affected = affected_owners(&mut Comparison::new(&mut derivation));
     let deleted = state.input.snapshot.objects.iter().filter(|object| {
@@ -29,6 +30,7 @@ pub(crate) fn find_affected<'a>(
             None => affected.push(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown))),
         }
     }
+    let affected = affected.into_iter().map(|owner| Disclosed::of_owner(state, owner)).collect();
     (affected, Needs { builds: derivation.needs, dry_runs: derivation.questions })
 }
 

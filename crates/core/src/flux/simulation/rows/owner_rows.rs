@@ -109,7 +109,7 @@ pub(super) fn add_affected_outcomes(state: &State<'_>, owners: &mut BTreeMap<&Na
     for (owner, applies) in state.owner_applies() {
         add_parent(owners, applies.objects.keys(), owner);
     }
-    for AffectedOwner { id, reaction, .. } in &state.affected {
+    for AffectedOwner { id, reaction, .. } in state.affected.iter().map(|owner| &**owner) {
         let Reaction::Unknown(reason) = reaction else { continue };
         let kustomization = owners.get_mut(&NamespacedName::of(id)).filter(|_| id.is(GROUP, KIND));
         if let Some(row) = kustomization.filter(|row| row.outcome != Outcome::Deleted) {

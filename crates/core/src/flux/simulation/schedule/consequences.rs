@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::event_order::EventOrder;
 use super::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
+use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::ObjectId;
@@ -18,7 +19,7 @@ pub(crate) struct Consequences<'a> {
     /// Order of the events that caused them.
     pub(crate) order: EventOrder,
     /// Effects of the owners that are deleted, or that stay and delete objects all the same.
-    pub(crate) effects: BTreeMap<ObjectId, Arc<Effect>>,
+    pub(crate) effects: BTreeMap<ObjectId, Disclosed<Arc<Effect>>>,
 }
 
 impl Consequences<'_> {
@@ -55,7 +56,7 @@ impl Consequences<'_> {
 
     /// Returns what the controller of an owner does that stays and deletes objects all the same.
     pub(crate) fn acting(&self, owner: &ObjectId) -> Option<&Effect> {
-        self.effects.get(owner).filter(|_| !self.may_be_deleted(owner)).map(|effect| &**effect)
+        self.effects.get(owner).filter(|_| !self.may_be_deleted(owner)).map(|effect| &***effect)
     }
 
     /// Returns the deletion of an object by the controller of its owner; `None` if something else deletes it.

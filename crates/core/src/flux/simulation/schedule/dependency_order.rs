@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::flux::simulation::model::node::{Node, NodeId};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 
@@ -49,8 +50,8 @@ pub(crate) fn has_same_source(
 
 /// Returns the spec of a Kustomization after the change.
 fn last_spec(state: &State<'_>, key: &NamespacedName) -> Option<KustomizationSpec> {
-    let last_pass = state.nodes.iter().rfind(|node| node.id.key == *key).and_then(|node| node.last_pass());
-    match last_pass {
+    let node = state.node(&NodeId::new(key)).or_else(|| state.node(&NodeId::live(key)));
+    match node.and_then(Node::last_pass) {
         Some(pass) => Some(pass.spec.clone()),
         None => state.live.get(key).map(|live| KustomizationSpec::of(live)),
     }

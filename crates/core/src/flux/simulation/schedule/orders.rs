@@ -7,7 +7,7 @@
 //! Kustomizations with the same effects and the same relations to all others are interchangeable: of the states that
 //! differ only in which of them has done what, one is explored.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::event_order::EventOrder;
 use super::object_events::{Effect, ObjectApply, Schedule};
@@ -210,10 +210,18 @@ impl<'a> Orders<'a> {
     /// Groups the interchangeable Kustomizations, and makes them neighbours.
     fn classify(&mut self) {
         let mut classes: Vec<Vec<usize>> = vec![];
+        let mut alike: HashMap<Vec<[usize; 2]>, Vec<usize>> = HashMap::new();
+        let events: Vec<Option<usize>> =
+            self.sequences.iter().flat_map(|sequence| sequence.positions.clone()).collect();
         for at in 0..self.sequences.len() {
-            match classes.iter().position(|class| self.is_interchangeable(class[0], at)) {
-                Some(class) => classes[class].push(at),
-                None => classes.push(vec![at]),
+            // Only those with as many events before and after them can be interchangeable.
+            let known = alike.entry(self.relations(at, &events)).or_default();
+            match known.iter().find(|class| self.is_interchangeable(classes[**class][0], at)) {
+                Some(class) => classes[*class].push(at),
+                None => {
+                    known.push(classes.len());
+                    classes.push(vec![at]);
+                }
             }
         }
         let mut sequences: Vec<Option<Sequence<'a>>> = self.sequences.drain(..).map(Some).collect();
@@ -222,6 +230,18 @@ impl<'a> Orders<'a> {
             self.class.extend(class.iter().map(|_| first));
             self.sequences.extend(class.into_iter().filter_map(|at| sequences[at].take()));
         }
+    }
+
+    /// Returns for each event of a Kustomization how many of all events come certainly before it, and after it.
+    fn relations(&self, at: usize, events: &[Option<usize>]) -> Vec<[usize; 2]> {
+        let count =
+            |is_related: &dyn Fn(Option<usize>) -> bool| events.iter().filter(|event| is_related(**event)).count();
+        let positions = self.sequences[at].positions.iter();
+        let counts = positions.map(|own| {
+            let earlier = count(&|event| self.order.is_before(event, *own));
+            [earlier, count(&|event| self.order.is_before(*own, event))]
+        });
+        counts.collect()
     }
 
     /// Returns true if exchanging two Kustomizations changes no outcome. One that deletes the object stands for itself,

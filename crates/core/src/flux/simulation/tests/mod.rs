@@ -2,14 +2,13 @@
 //!
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
-mod answerer;
-mod cluster;
 mod conditions;
 mod controller_flags;
 mod deleted_containers;
 mod finalizers;
 mod generators;
 mod instances;
+mod many_owners;
 mod premises;
 mod refusals;
 mod release_actions;
@@ -30,6 +29,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::testing::{answerer, cluster};
 use super::*;
 use crate::flux::kustomize_controller::Features;
 use crate::kubernetes::object::ManagedFieldsEntry;

@@ -4,6 +4,7 @@
 
 pub(crate) mod health;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -32,6 +33,8 @@ pub(crate) struct Dependant<'s, 'a> {
     pub(crate) consequences: &'s Consequences<'a>,
     pub(crate) key: &'s NamespacedName,
     pub(crate) spec: &'s KustomizationSpec,
+    /// It depends on itself; set once that was searched for.
+    pub(crate) is_in_circle: &'s OnceCell<bool>,
 }
 
 impl Dependant<'_, '_> {
@@ -66,13 +69,13 @@ impl Dependant<'_, '_> {
 
     /// Returns a blocker unless a dependency becomes ready at the new revision.
     fn readiness_blocker(&self, node: &Node) -> Option<Blocker> {
-        let Self { state, key, spec, .. } = *self;
+        let Self { state, key, spec, is_in_circle, .. } = *self;
         let (dependency, name) = (&node.id.key, owner_id(&node.id.key));
         if !node.id.is_new && is_terminating(state, dependency) {
             let detail = format!("it depends on {name}, which is being deleted");
             return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
         }
-        if waits_for(state, key, spec, key) {
+        if *is_in_circle.get_or_init(|| waits_for(state, key, spec, key)) {
             return Some(self.cycle_blocker(&name));
         }
         if unknown_reason(state, node).is_some() {

@@ -16,6 +16,7 @@ use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
+use crate::private::Private;
 
 /// Result of a computation that lacks an answer, or fails with a reason for the user.
 pub(crate) type Asked<T> = Result<T, Interrupt<String>>;
@@ -230,7 +231,8 @@ fn data_of(built: &BuiltObject, other: &BuiltObject, key: Option<&str>) -> Value
     }
     let mut data = Data::read(&built.manifest).values;
     if let Some(key) = key {
-        return json!(data.remove(key));
+        return json!(data.remove(key).as_ref().map(Private::reveal));
     }
+    let data: BTreeMap<&String, &String> = data.iter().map(|(key, value)| (key, value.reveal())).collect();
     json!([data, built.manifest.get("binaryData")])
 }

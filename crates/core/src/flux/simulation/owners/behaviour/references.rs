@@ -10,7 +10,7 @@ use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::copied_data::copied_names;
 use crate::flux::spec::SourceId;
 use crate::glob::Glob;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, list_at};
 use crate::ownership::schemes::flux_operator;
 
 /// Kind of the objects that give inputs to ResourceSets.
@@ -114,6 +114,15 @@ impl Comparison<'_, '_, '_> {
             })
         })
         .collect()
+    }
+
+    /// Returns true if a ResourceSet with this spec, or a provider of its inputs, holds values of a Secret.
+    pub(crate) fn set_is_private(&self, id: &ObjectId, spec: &Value) -> bool {
+        let entries = list_at(spec, "/inputsFrom").iter();
+        let mut providers = entries
+            .flat_map(|entry| [false, true].map(|is_after| self.providers(&id.namespace, entry, is_after)))
+            .flatten();
+        self.state().is_private(id) || providers.any(|provider| self.state().is_private(&provider))
     }
 
     /// Returns the ConfigMaps and Secrets with a name of the form `NAMESPACE/NAME`, in which `<<` begins a placeholder.

@@ -67,7 +67,7 @@ pub(super) fn install(
         old: None,
         has_consequences,
         changes_all: false,
-        is_private: found.is_private,
+        is_private: new.is_private,
     };
     if let Some(why) = attempt.obstacle(comparison) {
         return Ok(blocked(ReasonCode::ApplyRefused, why));
@@ -76,7 +76,7 @@ pub(super) fn install(
         action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
     }
     let mut effect = action.effect(comparison.state(), id);
-    effect.applies = applies(comparison.state(), id, &new, found.is_private, action.failure != Failure::Unexpected);
+    effect.applies = applies(comparison.state(), id, &new, new.is_private, action.failure != Failure::Unexpected);
     if let Some(live) = live {
         effect.keeps.extend(forgotten(comparison, live, &new.objects));
     }

@@ -49,7 +49,8 @@ pub(super) fn values(
         };
         match changed.map_or(found, |(lookup, _)| lookup) {
             Lookup::Found(data) => {
-                values.is_private |= data.is_secret || reference.is_secret();
+                let holds_secrets = comparison.state().secrets.are_in_data(&data_id, &data);
+                values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
                     Some(text) => texts.push((source, text.clone())),
                     None if optional => {}

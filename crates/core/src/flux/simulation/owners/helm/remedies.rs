@@ -193,7 +193,7 @@ mod tests {
     fn only_what_can_be_waited_for_can_fail_later() {
         let rendered = |kind: &str| {
             let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\n");
-            Rendered::read(&text, "shop", &[], None).unwrap()
+            Rendered::read(&text, "shop", &[], None, false).unwrap()
         };
         let can_fail = |kind: &str, spec: Value| can_fail_later(&spec, ActionKind::Upgrade, &rendered(kind));
         assert!(!can_fail("ConfigMap", json!({})));
@@ -206,7 +206,7 @@ mod tests {
         let text = |name: &str| {
             format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: test}}}}\n---\n")
         };
-        let rendered = Rendered::read(&(text("a") + &text("b")), "shop", &[], None).unwrap();
+        let rendered = Rendered::read(&(text("a") + &text("b")), "shop", &[], None, false).unwrap();
         let names = |filters: Value| -> Vec<String> {
             let spec = json!({"test": {"enable": true, "filters": filters}});
             test_fates(&spec, &rendered).into_keys().map(|id| id.name.to_string()).collect()

@@ -11,6 +11,7 @@ use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
+use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::build::objects::served_versions as defined_versions;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::owner_names::NOT_READ;
@@ -121,7 +122,8 @@ impl<'s> Place<'s> {
         let all: [BTreeSet<ObjectId>; 2] =
             [&first, &second].map(|rendered| rendered.objects.iter().cloned().chain(hooks(rendered)).collect());
         if let Some(differing) = all[0].symmetric_difference(&all[1]).next() {
-            let what = if draft.values.is_private { "an object".to_owned() } else { differing.to_string() };
+            let what =
+                if first.is_private || second.is_private { "an object".to_owned() } else { differing.to_string() };
             return Err(format!("its chart renders {what} by chance, or by the clock").into());
         }
         // Its texts differ from those of the deployed release, so that they count as changed.
@@ -161,7 +163,9 @@ impl<'s> Place<'s> {
             };
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
                 ChartOutput::Manifests(text) => {
-                    let read = Rendered::read(text, namespace, &self.snapshot.types, self.cluster.as_ref());
+                    let types = &self.snapshot.types;
+                    let is_private = values.is_private || cluster.lookups.keys().any(ObjectQuery::is_of_secrets);
+                    let read = Rendered::read(text, namespace, types, self.cluster.as_ref(), is_private);
                     let mut rendered =
                         read.map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
                     rendered.depends_on_cluster = !cluster.lookups.is_empty();

@@ -269,7 +269,7 @@ fn acted(
     action.can_fail_later = can_fail_later(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
-    let is_private = change.old.values.is_private || change.new.values.is_private;
+    let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
     let attempt = Attempt {
         kind,
         id,
@@ -342,7 +342,7 @@ pub(super) fn applies(
     let built = known.map(|(id, manifest)| {
         let api_version = text_at(manifest, "/apiVersion");
         let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
-        let masked = is_private.then(|| Box::new(MaskedObject { id: id.clone(), manifest: Value::Null }));
+        let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
         let manifest = Arc::new(manifest.clone());
         (id.clone(), BuiltObject { id: id.clone(), version, manifest, undecrypted: None, masked })
     });

@@ -98,9 +98,11 @@ pub(super) fn expand(
         return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
     }
     let copies = !copied_names(&new_spec).is_empty();
-    let is_private = state.is_private(id);
+    let is_private = comparison.set_is_private(id, &new_spec);
     let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
-    let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new));
+    // The name of a hidden object would be in the URL of the request, and so in logs.
+    let is_nameless = |built: &BuiltObject| built.hides_identity() && state.live_object(&built.id).is_none();
+    let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new) && !is_nameless(built));
     let applies =
         asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
     let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
@@ -283,7 +285,8 @@ fn generated_of<'i>(
         fields.remove("inputsFrom");
         fields.insert("inputs".to_owned(), inputs.into());
     }
-    let run = SetRun::new(id, &spec, comparison.state().is_private(id));
+    let is_private = comparison.set_is_private(id, &spec);
+    let run = SetRun::new(id, &spec, is_private);
     let text = match comparison.derivation.answers.resource_set(&run.key) {
         Some(Ok(text)) => text,
         Some(Err(why)) => return Err(why.clone().into()),
@@ -292,8 +295,15 @@ fn generated_of<'i>(
             return Err(Interrupt::Missing);
         }
     };
-    let objects =
+    let mut objects =
         generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
+    if is_private {
+        let snapshot = comparison.state().input.snapshot;
+        for object in &mut objects {
+            let is_served = snapshot.resource_type(&object.id.group_kind()).is_some();
+            object.hide(is_served);
+        }
+    }
     match comparison.derivation.place(None, objects, None) {
         PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
         PassOutcome::Partial { desired, reason, .. } => {

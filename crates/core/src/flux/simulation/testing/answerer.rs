@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use base64::Engine;
 use serde_json::{Value, json};
 
 use super::cluster::{NS, TestCluster};
@@ -78,14 +79,18 @@ impl TestCluster {
     }
 
     /// Returns true if the test says anything about dry-runs.
-    pub(super) fn sends_dry_runs(&self) -> bool {
-        self.upgrades.is_some()
+    pub(crate) fn sends_dry_runs(&self) -> bool {
+        self.quotes_manifests
+            || self.upgrades.is_some()
             || !self.results.is_empty()
             || !self.refusals.is_empty()
             || !self.deletion_refusals.is_empty()
     }
 
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
+        if self.quotes_manifests {
+            return quoting(question);
+        }
         let owner = NamespacedName::of(&question.owner);
         let refusal = match &question.request {
             _ if !question.is_of_kustomization() => {
@@ -133,6 +138,23 @@ impl TestCluster {
     }
 }
 
+/// Returns an answer that quotes what was sent, as admission webhooks do.
+fn quoting(question: &Question) -> DryRunAnswer {
+    let message = match &question.request {
+        Request::ApplyBuilt(applied) => format!("denied: {}", applied.built.manifest),
+        Request::Apply(manifest) => format!("denied: {manifest}"),
+        Request::Delete | Request::Read => format!("denied: {}", question.id.name),
+    };
+    match message.len() % 9 {
+        0 => DryRunAnswer::Result(DryRunResult::Refused(message)),
+        1..=6 => DryRunAnswer::Result(DryRunResult::Accepted),
+        _ => {
+            let subject = format!("answers to dry-runs of {}", question.id.group_kind());
+            DryRunAnswer::Missing(Gap { kind: GapKind::Failed, subject, namespace: None, message })
+        }
+    }
+}
+
 fn unanswered() -> DryRunAnswer {
     let (subject, message) = ("answers to dry-runs".to_owned(), "no answer".to_owned());
     DryRunAnswer::Missing(Gap { kind: GapKind::Failed, subject, namespace: None, message })
@@ -160,7 +182,10 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 /// Cog is defined. Fails at a template `fail.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
 /// rendered if that exists.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
-    let off = run.values.iter().rev().find_map(|text| crate::yaml::document(text).ok()?.get("off").cloned());
+    let values: Vec<Value> = run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
+    let off = values.iter().rev().find_map(|values| values.get("off").cloned());
+    let texts = values.iter().filter_map(Value::as_object).flatten();
+    let texts: Vec<(&String, &str)> = texts.filter_map(|(key, value)| Some((key, value.as_str()?))).collect();
     let is_off = |at: &str| off.iter().flat_map(|off| off.as_array()).flatten().any(|name| *name == json!(at));
     let templates = run
         .files
@@ -184,26 +209,44 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         if at == "fail.yaml" {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }
-        text += &format!("---\n{}\n", String::from_utf8_lossy(content));
+        let replaced = texts.iter().rev().fold(String::from_utf8_lossy(content).into_owned(), |text, (key, value)| {
+            with_value(&text, &format!(".Values.{key}"), ["{{", "}}"], value)
+        });
+        text += &format!("---\n{replaced}\n");
     }
     Ok(ChartOutput::Manifests(text))
 }
 
+/// Replaces a variable in a template, also with a function behind it.
+fn with_value(text: &str, variable: &str, [begin, end]: [&str; 2], value: &str) -> String {
+    let functions: [(&str, fn(&str) -> String); 5] = [
+        ("", str::to_owned),
+        (" | b64enc", |value| base64::engine::general_purpose::STANDARD.encode(value)),
+        (" | upper", str::to_uppercase),
+        (" | reverse", |value| value.chars().rev().collect()),
+        (" | hex", |value| crate::text::hex(value.as_bytes())),
+    ];
+    functions.iter().fold(text.to_owned(), |text, (name, function)| {
+        text.replace(&format!("{begin} {variable}{name} {end}"), &function(value))
+    })
+}
+
 /// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.
-pub(super) fn expanded(run: &SetRun) -> Result<String, String> {
-    let manifest: Value = serde_json::from_str(&run.manifest).unwrap();
+pub(crate) fn expanded(run: &SetRun) -> Result<String, String> {
+    let manifest: Value = serde_json::from_str(run.manifest.reveal()).unwrap();
     let (resources, inputs) = (&manifest["spec"]["resources"], &manifest["spec"]["inputs"]);
     let mut text = String::new();
     for template in resources.as_array().into_iter().flatten() {
         for input in inputs.as_array().into_iter().flatten().filter_map(Value::as_object) {
             let template = template.to_string();
             let replaced = input.iter().fold(template, |text, (key, value)| {
-                text.replace(&format!("<< inputs.{key} >>"), value.as_str().unwrap())
+                with_value(&text, &format!("inputs.{key}"), ["<<", ">>"], value.as_str().unwrap_or_default())
             });
             if replaced.contains("<<") {
-                return Err("flux-operator fails to generate it: map has no entry for key".to_owned());
+                let message = if run.is_private { String::new() } else { format!(": no entry for key in {replaced}") };
+                return Err(format!("flux-operator fails to generate it{message}"));
             }
-            let mut object: Value = serde_json::from_str(&replaced).unwrap();
+            let Ok(mut object) = serde_json::from_str::<Value>(&replaced) else { return Ok(replaced) };
             for (key, value) in SET.into_iter().zip([&manifest["metadata"]["name"], &manifest["metadata"]["namespace"]])
             {
                 object["metadata"]["labels"][key] = value.clone();

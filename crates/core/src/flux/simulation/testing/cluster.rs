@@ -95,6 +95,8 @@ pub(crate) struct TestCluster {
     pub(crate) differing: Vec<SourceId>,
     /// The program flux-operator is there.
     pub(crate) has_operator: bool,
+    /// The API server refuses changes with a message that quotes the manifest, or fails with one.
+    pub(crate) quotes_manifests: bool,
     /// Archives in the storage of source-controller, by their path in the API server.
     pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
@@ -116,6 +118,7 @@ impl TestCluster {
             upgrades: None,
             history: None,
             has_operator: false,
+            quotes_manifests: false,
             stored: BTreeMap::new(),
             artifacts: BTreeMap::new(),
             differing: vec![],
@@ -286,6 +289,7 @@ impl TestCluster {
             generators_deny_other_namespaces: false,
             deployed,
             fetches_charts: self.remote.is_some(),
+            generates_sets: self.has_operator,
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
             dry_runs: self.sends_dry_runs().then(DryRunScope::default),
         }

@@ -1,0 +1,114 @@
+//! The decision which texts about an owner are shown: the only one, and made before anything else reads them.
+//!
+//! What is found out about an owner quotes its spec, the output of its templates and messages about both. If one of them
+//! derives from a Secret, all of its texts are replaced by fixed ones.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use super::node::{Pass, PassOutcome};
+use super::state::State;
+use crate::kubernetes::object::ObjectId;
+use crate::plan::{Reason, ReasonCode};
+
+/// Condition in place of those of a private owner.
+const CONDITION: &str = "it depends on what is not shown, because it derives from a Secret";
+
+/// Explanation in place of that of a private owner.
+const DETAIL: &str = "details are not shown, because they derive from a Secret";
+
+/// What is found out about an owner, with fixed texts if its texts could show a value of a Secret.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Disclosed<T>(T);
+
+impl<T> Deref for Disclosed<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Disclosed<AffectedOwner> {
+    /// Decides which texts about an affected owner are shown.
+    pub(crate) fn of_owner(state: &State<'_>, mut owner: AffectedOwner) -> Self {
+        if state.is_private(&owner.id) {
+            owner.reaction = hidden_reaction(owner.reaction);
+            owner.effect = owner.effect.map(|effect| Arc::new(hidden_effect(Arc::unwrap_or_clone(effect))));
+        }
+        Self(owner)
+    }
+}
+
+impl Disclosed<Arc<Effect>> {
+    /// Decides which texts about what the controller of an owner does are shown.
+    pub(crate) fn of_effect(state: &State<'_>, owner: &ObjectId, effect: Effect) -> Self {
+        Self(Arc::new(if state.is_private(owner) { hidden_effect(effect) } else { effect }))
+    }
+
+    /// Takes over an effect that was disclosed with its owner.
+    pub(crate) fn known(effect: &Arc<Effect>) -> Self {
+        Self(Arc::clone(effect))
+    }
+}
+
+/// Replaces the reasons of a pass of a private Kustomization.
+pub(crate) fn hide_reasons(pass: &mut Pass) {
+    match &mut pass.outcome {
+        PassOutcome::Applied(_) => {}
+        PassOutcome::Partial { reason, .. } | PassOutcome::Blocked(reason) | PassOutcome::Unknown(reason) => {
+            *reason = hidden_reason(reason);
+        }
+    }
+    pass.condition = pass.condition.take().map(|reason| Reason::new(reason.code, CONDITION));
+}
+
+fn hidden_reaction(reaction: Reaction) -> Reaction {
+    match reaction {
+        Reaction::Acts(reason) => Reaction::Acts(hidden_reason(&reason)),
+        Reaction::Waits(reason) => Reaction::Waits(hidden_reason(&reason)),
+        Reaction::Installs(remark) => Reaction::Installs(remark),
+        Reaction::Unknown(reason) => Reaction::Unknown(hidden_reason(&reason)),
+        Reaction::Elsewhere { applied_by, .. } => {
+            Reaction::Elsewhere { applied_by, change: format!("it changes ({DETAIL})") }
+        }
+    }
+}
+
+fn hidden_reason(reason: &Reason) -> Reason {
+    let detail = match reason.code {
+        ReasonCode::Suspended => "it changes; this takes effect once it is resumed",
+        ReasonCode::NotFollowed => {
+            "its spec or an object that it refers to changes; its effect is not computed, so any of its objects may be \
+             deleted"
+        }
+        ReasonCode::SecretInSpec => "its spec holds values of a Secret",
+        ReasonCode::NotRecorded => "it is deleted, and what its controller deletes is not known",
+        _ => "",
+    };
+    let separator = if detail.is_empty() { "" } else { "; " };
+    Reason::new(reason.code, format!("{detail}{separator}{DETAIL}"))
+}
+
+fn hidden_effect(effect: Effect) -> Effect {
+    Effect {
+        deletes: effect.deletes.into_iter().map(|(id, deletion)| (id, hidden_deletion(deletion))).collect(),
+        keeps: effect.keeps.into_iter().map(|(id, reason)| (id, Reason::new(reason.code, DETAIL))).collect(),
+        condition: effect.condition.map(|_| CONDITION.to_owned()),
+        assumption: effect.assumption.map(|_| CONDITION.to_owned()),
+        unknown: effect.unknown.as_ref().map(hidden_reason),
+        triggers: effect.triggers,
+        orphans_dependents: effect.orphans_dependents,
+        applies: effect.applies,
+        may_fail: effect.may_fail,
+    }
+}
+
+fn hidden_deletion(deletion: OwnerDeletion) -> OwnerDeletion {
+    OwnerDeletion {
+        remarks: deletion.remarks.first().map(|_| DETAIL.to_owned()).into_iter().collect(),
+        conditions: deletion.conditions.first().map(|_| CONDITION.to_owned()).into_iter().collect(),
+        ..deletion
+    }
+}

@@ -1,0 +1,739 @@
+//! Random repositories in which a value of a Secret reaches every field that a plan reads, to prove that no output shows it.
+//!
+//! The same change is planned twice: with the value of the Secret, and with a value of a ConfigMap in its place. The second
+//! one must be shown, or the search for the first one proves nothing.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, artifact, cm, ks};
+use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::Index;
+use crate::plan::finished::finalizers::{ControllerPresence, FinalizerOwner};
+use crate::plan::finished::{Executor, Finish, FinishedPlan};
+use crate::plan::limits::Limits;
+use crate::testing::Dice;
+use crate::text::hex;
+
+/// Number of characters of a form of the value that no output may show.
+const PREFIX: usize = 6;
+
+/// A cluster without controllers that remove finalizers.
+struct NoControllers;
+
+impl FinalizerOwner for NoControllers {
+    fn is_own(&self, _: &str) -> bool {
+        false
+    }
+
+    fn presence(&self, _: &ObjectId) -> ControllerPresence {
+        ControllerPresence::Presumed
+    }
+}
+
+/// A planned change.
+pub struct Planned {
+    pub plan: FinishedPlan,
+    pub snapshot: Snapshot,
+    /// Text that the command prints on standard error.
+    pub messages: String,
+}
+
+/// A change that is planned with a secret value, and with a public one in its place.
+pub struct LeakCase {
+    pub secret: String,
+    pub private: Planned,
+    pub public_value: String,
+    pub public: Planned,
+    /// The cluster has the value already, and the change removes it.
+    pub is_live: bool,
+    /// Names of the ways on which the value reaches the plan.
+    pub ways: Vec<&'static str>,
+}
+
+/// Files of the change, before and after it.
+struct Change {
+    before: Vec<Value>,
+    after: Vec<Value>,
+    /// Files of a Kustomization in `child`.
+    child: Vec<Value>,
+    /// Templates of the chart of the release, before and after.
+    templates: [Vec<Value>; 2],
+}
+
+/// A way on which a value reaches a plan: its name, and what it writes for an expression that stands for the value.
+type Way = (&'static str, fn(&mut Change, &str));
+
+impl LeakCase {
+    /// Makes the case with a number. Cases with the same number are equal.
+    pub fn new(number: u64) -> Self {
+        let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let all = ways();
+        let secret = word(&mut dice, b"bcdfghjklmnpqrstvwxz");
+        let public_value = word(&mut dice, b"bcdfghjklmnpqrstvwxz");
+        let count = 1 + dice.roll(2);
+        let first = number as usize % all.len();
+        let chosen: Vec<usize> = (0..count).map(|next| if next == 0 { first } else { dice.roll(all.len()) }).collect();
+        let form = dice.roll(FORMS.len());
+        let is_before = dice.one_in(3);
+        let quotes = dice.one_in(4);
+        let planned = |variable: &str| {
+            let mut change = Change::new();
+            for way in &chosen {
+                (all[*way].1)(&mut change, &FORMS[form].replace("VALUE", variable));
+            }
+            // The cluster has the value already, and the change removes it or changes something beside it.
+            if is_before {
+                std::mem::swap(&mut change.before, &mut change.after);
+                change.templates.swap(0, 1);
+            }
+            planned(&change, &secret, &public_value, quotes)
+        };
+        let (private, public) = (planned("PASSWORD"), planned("OPEN"));
+        let ways: Vec<&str> = chosen.iter().map(|way| all[*way].0).collect();
+        let is_live = is_before || ways.iter().any(|way| way.starts_with("removed"));
+        Self { secret, private, public_value, public, is_live, ways }
+    }
+
+    /// Returns true if an output of the plan with the public value in place of the secret one shows it more often than the
+    /// fixed parts of the change do: the ways lead to an output.
+    pub fn shows_more_of_the_public_value(&self, output: &str) -> bool {
+        let fixed = serde_json::to_string(&self.private.plan).unwrap_or_default();
+        let forms = forms(&self.public_value);
+        let [output, fixed] =
+            [output, &fixed].map(|text| forms.iter().map(|form| text.matches(&**form).count()).sum::<usize>());
+        output > fixed
+    }
+
+    /// Returns the number of ways.
+    pub fn number_of_ways() -> usize {
+        ways().len()
+    }
+
+    /// Returns the texts that no output may hold: forms of the secret value and their beginnings. What the names of live
+    /// objects show already is left out.
+    pub fn forbidden(&self) -> BTreeSet<String> {
+        let ids = self.private.snapshot.objects.iter().map(|object| &object.id);
+        let shown: Vec<String> =
+            ids.map(|id| format!("{} {} {} {}", id.group, id.kind, id.namespace, id.name)).collect();
+        let mut forms = forms(&self.secret);
+        forms.retain(|form| !shown.iter().any(|name| name.contains(form.as_str())));
+        forms
+    }
+}
+
+/// Expressions of envsubst for a variable.
+const FORMS: [&str; 9] = [
+    "${VALUE}",
+    "${VALUE}",
+    "x-${VALUE}",
+    "${VALUE}-y",
+    "${VALUE^^}",
+    "${UNSET:-${VALUE}}",
+    "${VALUE:0:8}",
+    "${VALUE/zzz/y}",
+    "a.${VALUE}.b",
+];
+
+/// Returns a word of letters that no other text has.
+fn word(dice: &mut Dice, letters: &[u8]) -> String {
+    let length = 12 + dice.roll(9);
+    (0..length).map(|_| char::from(letters[dice.roll(letters.len())])).collect()
+}
+
+/// Returns the forms of a value, and the beginning of each.
+pub fn forms(value: &str) -> BTreeSet<String> {
+    let reversed: String = value.chars().rev().collect();
+    let mut found = vec![value.to_owned(), value.to_uppercase(), reversed, hex(value.as_bytes())];
+    found.push(hex(value.as_bytes()).to_uppercase());
+    for engine in [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+        found.extend([engine.encode(value), engine.encode(value.to_uppercase())]);
+    }
+    let beginnings: Vec<String> = found
+        .iter()
+        .map(|form| {
+            // A few hexadecimal digits occur in every digest.
+            let is_hex = form.bytes().all(|byte| byte.is_ascii_hexdigit());
+            form.chars().take(if is_hex { 2 * PREFIX } else { PREFIX }).collect()
+        })
+        .collect();
+    found.extend(beginnings);
+    found.into_iter().collect()
+}
+
+fn flux_object(api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": NS}, "spec": spec})
+}
+
+fn release(name: &str, more: Value) -> Value {
+    let chart = json!({"spec": {"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
+    let mut spec = json!({"chart": chart, "interval": "1m"});
+    merge(&mut spec, more);
+    flux_object("helm.toolkit.fluxcd.io/v2", "HelmRelease", name, spec)
+}
+
+fn set(name: &str, more: Value) -> Value {
+    let mut spec = json!({"inputs": [{"n": "one"}], "resources": [cm("set-<< inputs.n >>")]});
+    merge(&mut spec, more);
+    flux_object("fluxcd.controlplane.io/v1", "ResourceSet", name, spec)
+}
+
+fn source(kind: &str, name: &str, spec: Value) -> Value {
+    flux_object("source.toolkit.fluxcd.io/v1", kind, name, spec)
+}
+
+fn merge(value: &mut Value, more: Value) {
+    match (value, more) {
+        (Value::Object(fields), Value::Object(more)) => {
+            for (key, value) in more {
+                merge(fields.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (value, more) => *value = more,
+    }
+}
+
+impl Change {
+    fn new() -> Self {
+        let same = vec![
+            cm("open-${OPEN}"),
+            release("app", json!({"values": {"color": "blue"}})),
+            set("set", json!({})),
+            source("GitRepository", "repo", json!({"url": "https://example.com/repo"})),
+            source("GitRepository", "other", json!({"url": "https://example.com/other"})),
+            source("HelmRepository", "charts", json!({"url": "https://charts.example.com"})),
+            ks("child", "./child", json!({})),
+            ks("elsewhere", "./x", json!({"sourceRef": {"kind": "GitRepository", "name": "other"}})),
+            flux_object(
+                "source.extensions.fluxcd.io/v1beta1",
+                "ArtifactGenerator",
+                "gen",
+                json!({"sources": [{"alias": "repo", "kind": "GitRepository", "name": "repo"}],
+                    "artifacts": [{"name": "made", "copy": [{"from": "@repo/child", "to": "@artifact/"}]}]}),
+            ),
+            flux_object(
+                "fluxcd.controlplane.io/v1",
+                "FluxInstance",
+                "flux",
+                json!({"distribution": {"version": "2.x", "registry": "ghcr.io/fluxcd"}, "sync": {"kind": "GitRepository",
+                    "url": "https://example.com/repo", "ref": "refs/heads/main", "path": "./root", "name": "other"}}),
+            ),
+        ];
+        let mut after = same.clone();
+        // Something that is not secret always changes: it must be shown.
+        after.push(cm("new-${OPEN}"));
+        let templates = vec![cm("web"), cm("extra")];
+        Self { before: same, after, child: vec![cm("of-child")], templates: [templates.clone(), templates] }
+    }
+
+    /// Changes the fields of an object after the change.
+    fn change(&mut self, kind: &str, name: &str, more: Value) {
+        let mut found =
+            self.after.iter_mut().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+        // Another way may have removed it.
+        if let Some(object) = found.next() {
+            merge(object, more);
+        }
+    }
+
+    fn release(&mut self, spec: Value) {
+        self.change("HelmRelease", "app", json!({ "spec": spec }));
+    }
+
+    fn set(&mut self, spec: Value) {
+        self.change("ResourceSet", "set", json!({ "spec": spec }));
+    }
+
+    fn child(&mut self, spec: Value) {
+        self.change("Kustomization", "child", json!({ "spec": spec }));
+    }
+
+    fn chart(&mut self, spec: Value) {
+        self.release(json!({"chart": {"spec": spec}}));
+    }
+
+    fn template(&mut self, manifest: Value) {
+        self.templates[1].push(manifest);
+    }
+
+    fn add(&mut self, object: Value) {
+        self.after.push(object);
+    }
+}
+
+/// Returns the ways of fields of HelmReleases.
+fn release_ways() -> Vec<Way> {
+    vec![
+        ("valuesFrom.name", |c, e| c.release(json!({"valuesFrom": [{"kind": "ConfigMap", "name": e}]}))),
+        ("valuesFrom.name of a Secret", |c, e| c.release(json!({"valuesFrom": [{"kind": "Secret", "name": e}]}))),
+        ("valuesFrom.kind", |c, e| c.release(json!({"valuesFrom": [{"kind": e, "name": "open"}]}))),
+        ("valuesKey", |c, e| {
+            c.release(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "open", "valuesKey": e}]}));
+        }),
+        ("targetPath", |c, e| {
+            let entry =
+                json!({"kind": "ConfigMap", "name": "open", "valuesKey": "OPEN", "targetPath": format!("{e}[0]")});
+            c.release(json!({ "valuesFrom": [entry] }));
+        }),
+        ("key of spec", |c, e| c.release(json!({ e: {"a": 1} }))),
+        ("chart", |c, e| c.chart(json!({"chart": format!("./charts/{e}")}))),
+        ("chart that leaves the source", |c, e| c.chart(json!({"chart": format!("../../{e}")}))),
+        ("valuesFiles", |c, e| c.chart(json!({"valuesFiles": [format!("{e}.yaml")]}))),
+        ("chart version", |c, e| c.chart(json!({"version": e}))),
+        ("chart of a repository", |c, e| {
+            c.chart(json!({"chart": e, "version": "1", "sourceRef": {"kind": "HelmRepository", "name": "charts"}}));
+        }),
+        ("version of a repository", |c, e| {
+            c.chart(json!({"chart": "app", "version": e, "sourceRef": {"kind": "HelmRepository", "name": "charts"}}));
+        }),
+        ("sourceRef.name", |c, e| c.chart(json!({"sourceRef": {"name": e}}))),
+        ("sourceRef.namespace", |c, e| c.chart(json!({"sourceRef": {"namespace": e}}))),
+        ("sourceRef.kind", |c, e| c.chart(json!({"sourceRef": {"kind": e}}))),
+        ("chartRef", |c, e| c.release(json!({"chart": null, "chartRef": {"kind": "OCIRepository", "name": e}}))),
+        ("chartRef.kind", |c, e| c.release(json!({"chart": null, "chartRef": {"kind": e, "name": "a"}}))),
+        ("releaseName", |c, e| c.release(json!({"releaseName": e}))),
+        ("targetNamespace", |c, e| c.release(json!({"targetNamespace": e}))),
+        ("storageNamespace", |c, e| c.release(json!({"storageNamespace": e}))),
+        ("release dependsOn", |c, e| c.release(json!({"dependsOn": [{"name": e}], "values": {"color": "red"}}))),
+        ("release dependsOn and template", |c, e| {
+            c.release(json!({"dependsOn": [{"name": "other", "namespace": e}], "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.templates[1].remove(1);
+        }),
+        ("release readyExpr", |c, e| {
+            c.release(json!({"dependsOn": [{"name": "app2", "readyExpr": format!("dep.x == '{e}'")}]}));
+        }),
+        ("release kubeConfig", |c, e| c.release(json!({"kubeConfig": {"secretRef": {"name": e}}}))),
+        ("release serviceAccountName", |c, e| {
+            c.release(json!({"serviceAccountName": e, "values": {"off": ["extra.yaml"]}}))
+        }),
+        ("release annotation", |c, e| {
+            c.change("HelmRelease", "app", json!({"metadata": {"annotations": {"reconcile.fluxcd.io/forceAt": e}}}));
+        }),
+        ("suspended release", |c, e| c.release(json!({"suspend": true, "values": {e: 1}}))),
+        ("postRenderers", |c, e| {
+            let patch = format!("[{{\"op\": \"remove\", \"path\": \"/metadata/{e}\"}}]");
+            let patches = json!([{"patch": patch, "target": {"kind": "ConfigMap", "name": e}}]);
+            c.release(json!({ "postRenderers": [{"kustomize": {"patches": patches}}] }));
+        }),
+        ("key of values", |c, e| c.release(json!({"values": {e: {"a": 1}}}))),
+        ("values in a name", |c, e| {
+            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(cm("d-{{ .Values.n }}"));
+        }),
+        ("values in a name twice", |c, e| {
+            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(cm("d-{{ .Values.n }}"));
+            c.template(cm("d-{{ .Values.n }}"));
+            c.templates[1].remove(1);
+        }),
+        ("base64 of values twice", |c, e| {
+            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(cm("{{ .Values.n | b64enc }}"));
+            c.template(cm("{{ .Values.n | b64enc }}"));
+            c.templates[1].remove(1);
+        }),
+        ("values in a kind", |c, e| {
+            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(json!({"apiVersion": "{{ .Values.n }}/v1", "kind": "{{ .Values.n | upper }}", "metadata": {"name": "a"}}));
+            c.templates[1].remove(1);
+        }),
+        ("values of a Secret in a name", |c, e| {
+            let entry = json!({"kind": "Secret", "name": if e.contains("OPEN") { "open-values" } else { "values" }});
+            c.release(json!({"valuesFrom": [entry], "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(cm("s-{{ .Values.n }}"));
+            c.template(cm("s-{{ .Values.n }}"));
+            c.template(cm("{{ .Values.n | hex }}"));
+        }),
+        ("new release", |c, e| c.add(release(e, json!({"targetNamespace": e, "values": {"a": e}})))),
+        ("removed release", |c, e| {
+            c.after.retain(|object| object["kind"] != "HelmRelease");
+            c.before.retain(|object| object["kind"] != "HelmRelease");
+            c.before.push(release("app", json!({"kubeConfig": {"secretRef": {"name": e}}, "serviceAccountName": e})));
+        }),
+        ("commonMetadata", |c, e| c.release(json!({"commonMetadata": {"labels": {"a": e}, "annotations": {e: "b"}}}))),
+        ("upgrade strategy", |c, e| c.release(json!({"upgrade": {"strategy": {"name": e}, "crds": e}}))),
+        ("driftDetection", |c, e| c.release(json!({"driftDetection": {"ignore": [{"paths": [e]}]}}))),
+    ]
+}
+
+/// Returns the ways of fields of ResourceSets and of the providers of their inputs.
+fn set_ways() -> Vec<Way> {
+    vec![
+        ("input", |c, e| c.set(json!({"inputs": [{"n": e}]}))),
+        ("base64 of an input", |c, e| {
+            c.set(json!({"inputs": [{"n": e}], "resources": [cm("x-<< inputs.n | b64enc >>")]}));
+        }),
+        ("upper case of an input", |c, e| {
+            let object = json!({"apiVersion": "a/v1", "kind": "<< inputs.n | upper >>", "metadata": {"name": "a", "namespace": NS}});
+            c.set(json!({"inputs": [{"n": e}], "resources": [object]}));
+        }),
+        ("input in a namespace", |c, e| {
+            let mut object = cm("a");
+            object["metadata"]["namespace"] = "<< inputs.n | reverse >>".into();
+            c.set(json!({"inputs": [{"n": e}], "resources": [object]}));
+        }),
+        ("input in hexadecimal", |c, e| {
+            c.set(json!({"inputs": [{"n": e}], "resources": [cm("<< inputs.n | hex >>")]}))
+        }),
+        ("input in a new set", |c, e| {
+            c.add(set("fresh", json!({"inputs": [{"n": e}], "resources": [cm("f-<< inputs.n >>")]})))
+        }),
+        ("input in a release", |c, e| {
+            let values = json!([{"kind": "ConfigMap", "name": "<< inputs.n >>"}]);
+            let app = release("from-set", json!({ "valuesFrom": values }));
+            c.set(json!({"inputs": [{"n": e}], "resources": [app]}));
+        }),
+        ("input in a Kustomization", |c, e| {
+            c.set(json!({"inputs": [{"n": e}], "resources": [ks("<< inputs.n >>", "./<< inputs.n >>", json!({}))]}));
+        }),
+        ("input in a path", |c, e| {
+            c.set(json!({"inputs": [{"n": e}], "resources": [ks("from-set", "./<< inputs.n >>", json!({}))]}));
+        }),
+        ("input in variables", |c, e| {
+            let variables = json!({"postBuild": {"substitute": {"V": "<< inputs.n >>"}}});
+            c.set(json!({"inputs": [{"n": e}], "resources": [ks("from-set", "./child", variables)]}));
+            c.child.push(cm("v-${V}"));
+        }),
+        ("input in data", |c, e| {
+            let mut data = cm("laundry-set");
+            data["data"] = json!({"V": "<< inputs.n >>"});
+            c.set(json!({"inputs": [{"n": e}], "resources": [data]}));
+            let from = json!([{"kind": "ConfigMap", "name": "laundry-set", "optional": true}]);
+            c.child(json!({"postBuild": {"substituteFrom": from}}));
+            c.child.push(cm("v-${V}"));
+        }),
+        ("input that no template knows", |c, e| c.set(json!({"resources": [cm(&format!("<< inputs.{e} >>"))]}))),
+        ("name of a template", |c, e| c.set(json!({"resources": [cm(&format!("{e}-<< inputs.n >>"))]}))),
+        ("template that is no YAML", |c, e| c.set(json!({"inputs": [{"n": format!("{e}\": [}}")}]}))),
+        ("inputsFrom", |c, e| c.set(json!({"inputsFrom": [{"kind": "ResourceSetInputProvider", "name": e}]}))),
+        ("inputsFrom selector", |c, e| c.set(json!({"inputsFrom": [{"selector": {"matchLabels": {e: e}}}]}))),
+        ("set dependsOn", |c, e| {
+            c.set(json!({"dependsOn": [{"kind": e, "name": e}], "inputs": [{"n": "two"}]}));
+        }),
+        ("set serviceAccountName", |c, e| c.set(json!({"serviceAccountName": e, "inputs": [{"n": "two"}]}))),
+        ("copyFrom", |c, e| {
+            let mut object = cm("copy");
+            object["metadata"]["annotations"]["fluxcd.controlplane.io/copyFrom"] = format!("{NS}/{e}").into();
+            c.set(json!({"resources": [object]}));
+        }),
+        ("forced set", |c, e| {
+            let force = json!({"metadata": {"annotations": {"fluxcd.controlplane.io/force": "enabled"}}});
+            c.change("ResourceSet", "set", force);
+            let mut object = cm("set-one");
+            object["data"] = json!({"a": e});
+            c.set(json!({"resources": [object]}));
+        }),
+        ("provider", |c, e| {
+            let values = json!({"type": "Static", "defaultValues": {"n": e}});
+            c.add(flux_object("fluxcd.controlplane.io/v1", "ResourceSetInputProvider", "inputs", values));
+            c.set(json!({"inputsFrom": [{"kind": "ResourceSetInputProvider", "name": "inputs"}]}));
+        }),
+        ("set in steps", |c, e| c.set(json!({"resources": null, "steps": [{"name": e, "resources": [cm(e)]}]}))),
+        ("removed set", |c, e| {
+            c.after.retain(|object| object["kind"] != "ResourceSet");
+            c.before.retain(|object| object["kind"] != "ResourceSet");
+            c.before.push(set("set", json!({"serviceAccountName": e, "inputs": [{"n": e}]})));
+        }),
+    ]
+}
+
+/// Returns the ways of fields of Kustomizations.
+fn kustomization_ways() -> Vec<Way> {
+    vec![
+        ("path", |c, e| c.child(json!({"path": format!("./{e}")}))),
+        ("dependsOn", |c, e| c.child(json!({"dependsOn": [{"name": e, "namespace": e}]}))),
+        ("readyExpr", |c, e| c.child(json!({"dependsOn": [{"name": "apps", "readyExpr": format!("dep.{e} == 1")}]}))),
+        ("child targetNamespace", |c, e| c.child(json!({"targetNamespace": e}))),
+        ("child sourceRef", |c, e| c.child(json!({"sourceRef": {"name": e}}))),
+        ("source of another kind", |c, e| c.child(json!({"sourceRef": {"kind": e}}))),
+        ("patches", |c, e| c.child(json!({"patches": [{"patch": e}]}))),
+        ("components", |c, e| c.child(json!({"components": [format!("../{e}")]}))),
+        ("images", |c, e| c.child(json!({"images": [{"name": e, "newTag": e}]}))),
+        ("healthChecks", |c, e| c.child(json!({"healthChecks": [{"apiVersion": "v1", "kind": e, "name": e}]}))),
+        ("healthCheckExprs", |c, e| {
+            c.child(json!({"healthCheckExprs": [{"apiVersion": "v1", "kind": "A", "current": format!("{e} ==")}]}));
+        }),
+        ("kubeConfig", |c, e| c.child(json!({"kubeConfig": {"secretRef": {"name": e}}}))),
+        ("decryption", |c, e| c.child(json!({"decryption": {"provider": "sops", "secretRef": {"name": e}}}))),
+        ("serviceAccountName", |c, e| c.child(json!({"serviceAccountName": e}))),
+        ("substitute", |c, e| {
+            c.child(json!({"postBuild": {"substitute": {"V": e}}}));
+            c.child.push(cm("v-${V}"));
+        }),
+        ("key of substitute", |c, e| c.child(json!({"postBuild": {"substitute": {format!("{e}-"): "a"}}}))),
+        ("substituteFrom", |c, e| {
+            c.child(json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": e}]}}))
+        }),
+        ("laundry", |c, e| {
+            let mut data = cm("laundry");
+            data["data"] = json!({"V": e});
+            c.add(data);
+            c.child(json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "laundry"}]}}));
+            c.child.push(cm("l-${V}"));
+            c.child.push(cm("l-${V^^}"));
+        }),
+        ("new Kustomization", |c, e| c.add(ks(e, "./child", json!({})))),
+        ("new Kustomization with a path", |c, e| c.add(ks("fresh", &format!("./{e}"), json!({})))),
+        ("other Kustomization that depends", |c, e| {
+            c.add(ks(e, "./none", json!({})));
+            c.add(ks("dependent", "./child", json!({"dependsOn": [{"name": "child"}]})));
+            c.child(json!({"dependsOn": [{"name": e}]}));
+        }),
+        ("Kustomization elsewhere", |c, e| {
+            c.change("Kustomization", "elsewhere", json!({"spec": {"path": e, "targetNamespace": e}}));
+        }),
+        ("removed Kustomization", |c, e| {
+            c.after.retain(|object| object["metadata"]["name"] != "child");
+            c.before.retain(|object| object["metadata"]["name"] != "child");
+            c.before.push(ks("child", "./child", json!({"serviceAccountName": e, "deletionPolicy": "Orphan"})));
+        }),
+    ]
+}
+
+/// Returns the ways of plain objects.
+fn object_ways() -> Vec<Way> {
+    vec![
+        ("name", |c, e| c.add(cm(e))),
+        ("name with other parts", |c, e| c.add(cm(&format!("db-{e}-1")))),
+        ("namespace", |c, e| {
+            let mut object = cm("a");
+            object["metadata"]["namespace"] = e.into();
+            c.add(object);
+        }),
+        ("kind", |c, e| {
+            c.add(json!({"apiVersion": "v1", "kind": format!("Kind{e}"), "metadata": {"name": "a", "namespace": NS}}))
+        }),
+        ("apiVersion", |c, e| {
+            c.add(json!({"apiVersion": format!("{e}/v1"), "kind": "A", "metadata": {"name": "a", "namespace": NS}}));
+        }),
+        ("version", |c, e| {
+            c.add(json!({"apiVersion": e, "kind": "ConfigMap", "metadata": {"name": "a", "namespace": NS}}))
+        }),
+        ("name that is refused", |c, e| c.add(cm(&format!("{e}_A")))),
+        ("duplicate", |c, e| {
+            c.add(cm(e));
+            c.add(cm(e));
+        }),
+        ("annotation", |c, e| {
+            let mut object = cm("annotated");
+            object["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/prune": e, e: e});
+            object["metadata"]["labels"] = json!({e: e});
+            c.add(object);
+        }),
+        ("value that is no text", |c, e| {
+            let mut object = cm(e);
+            object["data"] = json!({"a": 1});
+            c.add(object);
+        }),
+        ("ownerReferences", |c, e| {
+            let mut object = cm(e);
+            object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": e, "name": e, "uid": e}]);
+            c.add(object);
+        }),
+        ("new namespace", |c, e| {
+            c.add(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": e}}));
+            let mut object = cm("inside");
+            object["metadata"]["namespace"] = e.into();
+            c.add(object);
+        }),
+        ("definition", |c, e| {
+            let spec = json!({"group": e, "scope": "Namespaced", "names": {"kind": e, "plural": e},
+                "versions": [{"name": "v1", "served": true}]});
+            c.add(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+                "metadata": {"name": format!("a.{e}")}, "spec": spec}));
+            c.add(json!({"apiVersion": format!("{e}/v1"), "kind": e, "metadata": {"name": e, "namespace": NS}}));
+        }),
+        ("role", |c, e| {
+            let version = "rbac.authorization.k8s.io/v1";
+            c.add(json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": format!("{e}:a__b")}}));
+        }),
+        ("malformed", |c, e| c.add(cm(&format!("{e}-${{PASSWORD")))),
+        ("data", |c, e| {
+            let mut object = cm("open-${OPEN}");
+            object["data"] = json!({"a": format!("http://u:{e}@db"), e: "b"});
+            c.after.retain(|object| object["metadata"]["name"] != "open-${OPEN}");
+            c.add(object);
+        }),
+    ]
+}
+
+/// Returns the ways of sources and of what is made of them.
+fn source_ways() -> Vec<Way> {
+    vec![
+        ("url", |c, e| {
+            c.change("GitRepository", "other", json!({"spec": {"url": format!("https://u:{e}@example.com/{e}")}}))
+        }),
+        ("branch", |c, e| c.change("GitRepository", "other", json!({"spec": {"ref": {"branch": e}}}))),
+        ("ignore", |c, e| c.change("GitRepository", "other", json!({"spec": {"ignore": e}}))),
+        ("include", |c, e| {
+            c.change("GitRepository", "other", json!({"spec": {"include": [{"repository": {"name": e}}]}}));
+        }),
+        ("new source", |c, e| {
+            c.add(source("OCIRepository", e, json!({"url": e, "ref": {"tag": e}})));
+            c.add(ks("of-oci", "./", json!({"sourceRef": {"kind": "OCIRepository", "name": e}})));
+        }),
+        ("url of charts", |c, e| c.change("HelmRepository", "charts", json!({"spec": {"url": e}}))),
+        ("generator source", |c, e| {
+            let sources = json!([{"alias": "repo", "kind": "GitRepository", "name": e}]);
+            c.change("ArtifactGenerator", "gen", json!({"spec": {"sources": sources}}));
+        }),
+        ("generated artifact", |c, e| {
+            let artifacts = json!([{"name": e, "copy": [{"from": format!("@repo/{e}"), "to": "@artifact/"}]}]);
+            c.change("ArtifactGenerator", "gen", json!({"spec": {"artifacts": artifacts}}));
+            c.add(ks("of-artifact", "./", json!({"sourceRef": {"kind": "ExternalArtifact", "name": e}})));
+        }),
+        ("instance url", |c, e| c.change("FluxInstance", "flux", json!({"spec": {"sync": {"url": e, "ref": e}}}))),
+        ("instance path", |c, e| c.change("FluxInstance", "flux", json!({"spec": {"sync": {"path": e}}}))),
+        ("instance name", |c, e| c.change("FluxInstance", "flux", json!({"spec": {"sync": {"name": e}}}))),
+        ("instance distribution", |c, e| c.change("FluxInstance", "flux", json!({"spec": {"distribution": {e: e}}}))),
+        ("instance patches", |c, e| {
+            let patches = json!([{"patch": e, "target": {"kind": e}}]);
+            c.change("FluxInstance", "flux", json!({"spec": {"kustomize": {"patches": patches}}}));
+        }),
+    ]
+}
+
+fn ways() -> Vec<Way> {
+    [release_ways(), set_ways(), kustomization_ways(), object_ways(), source_ways()].concat()
+}
+
+/// Returns a path for the file of a template.
+fn template_path(number: usize) -> &'static str {
+    const PATHS: [&str; 6] = [
+        "charts/app/templates/web.yaml",
+        "charts/app/templates/extra.yaml",
+        "charts/app/templates/c.yaml",
+        "charts/app/templates/d.yaml",
+        "charts/app/templates/e.yaml",
+        "charts/app/templates/f.yaml",
+    ];
+    PATHS[number]
+}
+
+fn files(apps: &[Value], child: &[Value], templates: &[Value]) -> Files {
+    let mut files: Files = vec![
+        ("root/x.yaml", vec![cm("x")]),
+        ("apps/a.yaml", apps.to_vec()),
+        ("child/a.yaml", child.to_vec()),
+        ("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "app", "version": "1"})]),
+    ];
+    files
+        .extend(templates.iter().enumerate().map(|(number, template)| (template_path(number), vec![template.clone()])));
+    files
+}
+
+/// Plans a change in a cluster with both variables.
+fn planned(change: &Change, secret: &str, public_value: &str, quotes: bool) -> Planned {
+    let before = files(&change.before, &[cm("of-child")], &change.templates[0]);
+    let after = files(&change.after, &change.child, &change.templates[1]);
+    let mut cluster = TestCluster::new(&before);
+    cluster.has_operator = true;
+    cluster.quotes_manifests = quotes;
+    let data = |kind: &str, name: &str, field: &str, data: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": NS}, field: data});
+    let values = |value: &str| json!({"values.yaml": format!("n: {value}")});
+    cluster.add(&data("Secret", "vars", "stringData", json!({"PASSWORD": secret})), None);
+    cluster.add(&data("Secret", "values", "stringData", values(secret)), None);
+    cluster.add(&data("Secret", "open-values", "stringData", values(public_value)), None);
+    cluster.add(&data("ConfigMap", "open", "data", json!({"OPEN": public_value})), None);
+    let from = json!([{"kind": "Secret", "name": "vars"}, {"kind": "ConfigMap", "name": "open"}]);
+    cluster.apply(&ks("apps", "./apps", json!({"postBuild": {"substituteFrom": from}})), None, &artifact(&before));
+    cluster.history = Some(before);
+    deploy(&mut cluster, &change.templates[0]);
+    // The uid of a live object says nothing of its name.
+    let ids: Vec<ObjectId> = cluster.snapshot.objects.iter().map(|object| object.id.clone()).collect();
+    let resources = cluster.snapshot.resources.iter_mut().map(|full| &mut full.object);
+    for object in cluster.snapshot.objects.iter_mut().chain(resources) {
+        let number = ids.iter().position(|id| *id == object.id).unwrap_or_default();
+        object.uid = format!("uid-{number}").into();
+    }
+    cluster.snapshot.normalise();
+    let finished = cluster.finish_preview(cluster.input(&after));
+    let messages: Vec<&str> = finished.not_compared.iter().map(String::as_str).collect();
+    let messages = finished.secrets.mask_values(&messages.join(", "));
+    let index = Index::build(&cluster.snapshot);
+    let finish = Finish {
+        snapshot: &cluster.snapshot,
+        is_recorded: false,
+        executor: Executor::Controllers(&index),
+        limits: Limits::default(),
+        secrets: &finished.secrets,
+        policy: None,
+    };
+    let (plan, _) = finish.finish(finished.plan, |_, _| NoControllers);
+    drop(index);
+    Planned { plan, messages, snapshot: cluster.snapshot }
+}
+
+/// Gives the release and the ResourceSet the state after they were applied.
+fn deploy(cluster: &mut TestCluster, templates: &[Value]) {
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let names: Vec<String> = templates
+        .iter()
+        .filter_map(|template| template["metadata"]["name"].as_str().map(str::to_owned))
+        .filter(|name| !name.contains("{{"))
+        .collect();
+    for name in &names {
+        cluster.add(&cm(name), None);
+    }
+    cluster.add(&cm("set-one"), None);
+    let entry = |name: &str| json!({"id": format!("{NS}_{name}__ConfigMap"), "v": "v1"});
+    for full in &mut cluster.snapshot.resources {
+        let release = json!({"name": "app", "namespace": NS, "version": 1, "chartName": "app", "chartVersion": "1",
+            "status": "deployed"});
+        match &*full.object.id.kind {
+            "HelmRelease" => {
+                let entries: Vec<Value> = names.iter().map(|name| entry(name)).collect();
+                full.content["status"] = json!({"inventory": {"entries": entries}, "history": [release],
+                    "conditions": ready, "observedGeneration": 1, "storageNamespace": NS});
+            }
+            "ResourceSet" => {
+                full.content["status"] = json!({"inventory": {"entries": [entry("set-one")]}, "conditions": ready});
+            }
+            "FluxInstance" | "GitRepository" | "HelmRepository" => {
+                full.content["status"] = json!({"conditions": ready})
+            }
+            "ArtifactGenerator" => {
+                full.content["status"] = json!({"conditions": ready, "inventory": [{"name": "made", "namespace": NS}]});
+            }
+            _ => {}
+        }
+    }
+    let labels = ["name", "namespace"].map(|part| format!("resourceset.fluxcd.controlplane.io/{part}"));
+    let object = cluster.object("set-one");
+    object.labels = labels.iter().map(String::as_str).zip(["set", NS]).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number of cases. tests/offline/leaks.rs tries more of them, in every output.
+    const CASES: u64 = 40;
+
+    /// Share of the cases, in percent, that must show a value that is not secret.
+    const SHOWN: usize = 40;
+
+    #[test]
+    fn no_plan_shows_a_value_of_a_secret_and_many_show_another_value() {
+        let (mut leaks, mut silent) = (vec![], vec![]);
+        for number in 0..CASES {
+            let case = LeakCase::new(number * 3);
+            let text = serde_json::to_string_pretty(&case.private.plan).unwrap() + &case.private.messages;
+            if let Some(form) = case.forbidden().into_iter().find(|form| text.contains(form.as_str())) {
+                let line = text.lines().find(|line| line.contains(form.as_str())).unwrap_or_default();
+                let line: String = line.chars().take(600).collect();
+                leaks.push(format!("{number} {:?}: {form}: {line}", case.ways));
+            }
+            if !case.shows_more_of_the_public_value(&serde_json::to_string(&case.public.plan).unwrap()) {
+                silent.push(case.ways[0]);
+            }
+        }
+        assert!(leaks.is_empty(), "{}", leaks.join("\n"));
+        let shown = 100 - silent.len() * 100 / CASES as usize;
+        assert!(shown >= SHOWN, "{shown} % of the cases lead to an output, and not these: {silent:?}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Many Kustomizations that apply one object and depend on each other: the time of a plan must not grow with their cube.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// Returns files with a number of Kustomizations of one object, each of which depends on five others.
+fn files(number: usize, objects: &[&str]) -> Files {
+    let mut children = vec![];
+    for at in 0..number {
+        let others = (1..=5).filter(|back| *back <= at);
+        let depends: Vec<Value> = others.map(|back| json!({"name": format!("k{}", at - back)})).collect();
+        children.push(ks(&format!("k{at}"), "./p", json!({ "dependsOn": depends })));
+    }
+    vec![("root/k.yaml", children), ("p/a.yaml", objects.iter().map(|name| cm(name)).collect())]
+}
+
+fn time_of_plan(number: usize) -> Duration {
+    let cluster = TestCluster::new(&files(number, &["a"]));
+    let after = files(number, &["a", "new"]);
+    let times = (0..2).map(|_| {
+        let started = Instant::now();
+        let plan = cluster.plan(&after);
+        assert!(plan.changes().iter().any(|change| &*change.object.id.name == "new"), "{:?}", plan.changes());
+        started.elapsed()
+    });
+    times.min().unwrap_or_default()
+}
+
+#[test]
+fn the_time_of_a_plan_does_not_grow_with_the_cube_of_the_owners() {
+    let [few, many] = [15, 60].map(time_of_plan);
+    assert!(many < few * 64, "15 take {few:?}, and 60 take {many:?}");
+}

@@ -1,0 +1,193 @@
+//! No output shows a value of a Secret: random changes, in which the value reaches every field that a plan reads, are planned
+//! and written in every format. A value that is not secret, in the same fields, must be shown.
+//!
+//! `cargo xtask leaks --cases N` tries more of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use gitops_core::flux::simulation::testing::leaks::{LeakCase, Planned, forms};
+use gitops_core::plan::file::PlanFile;
+use gitops_core::plan::finished::FinishedPlan;
+use kubectl_gitops::output::format::{Look, Render, of};
+use serde_json::{Value, json};
+use test_support::fake_api::Answer;
+use test_support::folder::Folder;
+use test_support::gitops::gitops_as;
+
+use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
+
+/// Number of cases, unless `LEAK_CASES` has another one.
+const CASES: u64 = 24;
+
+/// Number of cases from which every format must have shown a value that is not secret.
+const ENOUGH: u64 = 20;
+
+/// What the cases led to.
+#[derive(Default)]
+struct Found {
+    leaks: Vec<String>,
+    /// Outputs that showed a value that is not secret, with the number of cases.
+    shown: BTreeMap<&'static str, usize>,
+    ways: BTreeSet<&'static str>,
+    silent: BTreeMap<&'static str, bool>,
+    forms: usize,
+}
+
+/// Returns every output of a plan by its name.
+fn outputs(planned: &Planned) -> Vec<(&'static str, String)> {
+    let formats = of(FinishedPlan::PARTS);
+    let mut outputs: Vec<(&'static str, String)> = formats
+        .map(|(name, format)| (name, format.render(&planned.plan, Look::whole(true)).expect("a plan has a text")))
+        .collect();
+    let file = PlanFile { plan: (*planned.plan).clone(), execution: None };
+    outputs.push(("plan file", file.to_text().expect("a plan file has a text").0));
+    outputs.push(("messages", planned.messages.clone()));
+    outputs
+}
+
+/// Returns the recording of a cluster, as `snapshot` writes it.
+fn recording(planned: &Planned) -> String {
+    let mut snapshot = planned.snapshot.clone();
+    snapshot.redact(false);
+    serde_json::to_string(&snapshot).expect("a snapshot has a text")
+}
+
+fn try_case(number: u64, found: &mut Found) {
+    let case = LeakCase::new(number);
+    let forbidden = case.forbidden();
+    found.forms = found.forms.max(forbidden.len());
+    let mut private = outputs(&case.private);
+    if !case.is_live {
+        private.push(("snapshot", recording(&case.private)));
+    }
+    for (name, text) in private {
+        if let Some(form) = forbidden.iter().find(|form| text.contains(form.as_str())) {
+            let line = text.lines().find(|line| line.contains(form.as_str())).unwrap_or_default();
+            let line: String = line.chars().take(300).collect();
+            found.leaks.push(format!("case {number} {:?} in {name}: {form}: {line}", case.ways));
+        }
+    }
+    for (name, text) in outputs(&case.public) {
+        *found.shown.entry(name).or_default() += usize::from(text.contains(&case.public_value));
+        if name == "json" {
+            *found.silent.entry(case.ways[0]).or_insert(true) &= !case.shows_more_of_the_public_value(&text);
+        }
+    }
+    found.ways.extend(&case.ways);
+}
+
+#[test]
+fn no_output_shows_a_value_of_a_secret() {
+    let cases = std::env::var("LEAK_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES);
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
+    // The default cases are spread over all ways.
+    let step = if cases >= LeakCase::number_of_ways() as u64 { 1 } else { LeakCase::number_of_ways() as u64 / cases };
+    let parts: Vec<Found> = thread::scope(|scope| {
+        let workers = (0..threads).map(|worker| {
+            scope.spawn(move || {
+                let mut found = Found::default();
+                (worker..cases).step_by(threads as usize).for_each(|number| try_case(number * step, &mut found));
+                found
+            })
+        });
+        let workers: Vec<_> = workers.collect();
+        workers.into_iter().map(|worker| worker.join().expect("a case does not panic")).collect()
+    });
+    let mut all = Found::default();
+    for part in parts {
+        all.leaks.extend(part.leaks);
+        all.ways.extend(part.ways);
+        all.forms = all.forms.max(part.forms);
+        part.shown.into_iter().for_each(|(name, count)| *all.shown.entry(name).or_default() += count);
+        part.silent.into_iter().for_each(|(name, is_silent)| *all.silent.entry(name).or_insert(true) &= is_silent);
+    }
+    let silent: Vec<&str> = all.silent.iter().filter(|(_, is_silent)| **is_silent).map(|(name, _)| *name).collect();
+    println!(
+        "{cases} changes by {} ways, {} forms of the value; a value that is not secret was shown by {:?}; by no output on {} \
+         ways: {silent:?}",
+        all.ways.len(),
+        all.forms,
+        all.shown,
+        silent.len()
+    );
+    let shown: Vec<String> = all.leaks.iter().take(40).cloned().collect();
+    assert!(all.leaks.is_empty(), "{} leaks:\n{}", all.leaks.len(), shown.join("\n"));
+    // Names of deletions, findings and messages are rarer.
+    let rare = ["name", "sarif", "gitlab", "junit", "messages"];
+    let missing = all.shown.iter().filter(|(name, count)| **count == 0 && !rare.contains(name));
+    assert!(cases < ENOUGH || missing.count() == 0, "an output showed nothing: {:?}", all.shown);
+}
+
+const HELM: &str = "helm.toolkit.fluxcd.io/v2";
+const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io/v1";
+const SOURCE: &str = "source.toolkit.fluxcd.io/v1";
+
+/// Returns a live object of Flux.
+fn live(api_version: &str, kind: &str, name: &str, spec: &Value, status: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "spec": spec, "status": status,
+        "metadata": {"name": name, "namespace": "flux-system", "uid": name, "resourceVersion": "5", "generation": 1}})
+}
+
+#[test]
+fn standard_error_shows_no_value_at_any_verbosity() {
+    let (secret, open) = ("zqxkvbwtrphl", "open-value");
+    let folder = Folder::outside_checkouts("leaks");
+    let api = cluster();
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    let variables = json!({"substituteFrom": [{"kind": "Secret", "name": "vars"}], "substitute": {"OPEN": open}});
+    let spec = json!({"prune": true, "path": "./apps", "interval": "1m", "postBuild": variables,
+        "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    let status = json!({"observedGeneration": 1, "conditions": ready,
+        "inventory": {"entries": [{"id": "flux-system_app_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"}]}});
+    let chart = json!({"spec": {"chart": "./app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
+    let release =
+        live(HELM, "HelmRelease", "app", &json!({"interval": "1m", "chart": chart}), &json!({"conditions": ready}));
+    for (kind, plural, object) in [
+        ("Kustomization", "kustomizations", live(KUSTOMIZE, "Kustomization", "apps", &spec, &status)),
+        ("HelmRelease", "helmreleases", release),
+        (
+            "GitRepository",
+            "gitrepositories",
+            live(SOURCE, "GitRepository", "repo", &json!({"url": "https://example.invalid/fleet.git"}), &json!({})),
+        ),
+    ] {
+        let version = object["apiVersion"].as_str().unwrap().to_owned();
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let path = format!("/apis/{version}");
+        api.on(&format!("GET {path}/namespaces/flux-system/{plural}/{name}"), [Answer::json(object.clone())]);
+        api.on(&format!("GET {path}/{plural}"), [Answer::list(&version, kind, vec![object])]);
+    }
+    let types = [(HELM, "HelmRelease", "helmreleases", true), (SOURCE, "GitRepository", "gitrepositories", true)];
+    api.serve_types(&[&[CONFIG_MAPS, KUSTOMIZATIONS][..], &types].concat());
+    let vars = json!({"apiVersion": "v1", "kind": "Secret", "data": {"PASSWORD": STANDARD.encode(secret)},
+        "metadata": {"name": "vars", "namespace": "flux-system", "uid": "v", "resourceVersion": "1"}});
+    api.on("GET /api/v1/namespaces/flux-system/secrets/vars", [Answer::json(vars)]);
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\\nkind: HelmRelease\\nmetadata:\\n  name: app\\n  namespace: flux-system\\nspec:\\n  \
+        interval: 1m\\n  chart:\\n    spec:\\n      chart: ./${PASSWORD}\\n      sourceRef:\\n        kind: GitRepository\\n        name: repo\\n  \
+        valuesFrom:\\n  - kind: ConfigMap\\n    name: x-${PASSWORD}\\n";
+    let map = |name: &str| {
+        format!("---\\napiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  name: {name}\\n  namespace: flux-system\\n")
+    };
+    let output = format!("{release}{}{}", map("a-${PASSWORD}"), map("b-${OPEN}"));
+    let version = r#"case "$1" in version) echo '{"kustomizeVersion": "v5.8.1"}'; exit;; esac"#;
+    let program = folder.script("kubectl", &format!("{version}; printf '{output}'")).display().to_string();
+    folder.write("tree/apps/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
+    let source = format!("--source=GitRepository/flux-system/repo={}/tree", folder.path().display());
+    let kubeconfig = api.kubeconfig(&folder);
+    let forms = forms(secret);
+    for format in ["table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "gitlab", "name"] {
+        let words = ["prune", "--plan", &source, "--kustomize", &program, "--max-percent=100", "-v", "9", "-o", format];
+        let run = gitops_as(&kubeconfig, &words);
+        for form in &forms {
+            assert!(!run.stdout.contains(form) && !run.stderr.contains(form), "{format}: {form}: {run}");
+        }
+        assert!(run.stderr.contains("secrets/vars"), "{format}: the Secret is read, and -v 9 shows requests: {run}");
+        if !["name", "sarif", "junit", "gitlab"].contains(&format) {
+            assert!(run.stdout.contains(open), "{format}: {run}");
+            assert!(run.stdout.contains("??????????"), "{format}: {run}");
+        }
+    }
+}
