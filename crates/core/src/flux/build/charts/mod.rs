@@ -8,6 +8,7 @@ pub(crate) mod random;
 pub mod remote;
 pub mod stored_artifact;
 pub mod templates;
+mod tokens;
 pub(crate) mod values;
 pub(crate) mod versions;
 
