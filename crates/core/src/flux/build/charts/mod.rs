@@ -9,6 +9,7 @@ pub mod remote;
 mod schema;
 pub mod stored_artifact;
 pub mod templates;
+mod tokens;
 pub(crate) mod values;
 pub(crate) mod versions;
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::templates::{action_length, is_word, token_length};
+use super::tokens::{action_length, is_word, token_length};
 
 /// Functions whose results differ, with the function of each seed in their place; none for those whose results differ anyway.
 const FUNCTIONS: [(&str, Option<[&str; 2]>); 20] = [

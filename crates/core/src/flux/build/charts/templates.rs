@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::archive::ChartFiles;
 use super::lookups::{self, LOOKUP, Lookups};
 use super::random::{Seed, alternatives};
+use super::tokens::{action_length, is_word, quoted_length, token_length};
 
 /// Values of a cluster and of a release in it that templates can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,24 +187,6 @@ fn tpl_template() -> String {
     )
 }
 
-/// Returns true for characters of identifiers, variables and chains of fields.
-pub(super) fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '_' | '$' | '.')
-}
-
-/// Returns the length of the action at the start of a text, with its delimiters.
-pub(super) fn action_length(text: &str) -> usize {
-    let mut at = 2;
-    while at < text.len() {
-        let rest = &text[at..];
-        if rest.starts_with("}}") {
-            return at + 2;
-        }
-        at += token_length(rest);
-    }
-    text.len()
-}
-
 /// Returns a number of operands at the start of a text, and the length up to the end of the last one.
 fn operands(text: &str, count: usize) -> Option<(Vec<&str>, usize)> {
     let (mut found, mut at) = (vec![], 0);
@@ -244,31 +227,6 @@ fn parenthesised_length(text: &str) -> Option<usize> {
         }
     }
     None
-}
-
-/// Returns the length of the quoted text, the comment or else the character at the start of a text.
-pub(super) fn token_length(text: &str) -> usize {
-    match text.chars().next() {
-        Some('"' | '`' | '\'') => quoted_length(text),
-        _ if text.starts_with("/*") => text.find("*/").map_or(text.len(), |end| end + 2),
-        first => first.map_or(0, char::len_utf8),
-    }
-}
-
-/// Returns the length of the quoted text at the start of a text, with its quotes.
-fn quoted_length(text: &str) -> usize {
-    let mut characters = text.char_indices();
-    let Some((_, quote)) = characters.next() else { return 0 };
-    let mut is_escaped = false;
-    for (at, c) in characters {
-        match c {
-            _ if is_escaped => is_escaped = false,
-            '\\' if quote != '`' => is_escaped = true,
-            _ if c == quote => return at + c.len_utf8(),
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 #[cfg(test)]
