@@ -23,6 +23,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::flux::apply::question::Question;
+use crate::flux::simulation::kustomization::dependencies::health::busy_with_health;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
 use crate::flux::simulation::model::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
@@ -152,7 +153,8 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let order = EventOrder::new(&self.state.nodes, self.state.input.features, self.state.exceeds_workers);
+        let busy = busy_with_health(&self.state);
+        let order = EventOrder::new(&self.state.nodes, self.state.input.features, self.state.exceeds_workers, &busy);
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {

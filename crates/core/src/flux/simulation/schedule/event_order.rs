@@ -2,7 +2,7 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 6 and 7, all observed.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::flux::kustomize_controller::Features;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, SimulationEvent};
@@ -18,10 +18,15 @@ pub(crate) struct EventOrder {
 impl EventOrder {
     /// Computes the order of the events of these Kustomizations.
     ///
-    /// With `exceeds_workers`, a Kustomization may have to wait for a worker.
-    pub(crate) fn new(nodes: &[Node], features: Features, exceeds_workers: bool) -> Self {
-        let mut builder =
-            Builder { features, exceeds_workers, index: HashMap::new(), edges: Vec::new(), awaited: Vec::new() };
+    /// With `exceeds_workers`, a Kustomization may have to wait for a worker. Those in `busy` may be finalized late.
+    pub(crate) fn new(
+        nodes: &[Node],
+        features: Features,
+        exceeds_workers: bool,
+        busy: &BTreeSet<NamespacedName>,
+    ) -> Self {
+        let (index, edges, awaited) = (HashMap::new(), Vec::new(), Vec::new());
+        let mut builder = Builder { features, exceeds_workers, busy, index, edges, awaited };
         let by_id: HashMap<&NodeId, &Node> = nodes.iter().map(|node| (&node.id, node)).collect();
         for node in nodes {
             builder.add_sequence(node);
@@ -53,16 +58,18 @@ fn contains(bits: &[u64], event: usize) -> bool {
     bits[event / 64] >> (event % 64) & 1 == 1
 }
 
-struct Builder {
+struct Builder<'b> {
     features: Features,
     exceeds_workers: bool,
+    /// Deleted Kustomizations that may still wait for health.
+    busy: &'b BTreeSet<NamespacedName>,
     index: HashMap<SimulationEvent, usize>,
     edges: Vec<(usize, usize)>,
     /// Finalizations that a pass with forced deletions waits for.
     awaited: Vec<(SimulationEvent, PassId)>,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn index(&mut self, event: SimulationEvent) -> usize {
         let next = self.index.len();
         *self.index.entry(event).or_insert(next)
@@ -116,8 +123,8 @@ impl Builder {
     }
 
     /// A changed spec comes after its application by the parent. A new Kustomization acts only after its parent's prune,
-    /// and after the finalization of Kustomizations that this prune deletes. This was observed for moves into a new child
-    /// and for renames.
+    /// and after the finalization of Kustomizations that this prune deletes, unless these still wait for health. This was
+    /// observed for moves into a new child and for renames.
     fn add_triggers(&mut self, node: &Node, nodes: &[Node]) {
         for (id, pass) in node.numbered_passes() {
             let Some(trigger) = &pass.trigger else { continue };
@@ -128,7 +135,7 @@ impl Builder {
             }
             let prune = SimulationEvent::Prune(trigger.clone());
             self.add_before(&prune, &id, pass);
-            for other in nodes {
+            for other in nodes.iter().filter(|other| !self.busy.contains(&other.id.key)) {
                 if other.deletion.as_ref().is_some_and(|deletion| deletion.triggers.contains(&prune)) {
                     self.add_before(&SimulationEvent::Finalize(other.id.clone()), &id, pass);
                 }

@@ -297,6 +297,31 @@ fn a_dependency_that_waits_gets_what_is_healthy_at_once() {
 }
 
 #[test]
+fn a_kustomization_that_waits_for_health_may_be_finalized_after_its_successor_applies() {
+    let named = |name: &str, objects: Vec<Value>| -> Files {
+        vec![("root/k.yaml", vec![ks(name, "./p", json!({"wait": true}))]), ("p/a.yaml", objects)]
+    };
+    let mut cluster = with_workloads(&named("k", vec![cm("a")]));
+    assert_eq!(cluster.rows(&named("new", vec![cm("a")])), set(&["delete k", "recreate a"]));
+    // The run with the old spec creates what needs time.
+    let after = named("new", vec![cm("a"), of_kind("apps/v1", "Deployment", "never")]);
+    assert_eq!(cluster.rows(&after), set(&["delete k", "recreate? a"]));
+    let after = named("new", vec![cm("a"), of_kind("v1", "Service", "s")]);
+    assert_eq!(cluster.rows(&after), set(&["delete k", "recreate a"]));
+    // It waits all the time.
+    for (status, reason, expected) in [
+        ("Unknown", "Progressing", "recreate? a"),
+        ("False", "HealthCheckFailed", "recreate? a"),
+        ("False", "BuildFailed", "recreate a"),
+    ] {
+        cluster.kustomization("k").content["status"]["conditions"] =
+            json!([{"type": "Ready", "status": status, "reason": reason}]);
+        let rows = cluster.rows(&named("new", vec![cm("a")]));
+        assert_eq!(rows, set(&["delete k", expected]), "{status} {reason}");
+    }
+}
+
+#[test]
 fn a_dependency_waits_for_its_children() {
     let child = || vec![ks("c", "./c", json!({}))];
     let cluster = TestCluster::new(&waiting(child(), &[("c/y.yaml", vec![cm("y")])], vec![cm("a"), cm("b")]));

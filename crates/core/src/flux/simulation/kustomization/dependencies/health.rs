@@ -178,6 +178,41 @@ fn is_pruned(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool
         && !state.nodes.iter().filter_map(Node::last_pass).any(|pass| pass.applies(id))
 }
 
+/// Returns the Kustomizations that may still wait for health when they are deleted, because it fails now or because the run with
+/// the new revision creates what needs time. Their finalizers run after that: at least 30 s, the shortest timeout
+/// (docs/reference/kustomize-controller.md 6 and 7.1).
+pub(crate) fn busy_with_health(state: &State<'_>) -> BTreeSet<NamespacedName> {
+    let deleted = state.nodes.iter().filter(|node| node.deletion.is_some() && !node.id.is_new);
+    let busy = deleted.filter(|node| {
+        let key = &node.id.key;
+        let mut checking = node.passes.iter().filter(|pass| pass.spec.checks_health());
+        checking.any(|pass| waits_now(state, key) || creates_what_needs_time(state, key, pass))
+    });
+    busy.map(|node| node.id.key.clone()).collect()
+}
+
+/// Returns true if a live Kustomization waits for health, or has just stopped and begins again soon.
+fn waits_now(state: &State<'_>, key: &NamespacedName) -> bool {
+    let ready = state.live.get(key).and_then(|live| live.condition("Ready"));
+    ready.is_some_and(|ready| match &*ready.status {
+        "Unknown" => !state.is_ready(key),
+        "False" => ready.reason == "HealthCheckFailed",
+        _ => false,
+    })
+}
+
+/// Returns true if a pass creates an object that it checks and that is not healthy as soon as it exists.
+fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass) -> bool {
+    let checked = state.health_checks(key, &pass.spec);
+    let mut applied = pass.applied_objects().into_iter().flatten();
+    applied.any(|(id, built)| {
+        (checked.is_empty() || checked.contains(id))
+            && state.live_object(id).is_none()
+            && !is_healthy_at_once(id)
+            && !is_never_applied(built, &pass.spec)
+    })
+}
+
 /// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
 fn is_healthy_at_once(id: &ObjectId) -> bool {
     const WITH_STATE: [&str; 9] = [
