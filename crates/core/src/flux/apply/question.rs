@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::AppliedObject;
-use super::dry_run::{DryRunResult, HIDDEN_MESSAGE};
+use super::cause::HIDDEN_MESSAGE;
+use super::dry_run::DryRunResult;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
