@@ -34,7 +34,7 @@ const HAS: &str = "kubectl-gitops.serves";
 /// Name of the named template in place of `tpl`.
 const TPL: &str = "kubectl-gitops.tpl";
 /// Beginning of the message of a template that needs what is not known here.
-pub(super) const NOT_KNOWN: &str = "kubectl-gitops: ";
+pub const NOT_KNOWN: &str = "kubectl-gitops: ";
 /// API versions of the cluster that have no objects to list.
 const WITHOUT_OBJECTS: [&str; 2] = ["authentication.k8s.io/v1", "authorization.k8s.io/v1"];
 

@@ -70,9 +70,10 @@ fn add_outcome(state: &State<'_>, plan: &mut Plan, id: &ObjectId, outcome: Outco
 }
 
 fn add_unknown(state: &State<'_>, plan: &mut Plan, id: &ObjectId, reason: &Reason) {
+    let with_stakes = with_stakes(state, id, reason);
     // A Kustomization has an outcome already.
     if !id.is(GROUP, KIND) {
-        add_outcome(state, plan, id, Outcome::Unknown, &with_stakes(state, id, reason));
+        add_outcome(state, plan, id, Outcome::Unknown, &with_stakes);
     }
     let owner = flux_owner(id);
     plan.add_gaps([effect_gap(&owner, &reason.detail)]);
@@ -85,7 +86,7 @@ fn add_unknown(state: &State<'_>, plan: &mut Plan, id: &ObjectId, reason: &Reaso
         return;
     }
     let object = state.live_object(id).map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
-    plan.add_changes([Change::new(Action::Unknown, object, Some(owner), controller_of(id), reason.clone())]);
+    plan.add_changes([Change::new(Action::Unknown, object, Some(owner), controller_of(id), with_stakes)]);
 }
 
 fn add_elsewhere(state: &State<'_>, plan: &mut Plan, id: &ObjectId, applied_by: &NamespacedName, change: &str) {
