@@ -4,6 +4,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands;
+use crate::commands::prune::tree::WORKING_TREE;
 
 /// Inspect, suspend, resume and prune what GitOps tools manage
 #[derive(Debug, Parser)]
@@ -95,9 +96,6 @@ const TREE_OF_PRUNE: &str = "repo";
 
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";
-
-/// Heading of the flags of a working tree.
-pub const WORKING_TREE: &str = "Working tree";
 
 /// Returns the command line. As in kubectl, the help of a command shows the namespace as its only connection flag;
 /// `options` shows all of them.

@@ -113,6 +113,15 @@ fn several_clusters_are_one_answer_and_a_broken_one_is_a_gap() {
     assert!(ask("inventory --by flux --contexts us").stdout.starts_with("CONTEXT "));
     assert!(ask("inventory --contexts us,eu").stderr.contains(" in 2 clusters: "));
 
+    // A cluster under two contexts counts once, unless their namespaces differ and only these are shown.
+    let twice = kubeconfig_of(&[("eu", &eu), ("again", &eu)]);
+    let ask_twice = |line: &str| gitops_as(&twice, &line.split(' ').collect::<Vec<_>>());
+    let both = ask_twice("get ks -A --all-contexts -o json");
+    let answer = document(&both);
+    assert_eq!(rows(&answer, "items"), owned(&[("eu", "also-eu"), ("eu", "shop-eu")]), "{both}");
+    assert_eq!(answer["contexts"], json!([{"context": "eu"}, {"context": "again", "sameClusterAs": "eu"}]), "{both}");
+    assert!(both.stderr.contains("context again is the same cluster as eu, and counts once\n"), "{both}");
+
     // An object that only one cluster has, and a type that none has.
     let named = ask("get kustomization shop-eu --contexts us,eu");
     assert!(named.code == 5 && named.stdout.contains("shop-eu"), "{named}");

@@ -62,10 +62,8 @@ fn reset(cluster: &Cluster) {
     cluster.kubectl(&release).unwrap();
 }
 
-/// Runs for five minutes and compares what controllers have just written, so it is no part of the tiers:
-/// `cargo test --test live -- --ignored pages::every`. `PAGES=write` writes the outputs.
+/// Runs for some minutes. `PAGES=write` writes the outputs into the pages, and `PAGE=plan` chooses pages by their name.
 #[test]
-#[ignore = "five minutes; run it when a page or an output changes"]
 fn every_command_line_runs_and_prints_what_its_page_shows() {
     let cluster = &cluster();
     let examples = pages::examples();

@@ -28,7 +28,8 @@ pub fn command(words: &[&str]) -> Result<()> {
 fn run() -> Result<()> {
     controlplane::ensure(&["kubectl", "act"])?;
     debian::ensure(&PACKAGES)?;
-    install_packages()?;
+    let pins = ["package.json", "package-lock.json"];
+    child::install_packages(&workspace_root().join("tests/actions"), &pins, &target_dir().join("tools/actions"))?;
     let tests = ["test", "--locked", "--test", "systems", "pull_requests::", "--", "--ignored"];
     child::run(Command::new(env!("CARGO")).args(tests).current_dir(workspace_root()))?;
     answer("act and gitlab-ci-local: one comment posted and updated by each");
@@ -51,17 +52,6 @@ pub fn gitlab_ci_local(programs: &Path) -> Command {
     let folders = [debian::root().join("usr/bin"), programs.to_path_buf()].map(|folder| folder.display().to_string());
     command.env("PATH", format!("{}:{path}", folders.join(":"))).env("LD_LIBRARY_PATH", debian::libraries());
     command
-}
-
-fn install_packages() -> Result<()> {
-    let folder = target_dir().join("tools/actions");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    for file in ["package.json", "package-lock.json"] {
-        fs::copy(workspace_root().join("tests/actions").join(file), folder.join(file))?;
-    }
-    let mut npm = Command::new("npm");
-    npm.args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(folder);
-    child::run(&mut npm)
 }
 
 fn modules() -> PathBuf {

@@ -33,11 +33,7 @@ pub fn run() -> Result<()> {
     }
     let checks = workspace_root().join("tests/browser");
     let modules = directory.join("check");
-    fs::create_dir_all(&modules)?;
-    for file in ["package.json", "package-lock.json", "page.mjs"] {
-        fs::copy(checks.join(file), modules.join(file))?;
-    }
-    child::run(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(&modules))?;
+    child::install_packages(&checks, &["package.json", "package-lock.json", "page.mjs"], &modules)?;
     child::run(Command::new("node").arg("page.mjs").arg(&directory).current_dir(&modules))
 }
 

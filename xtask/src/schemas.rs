@@ -2,16 +2,13 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
-use crate::workspace_root;
+use crate::{child, workspace_root};
 
 /// Writes the schemas of all documents. Fails if a change would break programs that read or write the documents.
 pub fn run() -> Result<()> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["test", "--quiet", "--test", "offline", "schemas::write_schemas", "--", "--ignored", "--exact"]);
-    if !cargo.current_dir(workspace_root()).status().context("cannot run cargo test")?.success() {
-        bail!("the schemas were not written");
-    }
-    Ok(())
+    child::run(cargo.current_dir(workspace_root())).context("the schemas were not written")
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::{answer, controlplane, debian, target_dir, tool, workspace_root};
+use crate::{answer, child, controlplane, debian, target_dir, tool, workspace_root};
 
 const PACKAGES: [&str; 7] = ["bash-completion", "zsh", "zsh-common", "fish", "fish-common", "libpcre2-32-0", "mandoc"];
 
@@ -71,20 +71,16 @@ fn home(program: &Path) -> Result<PathBuf> {
 
 /// Runs a program in that home and returns what it prints on stdout.
 fn output(home: &Path, program: &Path, args: &[&str]) -> Result<String> {
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .args(args)
         .env_clear()
         .env("HOME", home)
         .env("TERM", "dumb")
         .env("LC_ALL", "C.UTF-8")
         .env("LD_LIBRARY_PATH", debian::libraries())
-        .env("PATH", format!("{}:/usr/bin:/bin", home.join("bin").display()))
-        .output()
-        .with_context(|| format!("cannot run {}", program.display()))?;
-    if !output.status.success() {
-        bail!("{} ended with {}: {}", program.display(), output.status, String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        .env("PATH", format!("{}:/usr/bin:/bin", home.join("bin").display()));
+    Ok(String::from_utf8_lossy(&child::output(&mut command)?).into_owned())
 }
 
 fn bash(home: &Path, host: &str, line: &str) -> Result<String> {

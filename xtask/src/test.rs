@@ -7,10 +7,9 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
 
 use crate::controlplane::{self, crds};
-use crate::{child, dependencies, items, say, text, workspace_root};
+use crate::{child, dependencies, items, say, text, tool, workspace_root};
 
 /// Steps of the fast tier before its tests: name and arguments of cargo.
 const LINTS: [(&str, &[&str]); 2] = [
@@ -80,9 +79,7 @@ fn run_full_tests() -> Result<()> {
 
 /// Returns the names of all test programs of the workspace, so that a new one cannot be forgotten.
 fn test_programs() -> Result<BTreeSet<String>> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--no-deps", "--locked", "--format-version", "1"]).current_dir(workspace_root());
-    let metadata: Value = serde_json::from_slice(&child::output(&mut cargo)?).context("cargo metadata is no JSON")?;
+    let metadata = tool::metadata(&["--no-deps"])?;
     let targets = items(&metadata, "/packages").flat_map(|package| items(package, "/targets"));
     let tests = targets.filter(|target| items(target, "/kind").any(|kind| kind == "test"));
     Ok(tests.map(|target| text(target, "/name").to_owned()).collect())

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use serde_json::Value;
 
-use crate::{target_dir, workspace_root};
+use crate::{child, target_dir, workspace_root};
 
 /// Builds `kubectl-gitops` in the profile `dev` or `release` and returns its path.
 pub fn build(release: bool) -> Result<PathBuf> {
@@ -14,18 +15,19 @@ pub fn build(release: bool) -> Result<PathBuf> {
     if release {
         cargo.arg("--release");
     }
-    if !cargo.current_dir(workspace_root()).status().context("cannot run cargo build")?.success() {
-        bail!("kubectl-gitops does not build");
-    }
+    child::run(cargo.current_dir(workspace_root())).context("kubectl-gitops does not build")?;
     Ok(target_dir().join(if release { "release" } else { "debug" }).join("kubectl-gitops"))
 }
 
 /// Runs the program in the workspace root. Fails unless the exit code is 0.
 pub fn run(program: &PathBuf, args: &[&str]) -> Result<()> {
-    let status = Command::new(program).args(args).current_dir(workspace_root()).status();
-    let status = status.with_context(|| format!("cannot run {}", program.display()))?;
-    if !status.success() {
-        bail!("kubectl gitops {} ended with {status}", args.join(" "));
-    }
-    Ok(())
+    child::run(Command::new(program).args(args).current_dir(workspace_root()))
+        .with_context(|| format!("kubectl gitops {}", args.join(" ")))
+}
+
+/// Returns the answer of `cargo metadata` about the workspace, with more arguments.
+pub(crate) fn metadata(args: &[&str]) -> Result<Value> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version", "1", "--locked"]).args(args).current_dir(workspace_root());
+    serde_json::from_slice(&child::output(&mut cargo)?).context("cargo metadata printed no JSON")
 }

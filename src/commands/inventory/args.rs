@@ -33,7 +33,7 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   kubectl gitops inventory
 
   # One owner's objects, as a tree down to Pods
-  kubectl gitops inventory -o tree kustomization/apps
+  kubectl gitops inventory -o tree flux-system/kustomization/apps
 
   # Objects with labels of Flux v1, with one line per object
   kubectl gitops inventory --by flux-v1 -o wide

@@ -140,7 +140,7 @@ async fn preview(
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
     }
     if !args.tree.options.all {
-        filter::drop_standing_conflicts(&mut plan, &index);
+        filter::drop_untouched(&mut plan, &index);
     }
     let executor = Executor::Controllers(&index);
     let (plan, judged) = execution::finish(plan, executor, &secrets, policy, execution, snapshot);

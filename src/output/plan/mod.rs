@@ -459,10 +459,10 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
             told.push(text);
         }
     }
-    match flags.is_empty() {
-        true => told.join("; "),
-        false => format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" ")),
+    if flags.is_empty() {
+        return told.join("; ");
     }
+    format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" "))
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.

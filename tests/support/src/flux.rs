@@ -38,27 +38,12 @@ pub fn publish(cluster: &Cluster, namespace: &str, tree: &Path) {
 
 /// Waits until a Kustomization is Ready for its generation at a revision.
 pub fn applied(cluster: &Cluster, namespace: &str, name: &str, revision: &str) {
-    let path = "{.status.lastAppliedRevision}";
-    let probe = || {
-        let found =
-            cluster.kubectl(&["get", "kustomization", name, "-n", namespace, "-o", &format!("jsonpath={path}")])?;
-        Ok(found.contains(revision.trim()))
-    };
-    cluster.wait_for(&format!("kustomization/{name} at {revision}"), LIMIT, probe).unwrap();
-    settled(cluster, namespace, name);
+    cluster.wait_until_applied(namespace, name, revision, LIMIT).unwrap();
 }
 
 /// Waits until a Kustomization is Ready for its generation and nothing is under way.
 pub fn settled(cluster: &Cluster, namespace: &str, name: &str) {
-    let path = "{.metadata.generation} {.status.observedGeneration} {.status.conditions[?(@.type==\"Ready\")].status} \
-                {.status.conditions[?(@.type==\"Reconciling\")].status}";
-    let probe = || {
-        let found =
-            cluster.kubectl(&["get", "kustomization", name, "-n", namespace, "-o", &format!("jsonpath={path}")])?;
-        let words: Vec<&str> = found.split_whitespace().collect();
-        Ok(words.len() == 3 && words[0] == words[1] && words[2] == "True")
-    };
-    cluster.wait_for(&format!("kustomization/{name} in {namespace} ready"), LIMIT, probe).unwrap();
+    cluster.wait_until_settled(namespace, name, LIMIT).unwrap();
 }
 
 /// Writes `count` ConfigMaps `cm-0`, `cm-1`, … into a folder, one file each.

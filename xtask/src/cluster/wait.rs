@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use super::Cluster;
+
 /// Calls `probe` until it returns true. An error counts as false; at the limit, the last error is returned.
 pub fn until(what: &str, limit: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
@@ -22,5 +24,28 @@ pub fn until(what: &str, limit: Duration, mut probe: impl FnMut() -> Result<bool
             }
         }
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+impl Cluster {
+    /// Waits until a Kustomization has applied a revision and is settled.
+    pub fn wait_until_applied(&self, namespace: &str, name: &str, revision: &str, limit: Duration) -> Result<()> {
+        let path = "jsonpath={.status.lastAppliedRevision}";
+        until(&format!("kustomization/{name} at {revision}"), limit, || {
+            Ok(self.kubectl(&["get", "kustomization", name, "-n", namespace, "-o", path])?.contains(revision.trim()))
+        })?;
+        self.wait_until_settled(namespace, name, limit)
+    }
+
+    /// Waits until a Kustomization is Ready for its generation and nothing is under way.
+    pub fn wait_until_settled(&self, namespace: &str, name: &str, limit: Duration) -> Result<()> {
+        let path = "jsonpath={.metadata.generation} {.status.observedGeneration} \
+                    {.status.conditions[?(@.type==\"Ready\")].status} \
+                    {.status.conditions[?(@.type==\"Reconciling\")].status}";
+        until(&format!("kustomization/{name} in {namespace} ready"), limit, || {
+            let found = self.kubectl(&["get", "kustomization", name, "-n", namespace, "-o", path])?;
+            let words: Vec<&str> = found.split_whitespace().collect();
+            Ok(words.len() == 3 && words[0] == words[1] && words[2] == "True")
+        })
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::platforms::{GLIBC, Platform};
-use crate::{debian, python, target_dir, workspace_root};
+use crate::{child, debian, python, target_dir, workspace_root};
 
 /// Debian's Rust for another architecture, and what its programs need to run here.
 const RUST_OF_DEBIAN: [&str; 7] = [
@@ -34,9 +34,7 @@ pub fn build(platform: &Platform) -> Result<PathBuf> {
     };
     cargo.args(["--release", "--locked", "--package", "kubectl-gitops", "--bin", "kubectl-gitops", "--target-dir"]);
     cargo.arg(&folder).env("RUSTFLAGS", flags()).current_dir(workspace_root());
-    if !cargo.status().context("cannot run cargo")?.success() {
-        bail!("{} does not build", platform.name());
-    }
+    child::run(&mut cargo).with_context(|| format!("{} does not build", platform.name()))?;
     let suffix = if platform.os == "windows" { ".exe" } else { "" };
     Ok(folder.join(platform.target).join("release").join(format!("kubectl-gitops{suffix}")))
 }
@@ -68,9 +66,9 @@ fn linux(platform: &Platform) -> Result<Command> {
 /// Returns true if the compiler of this workspace has the standard library of the platform.
 fn has_standard_library(platform: &Platform) -> Result<bool> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let output = Command::new(rustc).args(["--print", "target-libdir", "--target", platform.target]).output();
-    let output = output.context("cannot run rustc")?;
-    Ok(Path::new(String::from_utf8_lossy(&output.stdout).trim()).exists())
+    let mut command = Command::new(rustc);
+    let folder = child::output(command.args(["--print", "target-libdir", "--target", platform.target]))?;
+    Ok(Path::new(String::from_utf8_lossy(&folder).trim()).exists())
 }
 
 /// Returns the command that runs a program of the platform here. Fails if there is none.

@@ -1,16 +1,15 @@
 //! The software bill of materials of a program, in CycloneDX 1.5: the crates that are linked for one target.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::{items, text, workspace_root};
+use crate::{items, text, tool};
 
 /// Returns the document for `kubectl-gitops` on a target. Two calls return the same text.
 pub fn document(target: &str, version: &str) -> Result<String> {
-    let metadata = metadata(target)?;
+    let metadata = tool::metadata(&["--filter-platform", target])?;
     let packages: BTreeMap<&str, &Value> =
         items(&metadata, "/packages").map(|package| (id(package), package)).collect();
     let nodes: BTreeMap<&str, &Value> = items(&metadata, "/resolve/nodes").map(|node| (id(node), node)).collect();
@@ -48,18 +47,6 @@ pub fn document(target: &str, version: &str) -> Result<String> {
         "dependencies": dependencies.collect::<Result<Vec<_>>>()?,
     });
     Ok(format!("{document:#}\n"))
-}
-
-fn metadata(target: &str) -> Result<Value> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", target])
-        .current_dir(workspace_root())
-        .output()
-        .context("cannot run cargo metadata")?;
-    if !output.status.success() {
-        bail!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")
 }
 
 fn id(value: &Value) -> &str {

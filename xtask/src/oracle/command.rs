@@ -1,18 +1,19 @@
 //! The task `oracle`: runs scenarios, searches for the smallest repository of each mismatch, and sums up.
 
+use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::reader::Reader;
-use super::scenarios::Checkout;
+use super::scenarios::{self, Checkout};
 use super::{Outcome, PARALLEL, PINNED, Program, Scenario};
 use crate::cluster::Cluster;
 use crate::{say, tool};
 
 const USAGE: &str = "oracle [--cases N | --mutations N] [--seed S] [--checkout edited|branch|none|each] [--dir D] [--races N] \
-                     [--binary PATH] [--controller PATH --controller-version V] [--parallel N] [--no-shrink] [--show] [NAME…]";
+                     [--file PATH] [--binary PATH] [--controller PATH --controller-version V] [--parallel N] [--no-shrink] [--show] [NAME…]";
 
 /// Options of the task.
 struct Options {
@@ -21,6 +22,8 @@ struct Options {
     /// Number of written scenarios with one line changed.
     mutations: Option<u64>,
     seed: u64,
+    /// File with scenarios in place of the written ones.
+    file: Option<PathBuf>,
     /// Where all plans find their edits, in place of what the scenarios say. With `each`, every scenario runs in each way.
     checkouts: Vec<Checkout>,
     dir: Option<PathBuf>,
@@ -43,6 +46,7 @@ impl Options {
             cases: None,
             mutations: None,
             seed: 1,
+            file: None,
             checkouts: vec![],
             dir: None,
             again: 0,
@@ -62,6 +66,7 @@ impl Options {
                 "--seed" => own.seed = value()?.parse()?,
                 "--checkout" => own.checkouts = checkouts(value()?)?,
                 "--races" => own.again = value()?.parse()?,
+                "--file" => own.file = Some(value()?.into()),
                 "--dir" => own.dir = Some(value()?.into()),
                 "--binary" => own.binary = Some(value()?.into()),
                 "--controller" => own.controller = Some(value()?.into()),
@@ -77,10 +82,11 @@ impl Options {
     }
 
     /// Returns the scenarios to run. Those with the same flags of the controller follow each other.
-    fn scenarios(&self) -> Result<Vec<Scenario>> {
-        let mut scenarios = match self.cases {
-            Some(cases) => super::random(self.seed, cases),
-            None => super::all()?,
+    fn selected(&self) -> Result<Vec<Scenario>> {
+        let mut scenarios = match (self.cases, &self.file) {
+            (Some(cases), _) => super::random(self.seed, cases),
+            (None, Some(file)) => scenarios::read(&fs::read_to_string(file)?)?,
+            (None, None) => scenarios::all()?,
         };
         let is_unknown = |name: &&String| scenarios.iter().all(|scenario| scenario.name != **name);
         if let Some(unknown) = self.names.iter().find(is_unknown) {
@@ -147,7 +153,7 @@ impl Sums {
 /// A plan and the controller disagree, or a scenario cannot be played.
 pub fn command(words: &[&str]) -> Result<()> {
     let options = Options::read(words)?;
-    let scenarios = options.scenarios()?;
+    let scenarios = options.selected()?;
     if options.shows {
         scenarios.iter().for_each(|scenario| crate::answer(scenario.to_string()));
         return Ok(());

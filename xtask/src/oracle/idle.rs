@@ -22,6 +22,8 @@ const ROUNDS: usize = 8;
 const POLL: Duration = Duration::from_secs(2);
 /// Time for which a Kustomization is seen to reconcile, from longer work to a wait without an end.
 const LONG_WORK: std::ops::Range<Duration> = Duration::from_secs(6)..Duration::from_secs(135);
+/// Time for every Kustomization to begin with a revision, on a machine that is busy with other scenarios.
+const BEGINNING: Duration = Duration::from_secs(90);
 /// Finalizer that nothing removes until the scenario ends.
 const HOLD: &str = "example.com/hold";
 /// Time limit for a scenario to become idle.
@@ -54,7 +56,8 @@ impl Run<'_> {
         let quiet = QUIET[usize::from(self.is_on_request)];
         let end = Instant::now() + LIMIT;
         let mut last = self.read()?;
-        let mut since = Instant::now();
+        let start = Instant::now();
+        let mut since = start;
         let mut working_since = None;
         while since.elapsed() < quiet {
             if Instant::now() > end {
@@ -67,6 +70,7 @@ impl Run<'_> {
             let is_working = now.values().any(|(_, progress)| progress.contains("working"));
             working_since = working_since.or_else(|| Some(Instant::now())).filter(|_| is_working);
             if without_work(&now) != without_work(&last)
+                || (start.elapsed() < BEGINNING && self.is_behind()?)
                 || now.values().any(|(_, progress)| progress.contains("busy"))
                 || working_since.is_some_and(|since: Instant| LONG_WORK.contains(&since.elapsed()))
             {
@@ -76,6 +80,23 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the revision of the source that Kustomizations of a scenario have by default.
+pub(super) fn published(item: &Value) -> Option<&str> {
+    let is_source = item["kind"] == "GitRepository" && text(item, "/metadata/name") == "repo";
+    is_source.then(|| text(item, "/status/artifact/revision"))
+}
+
+/// Returns true if a Kustomization of the default source can begin with a revision and has not.
+pub(super) fn has_not_attempted(item: &Value, revision: &str) -> bool {
+    item["kind"] == "Kustomization"
+        && item["spec"]["sourceRef"]["kind"] == "GitRepository"
+        && text(item, "/spec/sourceRef/name") == "repo"
+        && item["spec"]["suspend"] != true
+        && text(item, "/metadata/deletionTimestamp").is_empty()
+        && text(item, "/status/lastAttemptedRevision") != revision
+        && ready_condition(item).is_none_or(|ready| ready["reason"] != "DependencyNotReady")
 }
 
 /// Returns what to compare of two reads: everything except that a Kustomization reconciles.

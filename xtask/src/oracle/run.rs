@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::PINNED;
 use super::check::{self, Compared, Race, Uids};
-use super::idle::{ON_REQUEST, progress};
+use super::idle::{self, ON_REQUEST, progress};
 use super::manifest::{self, File, Files};
 use super::reader::Reader;
 use super::scenarios::{Checkout, Scenario};
@@ -113,6 +113,10 @@ impl Run<'_> {
         }
         for line in &scenario.live {
             let line = self.with_uids(&line.replace('@', &self.prefix))?;
+            if let Some(text) = line.strip_prefix("apply ") {
+                self.apply(&manifest::object(text, &self.prefix)?)?;
+                continue;
+            }
             // In a random repository, the object of the command may not exist.
             match self.cluster.kubectl(&line.split(' ').collect::<Vec<_>>()) {
                 Err(error) if !error.to_string().contains("NotFound") => return Err(error),
@@ -256,6 +260,14 @@ impl Run<'_> {
     fn uids(&self) -> Result<Uids> {
         let live = self.read()?.into_iter().filter(|(_, (_, progress))| !progress.contains("held"));
         Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
+    }
+
+    /// Returns true if a Kustomization has not begun with the revision of its source.
+    pub(super) fn is_behind(&self) -> Result<bool> {
+        let own = |item: &Value| text(item, "/metadata/namespace") == self.prefix;
+        let revisions = self.reader.each(|item| idle::published(item).filter(|_| own(item)).map(str::to_owned))?;
+        let Some(revision) = revisions.first() else { return Ok(false) };
+        Ok(!self.reader.each(|item| (own(item) && idle::has_not_attempted(item, revision)).then_some(()))?.is_empty())
     }
 
     /// Reads every object of the scenario: its uid and its [`progress`].

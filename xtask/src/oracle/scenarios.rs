@@ -64,7 +64,7 @@ pub struct Scenario {
     pub before: Vec<String>,
     /// Edit that is published after the repository, such as a commit that fails.
     pub between: Vec<String>,
-    /// kubectl commands to run after the repository is published.
+    /// kubectl commands to run after the repository is published. `apply OBJECT` has the notation of `cluster`.
     pub live: Vec<String>,
     /// Edit to plan and then publish.
     pub after: Vec<String>,
@@ -96,7 +96,11 @@ pub fn all() -> Result<Vec<Scenario>> {
     Ok(FILES.into_iter().map(read).collect::<Result<Vec<_>>>()?.concat())
 }
 
-fn read(text: &str) -> Result<Vec<Scenario>> {
+/// Reads scenarios.
+///
+/// # Errors
+/// A line is not in the language.
+pub(super) fn read(text: &str) -> Result<Vec<Scenario>> {
     let mut scenarios: Vec<Scenario> = vec![];
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(line) = line.strip_prefix("  ") {

@@ -7,7 +7,7 @@
 pub mod apply;
 pub mod build;
 pub mod controller_deployment;
-pub mod controller_flags;
+pub(crate) mod controller_flags;
 pub mod controllers;
 pub mod generator;
 pub mod kinds;

@@ -249,12 +249,12 @@ impl KustomizationSpec {
 
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
     pub(crate) fn common_label(&self, key: &str) -> Option<&str> {
-        self.fields.get("commonMetadata")?.get("labels")?.get(key)?.as_str()
+        self.common_metadata("labels", key)
     }
 
-    /// Returns a label or else an annotation of `commonMetadata`.
-    pub(crate) fn common_label_or_annotation(&self, key: &str) -> Option<&str> {
-        self.common_label(key).or_else(|| self.fields.get("commonMetadata")?.get("annotations")?.get(key)?.as_str())
+    /// Returns a value of `labels` or `annotations` of `commonMetadata`, which overwrites that of the manifest.
+    pub(crate) fn common_metadata(&self, field: &str, key: &str) -> Option<&str> {
+        self.fields.get("commonMetadata")?.get(field)?.get(key)?.as_str()
     }
 
     /// Checks by the rules of docs/reference/kustomize-controller.md 6 that the finalizer of a Kustomization with this spec

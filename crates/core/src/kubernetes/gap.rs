@@ -148,7 +148,7 @@ impl Gap {
     }
 
     /// Returns true if [`Gap::hides`] says which kinds the gap hides: it is about a known type or an API group version.
-    pub fn is_about_types(&self, types: &[ResourceType]) -> bool {
+    pub(crate) fn is_about_types(&self, types: &[ResourceType]) -> bool {
         self.group_version().is_some() || types.iter().any(|known| self.subject == known.resource())
     }
 

@@ -247,11 +247,6 @@ fn is_zero(value: &i64) -> bool {
 }
 
 impl ObjectMetadata {
-    /// Returns the label, or else the annotation, of a key: some tools accept either.
-    pub(crate) fn label_or_annotation(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).or_else(|| self.annotations.get(key))
-    }
-
     /// Returns true if nothing but the resource version differs, and what a later change hides of the creator.
     pub fn is_same_as(&self, other: &Self) -> bool {
         let (resource_version, created_by) = (other.resource_version.clone(), other.created_by.clone());

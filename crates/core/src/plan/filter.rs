@@ -24,9 +24,15 @@ pub fn restrict_to_owners(plan: &mut Plan, is_wanted: &dyn Fn(&OwnerId) -> bool,
     plan.retain_owners(|row| owners.contains(&row.owner));
 }
 
+/// Removes what a change leaves as it is: the contested objects of [`drop_standing_conflicts`], and suspended owners.
+pub fn drop_untouched(plan: &mut Plan, index: &Index<'_>) {
+    drop_standing_conflicts(plan, index);
+    plan.drop_untouched_owners();
+}
+
 /// Removes the contested objects that were contested before and that the planned change leaves as they are: all their owners
 /// list them already, and the plan has no row for them but that of a drift.
-pub fn drop_standing_conflicts(plan: &mut Plan, index: &Index<'_>) {
+fn drop_standing_conflicts(plan: &mut Plan, index: &Index<'_>) {
     let changes = plan.changes().iter().filter(|change| change.reason.code != ReasonCode::Drift);
     let changed: BTreeSet<ObjectId> = changes.map(|change| change.object.id.clone()).collect();
     plan.retain_contested(|contested| {

@@ -79,7 +79,7 @@ const NAMED: usize = 10;
 
 /// Returns the limits that a preview exceeds, most severe first. Owners that are deleted themselves share one alarm,
 /// which comes after that of the owner that causes it: a hundred applications must not hide one mistyped path.
-pub fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
+pub(crate) fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
     let (mut emptied, mut shrunk, mut deleted) = (vec![], vec![], vec![]);
     let losses = lost_by_owner(plan);
     for (owner, lost) in &losses {

@@ -102,7 +102,7 @@ fn replace_word(text: &str, word: &str, shown: &str) -> String {
 
 impl Plan {
     /// Replaces the values of Secrets in every text. Call it last: a masked name is not the name in the cluster.
-    pub fn mask_secrets(&mut self, mask: &SecretMask) {
+    pub(crate) fn mask_secrets(&mut self, mask: &SecretMask) {
         if mask.is_empty() {
             return;
         }

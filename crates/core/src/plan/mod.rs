@@ -5,10 +5,10 @@
 
 pub mod alarm;
 pub mod change;
+pub mod contradictions;
 pub mod execution;
 pub mod file;
 pub mod filter;
-pub mod finalizers;
 pub mod finished;
 mod gaps;
 pub mod grave;
@@ -18,7 +18,6 @@ pub mod outcome;
 pub mod policy;
 pub mod reason;
 pub mod subject;
-pub mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -82,6 +81,9 @@ struct PlanDocument {
     /// Kustomization files that the change empties. The alarms name them.
     #[serde(skip)]
     emptied_files: Vec<EmptiedFile>,
+    /// Suspended owners that the change does not touch.
+    #[serde(skip)]
+    untouched_owners: BTreeSet<OwnerId>,
     /// Kinds of objects that the plan depends on beside those of its rows; `None` if it depends on all.
     #[serde(skip)]
     read_kinds: Option<BTreeSet<GroupKind>>,
@@ -265,13 +267,13 @@ impl Plan {
     }
 
     /// Records that the API server was asked about every change.
-    pub fn set_rehearsed(&mut self) {
+    pub(crate) fn set_rehearsed(&mut self) {
         self.document.rehearsed = true;
         self.document.unrehearsed.clear();
     }
 
     /// Sets the objects whose changes no dry-run has confirmed.
-    pub fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
+    pub(crate) fn set_unrehearsed(&mut self, objects: Vec<ObjectId>) {
         self.document.unrehearsed = objects;
         self.sort();
     }
@@ -316,6 +318,11 @@ impl Plan {
         self.document.emptied_files = files;
     }
 
+    /// Sets the suspended owners that the change does not touch.
+    pub(crate) fn set_untouched_owners(&mut self, owners: BTreeSet<OwnerId>) {
+        self.document.untouched_owners = owners;
+    }
+
     /// Sets the deleted objects that finalizers keep terminating, in the order given.
     pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
         self.document.blocked_by_finalizers = blocked;
@@ -327,7 +334,7 @@ impl Plan {
     }
 
     /// Adds alarms that are less severe than those so far.
-    pub fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
+    pub(crate) fn add_alarms(&mut self, alarms: impl IntoIterator<Item = Alarm>) {
         self.document.alarms.extend(alarms);
     }
 
@@ -335,6 +342,15 @@ impl Plan {
     pub fn update_changes(&mut self, update: impl FnMut(&mut Change)) {
         self.document.changes.iter_mut().for_each(update);
         self.sort();
+    }
+
+    /// Removes the suspended owners that the change does not touch, unless they have a row.
+    pub(crate) fn drop_untouched_owners(&mut self) {
+        let mut untouched = std::mem::take(&mut self.document.untouched_owners);
+        for owner in self.document.changes.iter().filter_map(|change| change.owner.as_ref()) {
+            untouched.remove(owner);
+        }
+        self.retain_owners(|row| !untouched.contains(&row.owner));
     }
 
     /// Removes the contested objects for which `keep` returns false.
@@ -366,6 +382,12 @@ impl Plan {
         for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
             (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
         }
+        self.sort();
+    }
+
+    /// Changes the outcomes of owners.
+    pub(crate) fn update_owners(&mut self, update: impl FnMut(&mut OwnerOutcome)) {
+        self.document.owners.iter_mut().for_each(update);
         self.sort();
     }
 

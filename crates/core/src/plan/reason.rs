@@ -75,6 +75,7 @@ reason_codes! {
     NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",
+    MayBeRefused => "The API server refuses an object of the owner until something else changes, or accepts it only until then.",
     PruneRefused => "The API server refuses to delete an object that the owner prunes, so the owner does not become ready.",
     OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
     OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",

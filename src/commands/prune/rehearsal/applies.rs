@@ -38,7 +38,7 @@ impl Rehearsal<'_> {
         };
         let error = sender.error(&failure);
         if live.is_some() && applied.forces(object) && error.is_refusal() && error.is_immutable_field() {
-            return self.recreate(applied, sender, &kind, manifest, failure).await;
+            return self.recreate(applied, sender, &kind, (manifest, live.as_ref()), failure).await;
         }
         if let Some(object) = object.filter(|_| error.is_refusal())
             && let Some(manager) = self.kustomize_controller.flags.manager_taken_over_first(object)
@@ -74,7 +74,7 @@ impl Rehearsal<'_> {
         applied: &AppliedObject,
         sender: &Sender<'_>,
         kind: &ResourceType,
-        mut manifest: Value,
+        (mut manifest, live): (Value, Option<&Value>),
         refusal: Failure,
     ) -> Result<DryRunResult, Failure> {
         let id = &applied.id;
@@ -87,7 +87,9 @@ impl Rehearsal<'_> {
                 return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
             }
         }
-        let other = rename_for_creation(id, &mut manifest);
+        let Some(other) = rename_for_creation(id, &mut manifest, live) else {
+            return Ok(DryRunResult::Recreated(refusal.message));
+        };
         match self.send_apply(sender, kind, &other, &mut manifest).await {
             Ok(_) => Ok(DryRunResult::Recreated(refusal.message)),
             Err(failure) if sender.error(&failure).is_refusal() => Ok(DryRunResult::DeletedOnly(failure.message)),
@@ -109,7 +111,9 @@ impl Rehearsal<'_> {
         }
         let mut manifest = manifest_to_apply(applied);
         let id = ObjectId { namespace: applied.owner.namespace.as_str().into(), ..applied.id.clone() };
-        let other = rename_for_creation(&id, &mut manifest);
+        let Some(other) = rename_for_creation(&id, &mut manifest, None) else {
+            return Ok(DryRunResult::of_new_namespace());
+        };
         manifest["metadata"]["namespace"] = json!(other.namespace);
         match self.send_apply(sender, kind, &other, &mut manifest).await {
             Err(failure) if failure.kind == FailureKind::Invalid => Ok(DryRunResult::Refused(failure.message)),

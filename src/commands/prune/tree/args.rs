@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::WORKING_TREE;
 use crate::commands::prune::spokes::Spoke;
 use crate::error::{Error, Result};
 use crate::tools::git::WorktreeState;
+
+/// Heading of the flags of a working tree.
+pub const WORKING_TREE: &str = "Working tree";
 
 /// Flags of a working tree.
 #[derive(Clone, Debug, Default, Args)]
@@ -36,7 +38,7 @@ pub struct TreeOptions {
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
     #[arg(long, value_name = "SECRET=CLUSTER", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
-    /// List conflicts of owners that the tree does not change too
+    /// List suspended owners and conflicts that the tree leaves too
     #[arg(long, hide_short_help = true)]
     pub all: bool,
     /// Branch that the checkout is merged into, if there are several

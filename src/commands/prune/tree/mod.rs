@@ -22,7 +22,7 @@ use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
 use crate::tools::worktree;
-pub use args::{TreeArgs, TreeOptions};
+pub use args::{TreeArgs, TreeOptions, WORKING_TREE};
 use builds::Builds;
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};

@@ -1,4 +1,4 @@
-//! What an answer of the API server depends on besides the request: an answer is true of today's cluster, and a change of
+//! Facts that an answer of the API server depends on besides the request: an answer is true of today's cluster, and a change of
 //! that ends it.
 //!
 //! Source: the messages of Kubernetes v1.36.3: `apiserver/pkg/endpoints/handlers/responsewriters/errors.go` (rights),
@@ -6,8 +6,10 @@
 //! `plugin/pkg/admission/resourcequota/controller.go`, `pkg/registry/core/service/portallocator`, and
 //! `structured-merge-diff` (schemas).
 
-use super::dry_run::HIDDEN_MESSAGE;
 use crate::kubernetes::object::ObjectId;
+
+/// Replacement of a message of the server about an object with values of Secrets.
+pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
 /// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
 /// refuses the manifest for as long as it has this schema.
@@ -22,7 +24,7 @@ const POLICY_GROUPS: [&str; 4] = ["kyverno.io", "gatekeeper.sh", "kubewarden.io"
 /// Group of webhooks and admission policies.
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// Why the API server refuses a request.
+/// Reason why the API server refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The user lacks a right.
@@ -66,7 +68,13 @@ impl Cause {
 
     /// Returns true if a change of the object `other` can change the answer to a request about `id` with this message.
     /// `definition` is the definition of its kind.
-    pub(crate) fn depends_on(self, message: &str, id: &ObjectId, definition: Option<&ObjectId>, other: &Changed<'_>) -> bool {
+    pub(crate) fn depends_on(
+        self,
+        message: &str,
+        id: &ObjectId,
+        definition: Option<&ObjectId>,
+        other: &Changed<'_>,
+    ) -> bool {
         let Changed { id: changed, is_deleted } = *other;
         if changed.cluster != id.cluster {
             return false;
@@ -142,10 +150,14 @@ mod tests {
 
     const DENIED: &str = "configmaps \"a\" is forbidden: User \"system:serviceaccount:shop:s\" cannot delete resource \
         \"configmaps\" in API group \"\" in the namespace \"shop\"";
-    const POLICY: &str = "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'held' with binding 'bound' denied request: no";
-    const SCHEMA: &str = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
-    const PORT: &str = "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31201: provided port is already allocated";
-    const QUOTA: &str = "configmaps \"b\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
+    const POLICY: &str =
+        "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'held' with binding 'bound' denied request: no";
+    const SCHEMA: &str =
+        "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
+    const PORT: &str =
+        "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31201: provided port is already allocated";
+    const QUOTA: &str =
+        "configmaps \"b\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
 
     #[test]
     fn causes_are_read_from_messages_of_the_server() {
@@ -184,7 +196,12 @@ mod tests {
             (QUOTA, object("", "ConfigMap", "other", "x"), true, false),
             (PORT, object("", "Service", "other", "old"), true, true),
             (PORT, object("", "ConfigMap", "shop", "old"), true, false),
-            ("priority: no PriorityClass with name \"high\"", object("scheduling.k8s.io", "PriorityClass", "", "high"), false, true),
+            (
+                "priority: no PriorityClass with name \"high\"",
+                object("scheduling.k8s.io", "PriorityClass", "", "high"),
+                false,
+                true,
+            ),
         ] {
             let found = Cause::of(message).depends_on(message, &id, None, &Changed { id: &changed, is_deleted });
             assert_eq!(found, expected, "{message}: {changed}");

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
+use super::cause::{HIDDEN_MESSAGE, is_of_schema};
 use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
@@ -16,9 +17,6 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
 const UNKNOWN_FIELD_RETRIES: usize = 4;
-
-/// Replacement of a message of the server about an object with values of Secrets.
-pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
 /// Reason why an object of a namespace that does not exist yet cannot be validated.
 const NEW_NAMESPACE: &str = "its namespace is new";
@@ -175,7 +173,9 @@ impl ApplyError<'_> {
             return None;
         }
         let message = self.message.to_owned();
-        Some(if self.code == Some(500) { DryRunResult::ServerFailed(message) } else { DryRunResult::Refused(message) })
+        // The API server answers 500 to a manifest that does not fit the schema, now and later.
+        let has_failed = self.code == Some(500) && !is_of_schema(self.message);
+        Some(if has_failed { DryRunResult::ServerFailed(message) } else { DryRunResult::Refused(message) })
     }
 }
 
@@ -202,13 +202,48 @@ impl UnknownFieldRetries {
 }
 
 /// Renames a manifest to a name that no object has, so that a dry-run shows if the object can be created again after its
-/// deletion. Returns the new identity.
-pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value) -> ObjectId {
+/// deletion. What only one object can have, and `live` has, is left out: its deletion frees it. Returns the new identity, or
+/// `None` for a kind that allows no other name.
+pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value, live: Option<&Value>) -> Option<ObjectId> {
     let digest = Sha256::digest(id.to_string());
-    let suffix = crate::text::hex(&digest[..8]);
-    let name = format!("dry-run-{suffix}");
+    let unique = format!("dry-run-{}", crate::text::hex(&digest[..8]));
+    let group = manifest.pointer("/spec/group").and_then(Value::as_str).map(str::to_owned);
+    let name = match (&*id.group, &*id.kind) {
+        ("networking.k8s.io", "IPAddress") => return None,
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => {
+            let names = manifest.pointer_mut("/spec/names")?.as_object_mut()?;
+            names.insert("plural".to_owned(), json!(unique));
+            format!("{unique}.{}", group?)
+        }
+        ("apiregistration.k8s.io", "APIService") => {
+            *manifest.pointer_mut("/spec/version")? = json!(unique);
+            format!("{unique}.{}", group?)
+        }
+        _ => unique,
+    };
+    if let Some(live) = live.filter(|_| id.is("", "Service")) {
+        free_addresses(manifest, live);
+    }
     manifest["metadata"]["name"] = json!(name);
-    ObjectId { name: name.into(), ..id.clone() }
+    Some(ObjectId { name: name.into(), ..id.clone() })
+}
+
+/// Removes the ports and addresses of a Service that the live one holds.
+fn free_addresses(manifest: &mut Value, live: &Value) {
+    let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let held = |value: &Value, pointer: &str| live.pointer(pointer) == Some(value);
+    spec.retain(|key, value| match key.as_str() {
+        "clusterIP" => value == "None" || !held(value, "/spec/clusterIP"),
+        "clusterIPs" => !held(value, "/spec/clusterIPs"),
+        "healthCheckNodePort" => !held(value, "/spec/healthCheckNodePort"),
+        _ => true,
+    });
+    let live_ports = live.pointer("/spec/ports").and_then(Value::as_array);
+    let node_ports: Vec<&Value> = live_ports.into_iter().flatten().filter_map(|port| port.get("nodePort")).collect();
+    let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
+    for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+        port.retain(|key, value| key != "nodePort" || !node_ports.contains(&&*value));
+    }
 }
 
 #[cfg(test)]
@@ -243,6 +278,8 @@ mod tests {
         assert_eq!(error(422, "m").result(), Some(DryRunResult::Refused("m".to_owned())));
         assert_eq!(error(500, "m").result(), Some(DryRunResult::ServerFailed("m".to_owned())));
         assert_eq!(error(401, "m").result(), None);
+        let typo = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
+        assert_eq!(error(500, typo).result(), Some(DryRunResult::Refused(typo.to_owned())), "a typo is no failure");
     }
 
     #[test]
@@ -266,8 +303,34 @@ mod tests {
     fn a_creation_is_tried_under_a_name_of_its_own() {
         let id = ObjectId::new("", "ConfigMap", "shop", "a");
         let mut manifest = json!({"metadata": {"name": "a"}});
-        let other = rename_for_creation(&id, &mut manifest);
+        let other = rename_for_creation(&id, &mut manifest, None).unwrap();
         assert_eq!((manifest["metadata"]["name"].as_str(), &*other.namespace), (Some(&*other.name), "shop"));
-        assert_ne!(other, rename_for_creation(&ObjectId::new("", "Secret", "shop", "a"), &mut manifest));
+        let secret = ObjectId::new("", "Secret", "shop", "a");
+        assert_ne!(Some(other), rename_for_creation(&secret, &mut manifest, None));
+    }
+
+    #[test]
+    fn the_other_name_is_one_that_the_kind_allows() {
+        let id = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.e.com");
+        let mut manifest =
+            json!({"metadata": {"name": "widgets.e.com"}, "spec": {"group": "e.com", "names": {"plural": "widgets"}}});
+        let other = rename_for_creation(&id, &mut manifest, None).unwrap();
+        assert_eq!(*other.name, format!("{}.e.com", manifest["spec"]["names"]["plural"].as_str().unwrap()));
+        let id = ObjectId::new("apiregistration.k8s.io", "APIService", "", "v1.e.com");
+        let mut manifest = json!({"metadata": {"name": "v1.e.com"}, "spec": {"group": "e.com", "version": "v1"}});
+        let other = rename_for_creation(&id, &mut manifest, None).unwrap();
+        assert_eq!(*other.name, format!("{}.e.com", manifest["spec"]["version"].as_str().unwrap()));
+        let id = ObjectId::new("networking.k8s.io", "IPAddress", "", "10.0.0.1");
+        assert_eq!(rename_for_creation(&id, &mut json!({"metadata": {}}), None), None);
+    }
+
+    #[test]
+    fn the_deletion_of_a_service_frees_its_ports_and_addresses() {
+        let id = ObjectId::new("", "Service", "shop", "s");
+        let live = json!({"spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 31000}]}});
+        let spec = json!({"clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 31000}, {"port": 81, "nodePort": 31001}]});
+        let mut manifest = json!({"metadata": {"name": "s"}, "spec": spec});
+        rename_for_creation(&id, &mut manifest, Some(&live));
+        assert_eq!(manifest["spec"], json!({"ports": [{"port": 80}, {"port": 81, "nodePort": 31001}]}));
     }
 }

@@ -1,11 +1,14 @@
 //! Server-side apply by kustomize-controller: the manifest that it sends, the fields that it takes over, and the change
 //! that results. Source: docs/reference/kustomize-controller.md 4.
 
+pub(crate) mod cause;
 pub mod dry_run;
 pub(crate) mod ignore_rules;
 pub(crate) mod managed_fields;
 pub mod manifest;
 pub mod question;
+pub(crate) mod rights;
+pub(crate) mod schema;
 #[cfg(test)]
 mod tests;
 pub mod update;
@@ -13,10 +16,7 @@ pub mod update;
 use super::build::objects::BuiltObject;
 use super::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::ownership::schemes::flux_kustomization::{RECONCILE, SSA};
-
-/// Label or annotation that lets the controller delete and recreate an object with a changed immutable field.
-const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
+use crate::ownership::schemes::flux_kustomization::{FORCE, RECONCILE, SSA};
 
 /// An object that a Kustomization applies.
 #[derive(Clone, Debug)]
@@ -49,12 +49,25 @@ impl AppliedObject {
     }
 
     fn is_built_with(&self, key: &str, value: &str) -> bool {
-        let common = self.spec.common_label_or_annotation(key);
-        common.is_some_and(|found| found.eq_ignore_ascii_case(value)) || self.built.has_label_or_annotation(key, value)
+        is_marked(&self.built, &self.spec, key, value)
     }
 
     fn is_marked(&self, live: Option<&ObjectMetadata>, key: &str, value: &str) -> bool {
-        let found = live.and_then(|object| object.label_or_annotation(key));
-        self.is_built_with(key, value) || found.is_some_and(|found| found.eq_ignore_ascii_case(value))
+        self.is_built_with(key, value) || live.is_some_and(|live| is_marked_live(live, key, value))
     }
+}
+
+/// Returns true if an object is applied with a label or annotation of this value. `spec.commonMetadata` overwrites what the
+/// manifest says, and a label does not hide an annotation.
+pub(crate) fn is_marked(built: &BuiltObject, spec: &KustomizationSpec, key: &str, value: &str) -> bool {
+    ["labels", "annotations"].iter().any(|field| match spec.common_metadata(field, key) {
+        Some(common) => common.eq_ignore_ascii_case(value),
+        None => built.has_metadata(field, key, value),
+    })
+}
+
+/// Returns true if a live object has a label or annotation with a value.
+pub(crate) fn is_marked_live(object: &ObjectMetadata, key: &str, value: &str) -> bool {
+    let found = [object.labels.get(key), object.annotations.get(key)];
+    found.into_iter().flatten().any(|found| found.eq_ignore_ascii_case(value))
 }

@@ -48,7 +48,8 @@ impl Fit {
 pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_new: bool) -> Fit {
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
     let mut versions = versions.into_iter().flatten();
-    let Some(schema) = versions.find(|found| found["name"] == version).and_then(|found| found.pointer("/schema/openAPIV3Schema"))
+    let Some(schema) =
+        versions.find(|found| found["name"] == version).and_then(|found| found.pointer("/schema/openAPIV3Schema"))
     else {
         return Fit::Unknown(format!("has no schema for version {version}"));
     };
@@ -121,9 +122,10 @@ impl Validation {
         });
         match missing {
             None => Fit::Valid,
-            Some(name) if self.is_new => {
-                Fit::invalid(&format!("{pointer}/{}", escape(name)), format!("{}.{name}: Required value", dotted(pointer)))
-            }
+            Some(name) if self.is_new => Fit::invalid(
+                &format!("{pointer}/{}", escape(name)),
+                format!("{}.{name}: Required value", dotted(pointer)),
+            ),
             Some(name) => Fit::Unknown(format!("requires {}.{name}", dotted(pointer))),
         }
     }

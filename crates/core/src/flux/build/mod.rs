@@ -4,6 +4,7 @@
 //! Source of the order of the steps: docs/reference/kustomize-controller.md 3.2 to 3.6 and 4.1.
 
 pub mod charts;
+pub(crate) mod comparison;
 pub(crate) mod emptied;
 pub mod envsubst;
 pub mod failure;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::model::owner_names::owner_id;
 use super::model::questions::Answers;
-use super::model::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
+use super::model::refusals::{DeletionRefusal, ForcedDeletion, Refusal, Standing};
 use super::rows::applied_objects::LastRuns;
 use super::rows::object_rows::kustomization_row;
 use crate::flux::apply::AppliedObject;
@@ -32,21 +32,47 @@ pub(super) struct AskedChange {
     pub(super) is_hidden: bool,
     /// The cluster cannot be asked.
     pub(super) is_unread: bool,
+    /// How far the answer holds.
+    pub(super) standing: Standing,
 }
 
 impl AskedChange {
     /// Returns the answer; `None` if it was not recorded.
-    fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
+    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
         self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
     }
+
+    /// Returns the result that counts in place of the one that the server returned.
+    pub(super) fn result<'r>(&'r self, returned: &'r DryRunResult) -> &'r DryRunResult {
+        match &self.standing {
+            Standing::Replaced(result) => result,
+            Standing::Holds | Standing::Open(_) => returned,
+        }
+    }
+
+    fn condition(&self) -> Option<&str> {
+        match &self.standing {
+            Standing::Open(condition) => Some(condition),
+            Standing::Holds | Standing::Replaced(_) => None,
+        }
+    }
+}
+
+/// The answer to the apply of an object.
+#[derive(Clone, Copy)]
+struct Answered<'r> {
+    applied: &'r AppliedObject,
+    result: &'r DryRunResult,
+    /// Condition on which the answer is another one; `None` for an answer that holds.
+    condition: Option<&'r str>,
 }
 
 /// Answers of the server to the changes by the Kustomizations of one preview.
 #[derive(Default)]
 pub(super) struct DryRuns<'r> {
     /// Objects that the Kustomizations apply.
-    applied: Vec<(&'r AppliedObject, &'r DryRunResult)>,
-    /// Refusals that stop a Kustomization. A failed server is none: a later try may succeed.
+    applied: Vec<Answered<'r>>,
+    /// Refusals that stop a Kustomization, or may stop it.
     pub(super) refusals: Vec<Refusal>,
     /// Live objects that Kustomizations delete by force.
     pub(super) forced: Vec<ForcedDeletion>,
@@ -54,7 +80,7 @@ pub(super) struct DryRuns<'r> {
     pub(super) changed: BTreeSet<(NamespacedName, ObjectId)>,
     /// Deletions that the server refuses.
     pub(super) refused_deletions: Vec<DeletionRefusal>,
-    /// Deletions for which the server failed, with its message. A later try may succeed.
+    /// Deletions that a later try may allow: the server failed, or the change ends its refusal.
     failed_deletions: Vec<DeletionRefusal>,
     /// First gap of each resource, and the objects without an answer.
     missing: BTreeMap<&'r str, (&'r Gap, BTreeSet<&'r ObjectId>)>,
@@ -78,13 +104,16 @@ impl<'r> DryRuns<'r> {
             }
             match (&question.request, answer) {
                 (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
-                    dry_runs.add_applied(applied, result);
+                    let (result, condition) = (asked.result(result), asked.condition());
+                    dry_runs.add_applied(Answered { applied, result, condition });
                 }
-                (_, Some(DryRunAnswer::Result(result))) => dry_runs.add_deletion(question, result),
+                (_, Some(DryRunAnswer::Result(result))) => {
+                    dry_runs.add_deletion(question, result, asked.condition());
+                }
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
                         Request::ApplyBuilt(applied) => applied.built.shown_id(),
-                        Request::Apply(_) | Request::Delete => &question.id,
+                        Request::Apply(_) | Request::Delete | Request::Read => &question.id,
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
                     dry_runs.open.push(id.clone());
@@ -103,8 +132,9 @@ impl<'r> DryRuns<'r> {
         self.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message });
     }
 
-    fn add_applied(&mut self, applied: &'r AppliedObject, result: &'r DryRunResult) {
-        self.applied.push((applied, result));
+    fn add_applied(&mut self, answered: Answered<'r>) {
+        self.applied.push(answered);
+        let Answered { applied, result, condition } = answered;
         self.forced.extend(forced_deletion(applied, result));
         let AppliedObject { owner, spec, id, built } = applied;
         if matches!(result, DryRunResult::Updated(Update { changes_content: true, .. }) | DryRunResult::Recreated(_)) {
@@ -115,26 +145,34 @@ impl<'r> DryRuns<'r> {
                 format!("the server refuses {}: {message}", built.shown_id())
             }
             DryRunResult::HeldByFinalizer(finalizer) => format!("{} {}", built.shown_id(), held_by(finalizer)),
-            DryRunResult::NotValidated(_) => return self.open.push(id.clone()),
-            _ => return,
+            DryRunResult::NotValidated(_) if condition.is_none() => return self.open.push(id.clone()),
+            _ if condition.is_none() => return,
+            _ => String::new(),
         };
         let (owner, spec, id, manifest) = (owner.clone(), spec.clone(), id.clone(), built.manifest.clone());
-        self.refusals.push(Refusal { owner, id, manifest, spec, message });
+        let condition = condition.map(str::to_owned);
+        self.refusals.push(Refusal { owner, id, manifest, spec, message, condition });
     }
 
-    fn add_deletion(&mut self, question: &Question, result: &DryRunResult) {
-        let (deletions, message) = match result {
-            DryRunResult::Refused(message) => (&mut self.refused_deletions, message),
-            DryRunResult::ServerFailed(message) => (&mut self.failed_deletions, message),
+    fn add_deletion(&mut self, question: &Question, result: &DryRunResult, condition: Option<&str>) {
+        let (deletions, message) = match (result, condition) {
+            (DryRunResult::Accepted, Some(condition)) => (&mut self.failed_deletions, condition.to_owned()),
+            (_, Some(condition)) => {
+                (&mut self.failed_deletions, format!("it stays while the server refuses it: {condition}"))
+            }
+            (DryRunResult::Refused(message), None) => (&mut self.refused_deletions, message.clone()),
+            (DryRunResult::ServerFailed(message), None) => {
+                (&mut self.failed_deletions, format!("it stays while the server fails to answer: {message}"))
+            }
             _ => return,
         };
         let (owner, account) = (NamespacedName::of(&question.owner), question.service_account.clone());
-        deletions.push(DeletionRefusal { owner, account, id: question.id.clone(), message: message.clone() });
+        deletions.push(DeletionRefusal { owner, account, id: question.id.clone(), message });
     }
 
     /// Keeps the results of the last runs, which are those that the plan shows.
     pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>) {
-        self.applied.retain(|(AppliedObject { owner, spec, id, built }, _)| {
+        self.applied.retain(|Answered { applied: AppliedObject { owner, spec, id, built }, .. }| {
             let run = runs.get(&(owner, id));
             run.is_some_and(|(last_spec, last)| {
                 last_spec.apply_fields() == spec.apply_fields() && last.manifest == built.manifest
@@ -144,8 +182,8 @@ impl<'r> DryRuns<'r> {
 
     /// Returns the objects that are not compared because the keys to their content are not here.
     pub(super) fn not_compared(&self) -> BTreeSet<String> {
-        let encrypted = self.applied.iter().filter(|(applied, _)| applied.built.undecrypted.is_some());
-        encrypted.map(|(applied, _)| applied.built.shown_id().to_string()).collect()
+        let encrypted = self.applied.iter().map(|answered| &answered.applied.built);
+        encrypted.filter(|built| built.undecrypted.is_some()).map(|built| built.shown_id().to_string()).collect()
     }
 
     /// Adds the results to a plan. An update of an object that is not in `applied`, the objects that Kustomizations
@@ -157,12 +195,16 @@ impl<'r> DryRuns<'r> {
         applied: &HashSet<(&NamespacedName, &ObjectId)>,
         with_diffs: bool,
     ) -> Plan {
-        self.applied.sort_by(|(a, _), (b, _)| (&a.id, &a.owner).cmp(&(&b.id, &b.owner)));
+        self.applied.sort_by_key(|answered| (&answered.applied.id, &answered.applied.owner));
         let mut rows = Rows::new(plan, snapshot);
         rows.with_diffs = with_diffs;
-        for (object, result) in self.applied {
-            if !matches!(result, DryRunResult::Updated(_)) || applied.contains(&(&object.owner, &object.id)) {
-                rows.add_result(object, result);
+        for answered in self.applied {
+            let Answered { applied: object, result, condition } = answered;
+            let is_applied = applied.contains(&(&object.owner, &object.id));
+            match condition {
+                Some(condition) if is_applied => rows.add_open(object, result, condition),
+                None if is_applied || !matches!(result, DryRunResult::Updated(_)) => rows.add_result(object, result),
+                _ => {}
             }
         }
         for failed in self.failed_deletions {
@@ -217,8 +259,25 @@ impl<'a> Rows<'a> {
             DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
                 self.add_refusal(applied, message);
                 self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);
-                self.add_row(applied, Action::Unknown, Reason::new(ReasonCode::Refused, message.as_str()));
+                // What exists stays as it is.
+                let action = if self.snapshot.object(id).is_some() { Action::Keep } else { Action::Unknown };
+                self.add_row(applied, action, Reason::new(ReasonCode::Refused, message.as_str()));
             }
+        }
+    }
+
+    /// Adds the row of an object about which the server gives another answer on a condition. What is new or deleted by force
+    /// has a row, which is a race.
+    fn add_open(&mut self, applied: &AppliedObject, result: &DryRunResult, condition: &str) {
+        let (action, reason) = match result {
+            DryRunResult::Updated(Update { reason, .. }) => (Action::Update, reason.clone()),
+            _ if self.snapshot.object(&applied.id).is_some() => (Action::Update, ReasonCode::Refused.into()),
+            _ => return,
+        };
+        if self.add_row(applied, action, reason)
+            && let Some(row) = self.rows.last_mut()
+        {
+            row.make_race(condition);
         }
     }
 
@@ -239,7 +298,7 @@ impl<'a> Rows<'a> {
         let owner = owner_id(&failed.owner);
         self.plan.update_changes(|change| {
             if change.is_deletion() && change.object.id == failed.id && change.owner.as_ref() == Some(&owner) {
-                change.make_race(&format!("it stays while the server fails to answer: {}", failed.message));
+                change.make_race(&failed.message);
             }
         });
     }
@@ -345,7 +404,9 @@ mod tests {
 
     fn dry_runs(results: &[(AppliedObject, DryRunResult)]) -> DryRuns<'_> {
         let mut dry_runs = DryRuns::default();
-        results.iter().for_each(|(applied, result)| dry_runs.add_applied(applied, result));
+        for (applied, result) in results {
+            dry_runs.add_applied(Answered { applied, result, condition: None });
+        }
         dry_runs
     }
 
@@ -382,7 +443,7 @@ mod tests {
         assert_eq!(refusals.len(), 1, "a server that failed may accept later");
         assert!(refusals[0].message.ends_with("a -n shop: denied"), "{refusals:?}");
         let (found, plan) = rows(&results, &[]);
-        assert_eq!(found, ["unknown a Certain: refused: denied", "unknown b Certain: refused: webhook"]);
+        assert_eq!(found, ["keep a Certain: refused: denied", "keep b Certain: refused: webhook"]);
         assert_eq!(plan.owners()[0].outcome, Outcome::Blocked);
         assert!(plan.owners()[0].reason.detail.contains("denied and 1 more"), "{}", plan.owners()[0].reason.detail);
     }

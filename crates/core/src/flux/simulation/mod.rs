@@ -5,11 +5,12 @@
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
 //! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
+mod applied_builds;
 mod dry_run;
 mod kustomization;
 mod model;
-mod owner_dry_runs;
 mod owners;
+mod premises;
 mod rehearsal;
 mod rows;
 mod schedule;
@@ -97,12 +98,16 @@ impl<'a> Preview<'a> {
         if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
             return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }
-        match self.settle(answers) {
-            Progress::Done(plan) => {
-                let of_owners = std::mem::take(&mut self.owner_questions);
-                self.rehearsal.rehearse(&self.state, plan, of_owners, answers)
+        loop {
+            match self.settle(answers) {
+                // The plan changes what its answers depend on.
+                Progress::Done(plan) if self.rehearsal.reconsider(&mut self.state, &plan, answers) => {}
+                Progress::Done(plan) => {
+                    let of_owners = std::mem::take(&mut self.owner_questions);
+                    return self.rehearsal.rehearse(&self.state, plan, of_owners, answers);
+                }
+                Progress::Needs(needs) => return Progress::Needs(needs),
             }
-            Progress::Needs(needs) => Progress::Needs(needs),
         }
     }
 

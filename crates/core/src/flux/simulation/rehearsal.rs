@@ -5,28 +5,32 @@
 //! is no new question.
 //!
 //! Only what changes is asked about: an object with the manifest of the last applied revision is left out, if that
-//! revision was built again and the controller applied it without an error.
+//! revision was built again, the controller applied it without an error, and nothing since then lets the server answer
+//! otherwise.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashSet};
 
-use serde_json::Value;
+use chrono::{DateTime, Utc};
 
+use super::applied_builds::AppliedBuilds;
 use super::dry_run::{AskedChange, DryRuns};
 use super::model::node::{Node, NodeId};
 use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
+use super::model::refusals::Standing;
 use super::model::state::State;
+use super::premises::Premises;
 use super::rows::secret_names::secret_mask;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{self, BuildContext};
-use crate::flux::simulation::kustomization::health::awaited_health;
+use crate::flux::kustomize_controller;
+use crate::flux::simulation::kustomization::dependencies::health::awaited_health;
 use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Actor, Fidelity, Plan, ReasonCode};
+use crate::plan::contradictions::say_what_blocked_owners_delete;
+use crate::plan::{Actor, Plan, ReasonCode};
 
 /// Maximum number of times that the plan is made again with new answers.
 const MAX_ROUNDS: usize = 8;
@@ -48,45 +52,43 @@ pub(super) struct Rehearsal {
     builds: Option<AppliedBuilds>,
 }
 
-/// Objects of the last applied revisions, for the Kustomizations whose build was verified.
-#[derive(Debug, Default)]
-struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
-
-/// Objects of the last applied revision of one Kustomization.
-#[derive(Debug)]
-struct AppliedBuild {
-    spec: KustomizationSpec,
-    /// Manifests by kind and name.
-    manifests: BTreeMap<(String, String), Vec<Arc<Value>>>,
-}
-
-impl AppliedBuilds {
-    /// Returns true if the Kustomization has applied this very manifest, as the same user.
-    fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
-        let Some(build) = self.0.get(owner) else { return false };
-        let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
-        let is_applied_alike =
-            fields.all(|pointer| build.spec.value().pointer(pointer) == spec.value().pointer(pointer));
-        let manifests = build.manifests.get(&kind_and_name(built));
-        is_applied_alike && manifests.is_some_and(|manifests| manifests.contains(&built.manifest))
-    }
-}
-
 impl Rehearsal {
     /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
     /// the plan must be made again.
     pub(super) fn confirmed_plan(&mut self, state: &mut State<'_>, answers: &Answers) -> Option<Plan> {
         let plan = self.plan.take()?;
+        let is_changed = self.take_answers(state, answers) || self.reconsider(state, &plan, answers);
+        Some(plan).filter(|_| !is_changed && !self.asks_of_owners)
+    }
+
+    /// Compares the answers so far with what a plan changes. Returns true if this ends some of them, so that the plan must be
+    /// made again.
+    pub(super) fn reconsider(&mut self, state: &mut State<'_>, plan: &Plan, answers: &Answers) -> bool {
+        let Some(builds) = self.builds.as_ref().filter(|_| !self.asked.is_empty()) else { return false };
+        let premises = Premises::new(state, builds, plan, &self.asked, answers);
+        let standings: Vec<Standing> = self.asked.iter().map(|asked| premises.standing(asked, answers)).collect();
+        let mut is_raised = false;
+        for (asked, standing) in self.asked.iter_mut().zip(standings) {
+            // What has become possible stays so.
+            if asked.standing.is_below(&standing) {
+                (asked.standing, is_raised) = (standing, true);
+            }
+        }
+        is_raised && self.take_answers(state, answers)
+    }
+
+    /// Writes what follows from the answers so far to the state. Returns true if it is something else than before.
+    fn take_answers(&self, state: &mut State<'_>, answers: &Answers) -> bool {
         let DryRuns { refusals, refused_deletions, forced, mut changed, .. } = DryRuns::collect(&self.asked, answers);
         let awaited = awaited_health(state);
         changed.retain(|(owner, _)| awaited.contains(owner));
-        let is_refused = refusals != state.refusals
+        let is_changed = refusals != state.refusals
             || refused_deletions != state.deletion_refusals
             || forced != state.forced
             || changed != state.changed_health;
         (state.refusals, state.deletion_refusals) = (refusals, refused_deletions);
         (state.forced, state.changed_health) = (forced, changed);
-        Some(plan).filter(|_| !is_refused && !self.asks_of_owners)
+        is_changed
     }
 
     /// Returns the questions that a plan raises, with `of_owners` about other owners than Kustomizations, or the finished
@@ -110,9 +112,10 @@ impl Rehearsal {
     }
 
     /// Returns the plan with the answers of the API server.
-    pub(super) fn finish(&self, state: &State<'_>, plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
+    pub(super) fn finish(&self, state: &State<'_>, mut plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
         let secrets = secret_mask(state, &answers.builds);
         let Some(scope) = &state.input.dry_runs else {
+            say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
         };
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
@@ -121,7 +124,8 @@ impl Rehearsal {
             dry_runs.add_endless();
         }
         let not_compared = dry_runs.not_compared();
-        let plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
+        let mut plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
+        say_what_blocked_owners_delete(&mut plan);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }
 
@@ -166,7 +170,9 @@ impl Rehearsal {
             if known.is_none() {
                 needed.push(question.clone());
             }
-            let asked = AskedChange { question, known: known.map(DryRunAnswer::Result), is_hidden, is_unread };
+            let known = known.map(DryRunAnswer::Result);
+            let standing = Standing::default();
+            let asked = AskedChange { question, known, is_hidden, is_unread, standing };
             self.asked.push(asked);
         }
         needed
@@ -174,34 +180,46 @@ impl Rehearsal {
 }
 
 impl State<'_> {
-    /// Builds the last applied revisions that were verified. Their builds are known once there is a plan.
-    fn applied_builds(&self, answers: &build::Answers) -> AppliedBuilds {
-        let mut builds = BTreeMap::new();
-        for (key, artifact) in &self.input.last_applied {
-            let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);
-            let Some(live) = self.live.get(key).filter(|_| is_verified && self.is_ready(key)) else { continue };
-            let (spec, mut needs) = (KustomizationSpec::of(live), build::Needs::default());
-            let mut context = BuildContext::new(self.input.features, answers, &mut needs);
-            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
-            let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
-            for built in built.iter() {
-                manifests.entry(kind_and_name(built)).or_default().push(built.manifest.clone());
-            }
-            builds.insert(key.clone(), AppliedBuild { spec, manifests });
-        }
-        AppliedBuilds(builds)
-    }
-
     /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
     /// in the last applied revision, and those that it may only delete by force.
     fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
+        let newest_rule = self.newest_rule();
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
-            !self.is_listed(owner, &built.id) || !applied.contains(owner, spec, built)
+            !self.is_listed(owner, &built.id)
+                || !applied.contains(owner, spec, built)
+                || self
+                    .last_run(owner)
+                    .is_some_and(|last| newest_rule >= Some(last) || self.has_drifted(&built.id, last))
         };
         let mut objects = applied_objects_if(self, is_changed);
         let interrupted = interrupted_objects(self).into_iter();
         objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
         objects
+    }
+
+    /// Returns the time at which the controller applied a Kustomization last, if it records that.
+    fn last_run(&self, owner: &NamespacedName) -> Option<DateTime<Utc>> {
+        let history = self.live.get(owner)?.content.pointer("/status/history/0/lastReconciled")?.as_str()?;
+        DateTime::parse_from_rfc3339(history).ok().map(|time| time.to_utc())
+    }
+
+    /// Returns the time of the newest rule of admission: the server may refuse since then what it accepted before.
+    fn newest_rule(&self) -> Option<DateTime<Utc>> {
+        let objects = self.input.snapshot.objects.iter();
+        let rules = objects.filter(|object| {
+            &*object.id.group == "admissionregistration.k8s.io"
+                || (object.id.is("", "ResourceQuota") || object.id.is("", "LimitRange"))
+        });
+        rules.filter_map(|object| object.creation_timestamp).max()
+    }
+
+    /// Returns true if another manager has changed an object since a time: the controller changes it back.
+    fn has_drifted(&self, id: &ObjectId, since: DateTime<Utc>) -> bool {
+        let entries = self.live_object(id).into_iter().flat_map(|live| &live.managed_fields);
+        let mut foreign = entries.filter(|entry| {
+            entry.subresource.is_empty() && !(entry.applies && &*entry.manager == kustomize_controller::NAME)
+        });
+        foreign.any(|entry| entry.time.is_some_and(|time| time >= since))
     }
 
     /// Returns true if an object is live and in the inventory of a Kustomization.
@@ -234,8 +252,4 @@ impl State<'_> {
         }
         deletions
     }
-}
-
-fn kind_and_name(built: &BuiltObject) -> (String, String) {
-    (built.id.kind.to_string(), built.id.name.to_string())
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::kubernetes::object::Resource;
 
 /// Returns true if `suspend` set this part of a suspension, and no controller applies the part from Git.
-pub fn is_own_part(full: &Resource, part: Mechanism) -> bool {
+pub(crate) fn is_own_part(full: &Resource, part: Mechanism) -> bool {
     let mut entries = full.object.managed_fields.iter();
     let is_owner = entries.any(|entry| &*entry.manager == FIELD_MANAGER && owns_suspension(entry, full, part));
     is_owner && declaring_controller(full, part).is_none()

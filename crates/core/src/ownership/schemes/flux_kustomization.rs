@@ -29,10 +29,13 @@ pub(crate) const RECONCILE: &str = "kustomize.toolkit.fluxcd.io/reconcile";
 pub(crate) const SSA: &str = "kustomize.toolkit.fluxcd.io/ssa";
 const MANAGERS: &[&str] = &["kustomize-controller"];
 
+/// Label or annotation that lets the controller delete and recreate an object with a changed immutable field.
+pub(crate) const FORCE: &str = "kustomize.toolkit.fluxcd.io/force";
+
 pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
-    other_keys: &[flux_snapshot::CHECKSUM],
+    other_keys: &[flux_snapshot::CHECKSUM, FORCE],
     managers: MANAGERS,
     protections: &[
         ProtectionKey::except(PRUNE, &["enabled"]),

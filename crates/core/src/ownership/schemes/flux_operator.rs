@@ -22,9 +22,13 @@ pub(crate) const SET: [&str; 2] =
     ["resourceset.fluxcd.controlplane.io/name", "resourceset.fluxcd.controlplane.io/namespace"];
 const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane.io/namespace"];
 
+/// Label or annotation that lets flux-operator delete and recreate an object with a changed immutable field.
+pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
+
 pub(crate) const RESOURCE_SET: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(SET[0]), MetadataKey::Label(SET[1])],
     selectors: &[SET[0]],
+    other_keys: &[FORCE],
     managers: MANAGERS,
     protections: &[
         ProtectionKey::except("fluxcd.controlplane.io/prune", &["enabled"]),

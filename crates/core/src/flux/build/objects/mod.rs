@@ -5,6 +5,7 @@
 //! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
 pub mod data;
+pub mod query;
 pub mod undecrypted;
 pub(super) mod yaml;
 
@@ -36,13 +37,18 @@ impl BuiltObject {
         manifest_has(&self.manifest, key, |found| found.eq_ignore_ascii_case(value))
     }
 
+    /// Returns true if a key of `labels` or `annotations` of the manifest has this value, compared without case.
+    pub(crate) fn has_metadata(&self, field: &str, key: &str, value: &str) -> bool {
+        field_has(&self.manifest, field, key, |found| found.eq_ignore_ascii_case(value))
+    }
+
     /// Returns true if the identity in the cluster is unknown.
     pub(crate) fn has_unknown_identity(&self) -> bool {
         matches!(self.undecrypted, Some(Undecrypted::Name(_) | Undecrypted::Identity))
     }
 
     /// Returns the identity to show, which holds no value of a Secret.
-    pub fn shown_id(&self) -> &ObjectId {
+    pub(crate) fn shown_id(&self) -> &ObjectId {
         self.masked.as_deref().map_or(&self.id, |masked| &masked.id)
     }
 
@@ -95,11 +101,14 @@ pub(crate) fn are_readable(pairs: &Map<String, Value>) -> bool {
 
 /// Returns true if a label or annotation of a manifest has a value that the predicate accepts.
 pub(in crate::flux::build) fn manifest_has(manifest: &Value, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
-    ["labels", "annotations"].iter().any(|field| {
-        let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(field)?.as_object());
-        let found = pairs.filter(|pairs| pairs.get(key).and_then(Value::as_str).is_some_and(&accepts));
-        found.is_some_and(are_readable)
-    })
+    ["labels", "annotations"].iter().any(|field| field_has(manifest, field, key, &accepts))
+}
+
+/// Returns true if a key of `labels` or `annotations` of a manifest has a value that the predicate accepts.
+fn field_has(manifest: &Value, field: &str, key: &str, accepts: impl Fn(&str) -> bool) -> bool {
+    let pairs = manifest.get("metadata").and_then(|metadata| metadata.get(field)?.as_object());
+    let found = pairs.filter(|pairs| pairs.get(key).and_then(Value::as_str).is_some_and(accepts));
+    found.is_some_and(are_readable)
 }
 
 /// Returns the objects of a manifest. Lists are flattened.

@@ -6,9 +6,9 @@ use std::mem::discriminant;
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
-use super::watch_selector::is_watched_now;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
+use crate::flux::simulation::model::watch_selector::is_watched_now;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
@@ -140,7 +140,7 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
     let Some(account) = flags.service_account(spec) else { return Finalization::DeletesObjects };
     let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
     if derivation.state.live_object(&account).is_none() {
-        Finalization::LeavesObjects(format!("its {account} does not exist"))
+        Finalization::LeavesObjects(format!("needs {account}, which does not exist"))
     } else if derivation.consequences.may_be_deleted(&account) {
         Finalization::Depends(format!("its {account} is deleted too"))
     } else {

@@ -76,10 +76,15 @@ impl<'r, 'a> Derivation<'r, 'a> {
         verdicts
     }
 
-    /// Returns the outcome of applying a build in a cluster.
-    pub(crate) fn place(&self, cluster: Option<&Arc<str>>, built: Vec<BuiltObject>) -> PassOutcome {
+    /// Returns the outcome of applying a build in a cluster, for a Kustomization with a spec or for another owner.
+    pub(crate) fn place(
+        &self,
+        cluster: Option<&Arc<str>>,
+        built: Vec<BuiltObject>,
+        spec: Option<&KustomizationSpec>,
+    ) -> PassOutcome {
         match self.scopes.get(&cluster.cloned()) {
-            Some(scopes) => scopes.apply(built),
+            Some(scopes) => scopes.apply(built, spec),
             None => PassOutcome::Unknown(Reason::new(ReasonCode::OtherCluster, NOT_READ)),
         }
     }

@@ -21,6 +21,7 @@ use crate::flux::simulation::model::node::{
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
 use crate::flux::simulation::model::refusals::Refusal;
+use crate::flux::simulation::model::refused_deletions::stuck_kustomization;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
@@ -39,21 +40,29 @@ fn waits_for_same_source(state: &State<'_>, key: &NamespacedName, spec: &Kustomi
     })
 }
 
-/// Stops an application with a spec at the first object that the server refuses.
+/// Stops an application with a spec in the first stage with an object that the server refuses. Returns also the condition of
+/// a refusal that the change can end.
 fn apply_refusals(
     state: &State<'_>,
     key: &NamespacedName,
     spec: &KustomizationSpec,
     outcome: PassOutcome,
-) -> PassOutcome {
-    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+) -> (PassOutcome, Option<Reason>) {
+    let PassOutcome::Applied(objects) = &outcome else { return (outcome, None) };
     let custom = &state.input.flags.custom_stage_kinds;
     let refusals = refusals_of_run(state, key, spec, objects).filter(|refusal| {
         !comes_back(state, &refusal.id, objects) && !was_replaced_before(state, key, spec, &refusal.id)
     });
-    match refusals.min_by_key(|refusal| stage(&refusal.id, custom)) {
-        Some(refusal) => stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom),
-        None => outcome,
+    let (open, certain): (Vec<&Refusal>, Vec<&Refusal>) = refusals.partition(|refusal| refusal.condition.is_some());
+    let first = certain.into_iter().min_by_key(|refusal| stage(&refusal.id, custom));
+    let failing = first.map(|refusal| stage(&refusal.id, custom));
+    let mut open =
+        open.into_iter().filter(|refusal| failing.is_none_or(|failing| stage(&refusal.id, custom) < failing));
+    let condition = open.find_map(|refusal| refusal.condition.clone());
+    let condition = condition.map(|condition| Reason::new(ReasonCode::MayBeRefused, condition));
+    match first {
+        Some(refusal) => (stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom), condition),
+        None => (outcome, condition),
     }
 }
 
@@ -101,8 +110,9 @@ fn forced_objects(
     let custom = &state.input.flags.custom_stage_kinds;
     let missing = desired.keys().filter(|id| !applied.contains_key(*id));
     let failing = missing.map(|id| stage(id, custom)).min();
-    let refusals = refusals_of_run(state, key, spec, desired).map(|refusal| &refusal.id);
-    let refused: Vec<&ObjectId> = refusals.filter(|id| Some(stage(id, custom)) == failing).collect();
+    let certain = refusals_of_run(state, key, spec, desired).filter(|refusal| refusal.condition.is_none());
+    let ids = certain.map(|refusal| &refusal.id);
+    let refused: Vec<&ObjectId> = ids.filter(|id| Some(stage(id, custom)) == failing).collect();
     let own = state.forced.iter().filter(|forced| {
         let built = desired.get(&forced.id);
         forced.owner == *key
@@ -113,10 +123,27 @@ fn forced_objects(
     let deleted = reached.map(|forced| {
         let in_failing_stage = failing == Some(stage(&forced.id, custom));
         let comes_back = forced.comes_back && !in_failing_stage;
-        let is_certain = !in_failing_stage || refused == [&forced.id];
+        let is_stuck = refused.is_empty() && stuck_kustomization(state, &forced.id).is_some();
+        let is_alone = is_stuck || refused == [&forced.id];
+        let is_certain = !in_failing_stage || is_alone;
         (forced.id.clone(), Forced { comes_back, is_certain, reason: forced.reason.clone() })
     });
     deleted.collect()
+}
+
+/// Stops an application with a spec at the first Kustomization that it deletes by force and that stays.
+fn stop_if_stuck(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: PassOutcome,
+) -> PassOutcome {
+    let forced = forced_objects(state, key, spec, &outcome);
+    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+    match forced.keys().find_map(|id| Some((id, stuck_kustomization(state, id)?))) {
+        Some((id, failure)) => stop_at(objects.clone(), id, failure, &state.input.flags.custom_stage_kinds),
+        None => outcome,
+    }
 }
 
 impl Derivation<'_, '_> {
@@ -380,9 +407,11 @@ impl Derivation<'_, '_> {
             condition = Some(Reason::new(applying.code, detail));
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
+        let (outcome, refusal) = apply_refusals(state, key, &spec, outcome);
+        let outcome = stop_if_stuck(state, key, &spec, outcome);
         let forced = forced_objects(state, key, &spec, &outcome);
         let mut pass = Pass { is_optional, forced, ..Pass::new(spec, caused_by, outcome) };
-        if let Some(condition) = condition {
+        for condition in condition.into_iter().chain(refusal) {
             pass.add_condition(condition);
         }
         pass
@@ -415,7 +444,7 @@ impl Derivation<'_, '_> {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };
-        apply_refusals(state, key, spec, self.place(cluster.as_ref(), built))
+        self.place(cluster.as_ref(), built, Some(spec))
     }
 }
 

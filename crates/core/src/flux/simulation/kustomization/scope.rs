@@ -3,16 +3,20 @@
 //! Source: docs/reference/kustomize-controller.md 2.1 (scope comes from discovery, never from the manifest) and 4.2.
 
 use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
-use crate::flux::simulation::model::node::{BuiltObjects, Node, Pass, PassOutcome};
+use crate::flux::simulation::model::node::{BuiltObjects, Node, PassOutcome};
+use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 use crate::plan::{Reason, ReasonCode};
 
 /// Kinds and namespaces that exist, or that some Kustomization applies.
@@ -41,7 +45,10 @@ impl<'a> Scopes<'a> {
         let has_namespaces = !namespaces.is_empty();
         let mut defined = HashMap::new();
         let passes = nodes.iter().flat_map(|node| &node.passes);
-        let applied = passes.filter_map(Pass::applied_objects).flat_map(BuiltObjects::values);
+        let applied = passes.flat_map(|pass| {
+            let objects = pass.applied_objects().into_iter().flat_map(BuiltObjects::values);
+            objects.filter(|built| !is_never_applied(built, &pass.spec))
+        });
         for built in applied.filter(|built| built.id.cluster.as_ref() == name) {
             defined.extend(defined_kind(built));
             if built.id.is("", "Namespace") {
@@ -51,32 +58,85 @@ impl<'a> Scopes<'a> {
         Self { snapshot, defined, namespaces, has_namespaces, custom }
     }
 
-    /// Returns the outcome of applying a build.
-    pub(crate) fn apply(&self, built: Vec<BuiltObject>) -> PassOutcome {
-        if let Some(object) = built.iter().find(|object| !has_text_values(object)) {
-            let detail = format!("{} has a value that is no text where only text is allowed", object.shown_id());
-            return PassOutcome::Blocked(Reason::new(ReasonCode::ApplyRefused, detail));
-        }
-        let own = OwnScopes::new(&built);
-        let mut first_failure: Option<(Stage, String)> = None;
+    /// Returns the outcome of applying a build of a Kustomization with a spec, or of another owner.
+    pub(crate) fn apply(&self, built: Vec<BuiltObject>, spec: Option<&KustomizationSpec>) -> PassOutcome {
+        let own = OwnScopes::new(&built, spec);
+        let mut failures: Vec<Failure> = vec![];
         let mut desired = BuiltObjects::new();
         for object in built {
+            let stage = stage(&object.id, self.custom);
+            if let Some(spec) = spec.filter(|spec| self.is_skipped(&object, spec)) {
+                let id = self.identity(&object, &own);
+                if stage < Stage::Custom && is_never_applied(&object, spec) && self.snapshot.object(&id).is_none() {
+                    let detail = format!("it waits for {}, which it does not create", object.shown_id());
+                    failures.push(Failure { stage, part: FailedPart::Wait, detail });
+                }
+                desired.insert(id.clone(), BuiltObject { id, ..object });
+                continue;
+            }
             let (id, failure) = self.place(&object, &own);
-            if let Some(failure) = failure {
-                let failing = stage(&object.id, self.custom);
-                if first_failure.as_ref().is_none_or(|(first, _)| failing < *first) {
-                    first_failure = Some((failing, failure));
+            failures.extend(failure.map(|detail| Failure { stage, part: FailedPart::Check, detail }));
+            let Some(id) = id else { continue };
+            if let Some(detail) = self.taken_names(&object) {
+                failures.push(Failure { stage, part: FailedPart::Wait, detail });
+            }
+            desired.insert(id.clone(), BuiltObject { id, ..object });
+        }
+        failures.extend(self.taken_port(&desired));
+        let desired = Arc::new(desired);
+        failures.sort_by_key(|failure| (failure.stage, failure.part.clone()));
+        match failures.into_iter().next() {
+            None => PassOutcome::Applied(desired),
+            Some(first) => partial(desired, &first, self.custom),
+        }
+    }
+
+    /// Returns true if the controller does not send an object, whatever it is.
+    fn is_skipped(&self, object: &BuiltObject, spec: &KustomizationSpec) -> bool {
+        let is_clustered = self.is_namespaced(&object.id.group_kind()) == Some(false);
+        let namespace = if is_clustered { "".into() } else { object.id.namespace.clone() };
+        let live = self.snapshot.object(&ObjectId { namespace, ..object.id.clone() });
+        is_never_applied(object, spec)
+            || live.is_some_and(|live| is_never_changed(live) || is_marked(object, spec, SSA, "ifnotpresent"))
+    }
+
+    /// Returns the identity of an object that is not sent.
+    fn identity(&self, object: &BuiltObject, own: &OwnScopes) -> ObjectId {
+        let kind = object.id.group_kind();
+        match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
+            Some(false) => ObjectId { namespace: "".into(), ..object.id.clone() },
+            None | Some(true) => object.id.clone(),
+        }
+    }
+
+    /// Returns a failure if a new definition never gets its names, because another one of the group has them.
+    fn taken_names(&self, object: &BuiltObject) -> Option<String> {
+        let (kind, _) = defined_kind(object).filter(|_| self.snapshot.object(&object.id).is_none())?;
+        let other = self.snapshot.resource_type(&kind)?;
+        let plural = object.manifest.pointer("/spec/names/plural").and_then(Value::as_str)?;
+        let shown = object.shown_id();
+        (*other.plural != *plural)
+            .then(|| format!("{shown} is not established, because {}.{} has its kind", other.plural, other.group))
+    }
+
+    /// Returns a failure if two new Services ask for one node port. The server accepts each of them alone.
+    fn taken_port(&self, desired: &BuiltObjects) -> Option<Failure> {
+        let mut services: Vec<&BuiltObject> = desired
+            .values()
+            .filter(|built| built.id.is("", "Service") && self.snapshot.object(&built.id).is_none())
+            .collect();
+        services.sort_by(|a, b| apply_order(&a.id, &b.id));
+        let mut taken = BTreeSet::new();
+        for service in services {
+            for port in node_ports(service) {
+                if !taken.insert(port) {
+                    let detail = format!("{} asks for the node port {port}, as another one does", service.shown_id());
+                    let part = FailedPart::From(service.id.clone());
+                    return Some(Failure { stage: stage(&service.id, self.custom), part, detail });
                 }
             }
-            if let Some(id) = id {
-                desired.insert(id.clone(), BuiltObject { id, ..object });
-            }
         }
-        let desired = Arc::new(desired);
-        match first_failure {
-            None => PassOutcome::Applied(desired),
-            Some((stage, failure)) => partial(desired, stage, failure, self.custom),
-        }
+        None
     }
 
     /// Returns the identity of an object in the cluster, `None` for an unknown kind, and its first failure.
@@ -86,10 +146,12 @@ impl<'a> Scopes<'a> {
             return (Some(id), None);
         }
         let kind = id.group_kind();
+        let has_text = has_text_values(object);
         let refused = (!object.has_unknown_identity() && !is_valid_name(&id))
             .then(|| format!("the API server refuses the name {:?}", &*shown.name))
             .or_else(|| self.version_failure(object, own))
-            .or_else(|| has_invalid_variable(object).then(|| format!("{shown} has a variable that is no text")));
+            .or_else(|| has_invalid_variable(object).then(|| format!("{shown} has a variable that is no text")))
+            .or_else(|| (!has_text).then(|| format!("{shown} has a value that is no text where only text is allowed")));
         match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
             Some(false) => (Some(ObjectId { namespace: "".into(), ..id }), refused),
             // A gap in discovery may hide the kind.
@@ -138,17 +200,24 @@ struct OwnScopes {
 }
 
 impl OwnScopes {
-    fn new(built: &[BuiltObject]) -> Self {
-        let namespaces = built.iter().filter(|object| object.id.is("", "Namespace"));
+    fn new(built: &[BuiltObject], spec: Option<&KustomizationSpec>) -> Self {
+        let sent = built.iter().filter(|object| spec.is_none_or(|spec| !is_never_applied(object, spec)));
+        let namespaces = sent.clone().filter(|object| object.id.is("", "Namespace"));
         Self {
-            defined: built.iter().filter_map(defined_kind).collect(),
+            defined: sent.filter_map(defined_kind).collect(),
             namespaces: namespaces.map(|object| object.id.name.to_string()).collect(),
         }
     }
 }
 
-/// Returns true if the controller can read an object whose values were substituted: the values of a ConfigMap or Secret and
-/// all annotations must be text. Other values of built-in types are not checked.
+/// Returns the node ports that the manifest of a Service asks for.
+fn node_ports(service: &BuiltObject) -> BTreeSet<i64> {
+    let ports = service.manifest.pointer("/spec/ports").and_then(Value::as_array);
+    ports.into_iter().flatten().filter_map(|port| port.get("nodePort")?.as_i64()).filter(|port| *port > 0).collect()
+}
+
+/// Returns true if the values of a ConfigMap or Secret and all annotations are text, as the server demands. Other values are
+/// not checked.
 fn has_text_values(object: &BuiltObject) -> bool {
     let is_data = object.id.is("", "ConfigMap") || object.id.is("", "Secret");
     let parts =
@@ -171,6 +240,11 @@ fn has_invalid_variable(object: &BuiltObject) -> bool {
 fn is_valid_name(id: &ObjectId) -> bool {
     if &*id.group == "rbac.authorization.k8s.io" {
         return !id.name.contains(['/', '%']);
+    }
+    match (&*id.group, &*id.kind) {
+        ("certificates.k8s.io", "CertificateSigningRequest") => return !id.name.contains(['/', '%']),
+        ("networking.k8s.io", "IPAddress") => return id.name.parse::<IpAddr>().is_ok(),
+        _ => {}
     }
     let is_label = id.is("", "Namespace") || id.is("", "Service");
     id.name.len() <= if is_label { 63 } else { 253 }
@@ -209,13 +283,44 @@ pub(crate) fn stop_at(
     failure: String,
     custom: &BTreeSet<GroupKind>,
 ) -> PassOutcome {
-    partial(desired, stage(id, custom), failure, custom)
+    let failure = Failure { stage: stage(id, custom), part: FailedPart::Check, detail: failure };
+    partial(desired, &failure, custom)
 }
 
-fn partial(desired: Arc<BuiltObjects>, failing: Stage, failure: String, custom: &BTreeSet<GroupKind>) -> PassOutcome {
-    let earlier = desired.iter().filter(|(id, _)| stage(id, custom) < failing);
+/// A failure of an apply.
+struct Failure {
+    stage: Stage,
+    part: FailedPart,
+    detail: String,
+}
+
+/// Part of a stage that fails, in the order of the parts.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum FailedPart {
+    /// The check of all objects, before any of them is applied.
+    Check,
+    /// The apply of this object: those before it are applied.
+    From(ObjectId),
+    /// The wait for all objects, after they are applied.
+    Wait,
+}
+
+impl Failure {
+    /// Returns true if an object of a stage is applied all the same.
+    fn applies(&self, id: &ObjectId, stage: Stage) -> bool {
+        match &self.part {
+            _ if stage != self.stage => stage < self.stage,
+            FailedPart::Check => false,
+            FailedPart::From(first) => apply_order(id, first).is_lt(),
+            FailedPart::Wait => true,
+        }
+    }
+}
+
+fn partial(desired: Arc<BuiltObjects>, failure: &Failure, custom: &BTreeSet<GroupKind>) -> PassOutcome {
+    let earlier = desired.iter().filter(|(id, _)| failure.applies(id, stage(id, custom)));
     let applied = Arc::new(earlier.map(|(id, built)| (id.clone(), built.clone())).collect());
-    PassOutcome::Partial { applied, desired, reason: Reason::new(ReasonCode::ApplyRefused, failure) }
+    PassOutcome::Partial { applied, desired, reason: Reason::new(ReasonCode::ApplyRefused, failure.detail.as_str()) }
 }
 
 fn is_alphanumeric(c: char) -> bool {

@@ -3,7 +3,7 @@
 //! The controller reads an object in the version of its inventory entry before it deletes it. The API server then answers
 //! that there is none, which counts as deleted, and the object is left behind (observed).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::flux::build::objects::served_versions;
@@ -56,7 +56,12 @@ pub(crate) fn unserved_objects(
         .map(|(definition, is_own)| (&definition.kind, (&*definition.served, is_own)))
         .collect();
     let mut unserved = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     for (id, version) in inventory_versions(&live.content) {
+        // Of several entries of one object, the controller reads the version of the first.
+        if !seen.insert(id.clone()) {
+            continue;
+        }
         let kind = id.group_kind();
         let is_served_now = snapshot.serves(&kind, version);
         let is_certain = match (is_served_now, versions.get(&kind)) {

@@ -1,5 +1,6 @@
 //! Labels and annotations that make kustomize-controller keep or skip an object.
 
+pub(crate) use crate::flux::apply::{is_marked, is_marked_live};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -48,16 +49,4 @@ pub(crate) fn label_owner(spec: &KustomizationSpec, key: &NamespacedName) -> Nam
         namespace: spec.common_label(NAMESPACE).unwrap_or(&key.namespace).to_owned(),
         name: spec.common_label(NAME).unwrap_or(&key.name).to_owned(),
     }
-}
-
-/// Returns true if a manifest or `spec.commonMetadata` sets a label or annotation to a value.
-pub(crate) fn is_marked(built: &BuiltObject, spec: &KustomizationSpec, key: &str, value: &str) -> bool {
-    built.has_label_or_annotation(key, value)
-        || spec.common_label_or_annotation(key).is_some_and(|found| found.eq_ignore_ascii_case(value))
-}
-
-/// Returns true if a live object has a label or annotation with a value.
-pub(crate) fn is_marked_live(object: &ObjectMetadata, key: &str, value: &str) -> bool {
-    let found = [object.labels.get(key), object.annotations.get(key)];
-    found.into_iter().flatten().any(|found| found.eq_ignore_ascii_case(value))
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Reason;
@@ -19,6 +20,9 @@ pub(crate) struct Refusal {
     pub(crate) spec: KustomizationSpec,
     /// Message of the server.
     pub(crate) message: String,
+    /// Condition on which the server accepts the object later, or refuses it only then; `None` if nothing of the change
+    /// decides about it.
+    pub(crate) condition: Option<String>,
 }
 
 /// A live object that a Kustomization deletes by force, because the server refuses to change it.
@@ -49,4 +53,31 @@ pub(crate) struct DeletionRefusal {
     pub(crate) id: ObjectId,
     /// Message of the server.
     pub(crate) message: String,
+}
+
+/// How far an answer of the API server holds. It is true of today's cluster, and the change can end it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Standing {
+    /// Nothing of the change touches what the answer depends on.
+    #[default]
+    Holds,
+    /// The change certainly comes first, and this is the answer then.
+    Replaced(Box<DryRunResult>),
+    /// The change can come first, or the answer after it is not known: the condition.
+    Open(String),
+}
+
+impl Standing {
+    /// Returns true if the other standing says less about the answer.
+    pub(crate) fn is_below(&self, other: &Self) -> bool {
+        self.rank() < other.rank()
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Holds => 0,
+            Self::Replaced(_) => 1,
+            Self::Open(_) => 2,
+        }
+    }
 }

@@ -9,6 +9,7 @@ pub(crate) mod object_rows;
 mod owner_rows;
 mod read_kinds;
 pub(crate) mod secret_names;
+mod untouched_owners;
 
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -24,6 +25,7 @@ use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
 use owner_rows::{add_affected_owners, owner_rows};
 use read_kinds::read_kinds;
+use untouched_owners::untouched_owners;
 
 /// Returns the plan of the last state. A state that is not stable is a gap.
 pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable: bool) -> Plan {
@@ -59,6 +61,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     plan.set_unrehearsed(unrehearsed(&plan));
     add_affected_owners(state, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));
+    plan.set_untouched_owners(untouched_owners(state));
     if let Some(kinds) = read_kinds(state) {
         plan.set_read_kinds(kinds);
     }

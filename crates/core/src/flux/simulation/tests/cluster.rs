@@ -23,6 +23,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
 use crate::plan::Action;
+use crate::plan::contradictions::contradictions;
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -74,11 +75,13 @@ pub(crate) struct TestCluster {
     pub(crate) sources: Vec<&'static str>,
     /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
+    /// Objects that queries read, by name.
+    pub(crate) content: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Results of the applies that a function accepts.
     pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
-    /// What the API server refuses in upgrades and of ResourceSets, by name, with its message; `None` if it does not answer.
+    /// Refusals of the API server in upgrades and of ResourceSets, by name; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
@@ -106,6 +109,7 @@ impl TestCluster {
             pinned: false,
             sources: vec![],
             data: BTreeMap::new(),
+            content: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
             results: vec![],
@@ -243,7 +247,9 @@ impl TestCluster {
     /// Plays a preview to its end.
     pub(crate) fn finish_preview(&self, input: PreviewInput<'_>) -> FinishedPreview {
         let mut preview = Preview::new(input);
-        *self.finish(|answers| preview.step(answers))
+        let finished = *self.finish(|answers| preview.step(answers));
+        assert_eq!(contradictions(&finished.plan), [""; 0]);
+        finished
     }
 
     pub(crate) fn input(&self, files: &Files) -> PreviewInput<'_> {

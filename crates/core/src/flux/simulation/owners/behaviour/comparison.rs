@@ -205,7 +205,8 @@ fn build_last_applied(derivation: &mut Derivation<'_, '_>) -> LastApplied {
         let Ok(built) = built else { continue };
         let Ok(cluster) = state.target_of_live(live) else { continue };
         let Ok(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
-        if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built) {
+        let spec = KustomizationSpec::of(live);
+        if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built, Some(&spec)) {
             for (id, built) in objects.iter() {
                 last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
             }

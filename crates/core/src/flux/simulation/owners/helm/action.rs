@@ -4,56 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::action_kind::ActionKind;
 use super::failure::Failure;
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
-use crate::helm::hooks::{HookEvent, HookFate};
+use crate::helm::hooks::HookFate;
 use crate::helm::rendered::POLICY;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Action, Reason, ReasonCode};
-
-/// The action of helm-controller for a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ActionKind {
-    Install,
-    Upgrade,
-}
-
-impl ActionKind {
-    /// Returns the word for people.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Install => "installation",
-            Self::Upgrade => "upgrade",
-        }
-    }
-
-    /// Returns the field of the spec with the options of the action.
-    pub(super) fn field(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Upgrade => "upgrade",
-        }
-    }
-
-    /// Returns the events that run hooks before and after the action.
-    pub(super) fn events(self) -> [HookEvent; 2] {
-        match self {
-            Self::Install => [HookEvent::PreInstall, HookEvent::PostInstall],
-            Self::Upgrade => [HookEvent::PreUpgrade, HookEvent::PostUpgrade],
-        }
-    }
-
-    /// Returns the code for the outcome of the owner.
-    pub(super) fn code(self) -> ReasonCode {
-        match self {
-            Self::Install => ReasonCode::ReleaseInstalled,
-            Self::Upgrade => ReasonCode::ReleaseUpgraded,
-        }
-    }
-}
 
 /// Run of a hook by an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

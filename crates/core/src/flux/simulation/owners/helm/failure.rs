@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::action::ActionKind;
+use super::action_kind::ActionKind;
+use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::rendering::Place;
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::model::node::{Node, Pass};
-use crate::flux::simulation::owner_dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
 use crate::helm::post_renderers;

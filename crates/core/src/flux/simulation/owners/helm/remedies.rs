@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::action::ActionKind;
+use super::action_kind::ActionKind;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::Rendered;

@@ -43,6 +43,7 @@ pub(super) const INSTANCES: OwnerKind = OwnerKind {
     actor: Actor::FluxOperator,
     affected,
     acting: does_nothing,
+    find_out: |_, _| "flux-operator build instance --filename FILE".to_owned(),
     deleted,
 };
 
@@ -107,7 +108,7 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
         return Err("it is not known what changes its spec".to_owned().into());
     };
     let built: Vec<BuiltObject> = manifests.into_iter().flat_map(|manifest| objects(manifest.into(), None)).collect();
-    let PassOutcome::Applied(objects) = comparison.derivation.place(None, built) else {
+    let PassOutcome::Applied(objects) = comparison.derivation.place(None, built, None) else {
         return Err("its source and its Kustomization cannot be applied".to_owned().into());
     };
     let effect = Effect {

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::model::questions::Verdict;
-use super::owners::behaviour::comparison::Comparison;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
+use crate::flux::simulation::model::questions::Verdict;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 
@@ -24,7 +24,7 @@ pub(crate) struct AppliedManifest {
     pub(crate) is_open: bool,
 }
 
-/// What Helm sends in one action for a release.
+/// Requests of Helm in one action for a release.
 pub(crate) struct ReleaseChanges<'m> {
     pub(crate) release: &'m ObjectId,
     pub(crate) spec: &'m Value,

@@ -8,11 +8,11 @@
 
 use std::collections::HashSet;
 
-use super::{BlockedByFinalizers, Plan};
 use crate::kubernetes::deletion::finalizers::{VOLUME_PROTECTION, is_removed_by_kubernetes};
 use crate::kubernetes::deletion::volumes::claim_of;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{BlockedByFinalizers, Plan};
 
 /// Presence of the controller that removes the finalizers of an object, once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub trait FinalizerOwner {
 }
 
 /// Sets the deleted objects of a plan that finalizers keep terminating, those with a known cause first.
-pub fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
+pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
     let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
     let mut all = vec![];
     for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {

@@ -1,0 +1,129 @@
+//! Contradictions between the parts of one plan: outcomes of owners, rows and causes.
+//!
+//! Each part is computed on its own way, and a reader takes them together. So tests refuse a plan whose parts do not agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Action, Certainty, Change, Outcome, Plan, ReasonCode};
+use crate::kubernetes::object::ObjectId;
+use crate::text::pluralize;
+
+/// Returns what contradicts itself in a plan, one sentence for each.
+pub fn contradictions(plan: &Plan) -> Vec<String> {
+    let mut rows: BTreeMap<&ObjectId, Vec<&Change>> = BTreeMap::new();
+    for row in plan.changes() {
+        rows.entry(&row.object.id).or_default().push(row);
+    }
+    let mut found = vec![];
+    for (id, same) in &rows {
+        if same.len() > 1 {
+            found.push(format!("{id} has {} rows", same.len()));
+        }
+    }
+    found.extend(plan.changes().iter().filter_map(|row| kept_in_deleted_namespace(row, &rows)));
+    found.extend(plan.changes().iter().filter_map(|row| missing_cause(row, plan, &rows)));
+    found.extend(untrue_outcomes(plan));
+    found
+}
+
+/// Returns a contradiction if an object stays and its namespace does not.
+fn kept_in_deleted_namespace(row: &Change, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Option<String> {
+    let id = &row.object.id;
+    if row.action != Action::Keep || id.namespace.is_empty() {
+        return None;
+    }
+    let namespace = id.namespace_object();
+    let deleted = rows.get(&namespace)?.iter().any(|row| row.is_deletion() && row.certainty == Certainty::Certain);
+    deleted.then(|| format!("{id} is kept, and {namespace} is deleted"))
+}
+
+/// Returns a contradiction if the cause of a row is neither a row nor an owner.
+fn missing_cause(row: &Change, plan: &Plan, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Option<String> {
+    let cause = row.cause.as_ref()?;
+    let is_owner = plan.owners().iter().any(|owner| {
+        let owner = &owner.owner;
+        (&*owner.kind, &*owner.namespace, &*owner.name) == (&*cause.kind, &*cause.namespace, &*cause.name)
+    });
+    (!is_owner && !rows.contains_key(cause))
+        .then(|| format!("{} is deleted because of {cause}, which has no row", row.object.id))
+}
+
+/// Returns the owners that delete nothing by their outcome and have certain deletions of their own.
+fn untrue_outcomes(plan: &Plan) -> Vec<String> {
+    let deleting: BTreeSet<_> = certain_deletions(plan).filter_map(|row| row.owner.as_ref()).collect();
+    let silent = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked && deleting.contains(&row.owner));
+    let untrue =
+        silent.filter(|row| !row.reason.detail.contains(DELETED_BEFORE) && row.reason.code != ReasonCode::PruneRefused);
+    untrue.map(|row| format!("{} is blocked, and deletes objects: {}", row.owner, row.reason)).collect()
+}
+
+/// Words of the outcome of a blocked owner that deletes objects all the same.
+const DELETED_BEFORE: &str = "deleted all the same";
+
+/// Adds to the outcome of each blocked owner what its runs certainly delete before the one that fails.
+pub(crate) fn say_what_blocked_owners_delete(plan: &mut Plan) {
+    let mut deletions: BTreeMap<_, usize> = BTreeMap::new();
+    for owner in certain_deletions(plan).filter_map(|row| row.owner.clone()) {
+        *deletions.entry(owner).or_default() += 1;
+    }
+    if deletions.is_empty() {
+        return;
+    }
+    plan.update_owners(|row| {
+        let Some(count) = deletions.get(&row.owner).filter(|_| row.outcome == Outcome::Blocked) else { return };
+        let verb = if *count == 1 { "is" } else { "are" };
+        row.reason.add_detail(&format!("{} {verb} {DELETED_BEFORE}", pluralize(*count, "object")));
+    });
+}
+
+/// Returns the deletions in their own right that happen in every order of events.
+fn certain_deletions(plan: &Plan) -> impl Iterator<Item = &Change> {
+    plan.deletions().filter(|row| row.certainty == Certainty::Certain && row.cause.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::ownership::OwnerId;
+    use crate::plan::{Actor, OwnerOutcome, PinnedObject};
+
+    fn row(action: Action, kind: &str, namespace: &str, name: &str) -> Change {
+        let object = PinnedObject::absent(ObjectId::new("", kind, namespace, name));
+        Change::new(action, object, Some(owner()), Actor::KustomizeController, ReasonCode::NotInBuild)
+    }
+
+    fn owner() -> OwnerId {
+        OwnerId::new("flux", "Kustomization", "flux-system", "apps")
+    }
+
+    fn plan(rows: Vec<Change>, outcome: Outcome) -> Plan {
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_owners([OwnerOutcome::new(owner(), outcome, ReasonCode::ApplyRefused)]);
+        plan.add_changes(rows);
+        plan
+    }
+
+    #[test]
+    fn rows_that_do_not_agree_are_found() {
+        let kept = || row(Action::Keep, "ConfigMap", "shop", "a");
+        assert_eq!(contradictions(&plan(vec![kept()], Outcome::Applies)), [""; 0]);
+        let namespace = row(Action::Delete, "Namespace", "", "shop");
+        let found = contradictions(&plan(vec![kept(), namespace], Outcome::Applies));
+        assert_eq!(found, ["configmap/a -n shop is kept, and namespace/shop is deleted"]);
+        assert_eq!(contradictions(&plan(vec![kept(), kept()], Outcome::Applies)), ["configmap/a -n shop has 2 rows"]);
+        let cause = Some(ObjectId::new("", "Namespace", "", "shop"));
+        let caused = Change { cause, ..row(Action::Delete, "ConfigMap", "shop", "a") };
+        let found = contradictions(&plan(vec![caused], Outcome::Applies));
+        assert_eq!(found, ["configmap/a -n shop is deleted because of namespace/shop, which has no row"]);
+    }
+
+    #[test]
+    fn a_blocked_owner_says_what_it_deletes_all_the_same() {
+        let mut blocked = plan(vec![row(Action::Delete, "ConfigMap", "shop", "a")], Outcome::Blocked);
+        assert_eq!(contradictions(&blocked).len(), 1);
+        say_what_blocked_owners_delete(&mut blocked);
+        assert_eq!(contradictions(&blocked), [""; 0]);
+        assert_eq!(blocked.owners()[0].reason.detail, "1 object is deleted all the same");
+    }
+}
