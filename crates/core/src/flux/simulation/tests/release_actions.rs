@@ -140,9 +140,15 @@ fn a_failed_upgrade_deletes_everything_if_its_remedy_is_an_uninstall() {
         cluster.rows(&files)
     };
     assert_eq!(rows(&[], None), set(&[]), "nothing can fail");
-    assert_eq!(rows(&[("web", "denied")], None), set(&["recreate web", "recreate extra"]), "kept is protected");
+    let record = "recreate sh.helm.release.v1.app.v1";
+    assert_eq!(rows(&[("web", "denied")], None), set(&["recreate web", "recreate extra", record]), "kept is protected");
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "namespace": NS}});
-    assert_eq!(rows(&[], Some(pod)), set(&["recreate? web", "recreate? extra"]));
+    let raced = ["recreate? web", "recreate? extra", "recreate? sh.helm.release.v1.app.v1"];
+    assert_eq!(rows(&[], Some(pod)), set(&raced));
+    // A namespace of the release is deleted by the remedy itself, which mends nothing.
+    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "made"}});
+    let refused = rows(&[("web", "denied")], Some(space));
+    assert!(refused.contains("recreate web"), "{refused:?}");
 }
 
 #[test]

@@ -253,7 +253,11 @@ impl Attempt<'_> {
         let applied = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
         let rules: BTreeSet<ObjectId> = applied.flat_map(BTreeMap::keys).filter(|id| is_rule(id)).cloned().collect();
         let consequences = comparison.derivation.consequences;
-        let mut deleted = consequences.outcomes.keys().chain(consequences.cascaded.keys()).filter(|id| is_rule(id));
+        let is_own =
+            |id: &ObjectId| self.new.objects.contains(id) || self.old.is_some_and(|old| old.objects.contains(id));
+        // What the remedy of this very failure deletes mends nothing.
+        let all = consequences.outcomes.keys().chain(consequences.cascaded.keys());
+        let mut deleted = all.filter(|id| is_rule(id) && !is_own(id));
         deleted.any(|id| consequences.may_be_deleted(id)) || rules.iter().any(|id| comparison.is_changed(id))
     }
 }

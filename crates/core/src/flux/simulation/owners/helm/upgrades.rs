@@ -29,11 +29,12 @@ use crate::helm::hooks::HookFate;
 use crate::helm::post_renderers;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
+use crate::helm::uninstall::records;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::missing_field;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::{Members, OwnerStatus};
-use crate::plan::{Reason, ReasonCode};
+use crate::plan::{Action, Reason, ReasonCode};
 
 /// Number of changed values that are named.
 const NAMED_VALUES: usize = 3;
@@ -269,6 +270,9 @@ fn acted(
     action.can_fail_later = can_fail_later(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
+    if matches!(action.remedy, Remedy::Uninstall { .. }) && !flag_at(spec, "/uninstall/keepHistory") {
+        action.remedied.extend(forgotten_records(state, live));
+    }
     let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
     let attempt = Attempt {
         kind,
@@ -298,6 +302,13 @@ fn acted(
         return Ok(Followed::Blocked { reason, effect: Box::new(effect) });
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+}
+
+/// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1.
+fn forgotten_records(state: &State<'_>, live: &Resource) -> Vec<(ObjectId, Action)> {
+    let records = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
+    let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
+    records.map(|record| (record.id.clone(), action(&record.id))).collect()
 }
 
 /// Returns an action of which helm-controller records nothing, and which deletes nothing.
