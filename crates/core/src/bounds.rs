@@ -30,12 +30,10 @@ pub(crate) const SUBSTITUTION_DEPTH: Bound =
     Bound { name: "substitution-depth", limit: 100, unit: "nested substitutions" };
 
 /// Bytes that the substitutions of one object write, with those of arguments. The API server stores objects of 1.5 MiB.
-pub const SUBSTITUTION_SIZE: Bound =
-    Bound { name: "substitution-size", limit: 16 << 20, unit: "bytes of results" };
+pub const SUBSTITUTION_SIZE: Bound = Bound { name: "substitution-size", limit: 16 << 20, unit: "bytes of results" };
 
 /// Comparisons of the globs in the substitutions of one object: a value of 1 MiB and a pattern with five stars.
-pub const SUBSTITUTION_STEPS: Bound =
-    Bound { name: "substitution-steps", limit: 10_000_000, unit: "comparisons" };
+pub const SUBSTITUTION_STEPS: Bound = Bound { name: "substitution-steps", limit: 10_000_000, unit: "comparisons" };
 
 /// Bytes of all ignore rules of a source: each is compared with each path. A line of 64 KiB would be more than
 /// source-controller reads.

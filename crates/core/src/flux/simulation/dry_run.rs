@@ -113,7 +113,7 @@ impl<'r> DryRuns<'r> {
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
                         Request::ApplyBuilt(applied) => applied.built.shown_id(),
-                        Request::Apply(_) | Request::Delete => &question.id,
+                        Request::Apply(_) | Request::Delete | Request::Read => &question.id,
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
                     dry_runs.open.push(id.clone());

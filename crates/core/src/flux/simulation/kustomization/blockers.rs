@@ -3,10 +3,10 @@
 //! Source: docs/reference/kustomize-controller.md 1 (steps 3 to 6), 4.1 (long names) and 7.2 (dependencies).
 
 use super::dependencies::Dependant;
-use super::watch_selector::unwatched;
 use crate::flux::ready_expr;
 use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::model::watch_selector::unwatched;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;

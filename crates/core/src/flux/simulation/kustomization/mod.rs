@@ -10,7 +10,5 @@ pub(crate) mod passes;
 pub(crate) mod scope;
 pub(crate) mod source_states;
 pub(crate) mod spec_changes;
-pub(crate) mod unknown_builds;
 pub(crate) mod unserved_versions;
 pub(crate) mod variables;
-pub(crate) mod watch_selector;

@@ -14,3 +14,5 @@ pub mod questions;
 pub(crate) mod refusals;
 pub(crate) mod refused_deletions;
 pub(crate) mod state;
+pub(crate) mod unknown_builds;
+pub(crate) mod watch_selector;

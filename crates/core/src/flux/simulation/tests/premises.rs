@@ -1,6 +1,7 @@
 //! Answers of the API server that the change itself ends.
 
 use super::*;
+use crate::flux::build::{self, BuildContext};
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::plan::Fidelity;
 
@@ -161,24 +162,36 @@ fn common_metadata_overwrites_marks() {
     assert!(!created(&after("disabled")));
 }
 
-/// Returns the input of a preview whose Kustomizations were built again as they were applied.
-fn verified<'c>(cluster: &'c TestCluster, files: &Files) -> PreviewInput<'c> {
+/// Plays a preview after the Kustomizations were built again as they were applied. Returns its plan, and the names of the
+/// objects that the API server is asked about.
+fn verified(cluster: &TestCluster, files: &Files) -> (Plan, BTreeSet<String>) {
     let input = cluster.input(files);
     let fidelity = input.last_applied.keys().map(|key| (key.clone(), Fidelity::Verified)).collect();
-    PreviewInput { fidelity, dry_runs: Some(DryRunScope::default()), ..input }
-}
-
-/// Returns the names of the objects that a preview asks the API server about.
-fn asked(cluster: &TestCluster, files: &Files) -> BTreeSet<String> {
-    let (mut preview, mut names) = (Preview::new(verified(cluster, files)), BTreeSet::new());
-    cluster.finish(|answers| {
+    let last_applied = input.last_applied.clone();
+    let input = PreviewInput { fidelity, dry_runs: Some(DryRunScope::default()), ..input };
+    let (mut preview, mut names) = (Preview::new(input), BTreeSet::new());
+    let finished = cluster.finish(|answers| {
+        let mut needs = build::Needs::default();
+        for (key, artifact) in &last_applied {
+            let live =
+                cluster.snapshot.resources.iter().find(|full| NamespacedName::of(&full.object.id) == *key).unwrap();
+            let mut context = BuildContext::new(cluster.features, &answers.builds, &mut needs);
+            let _ = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
+        }
+        if !needs.is_empty() {
+            return Progress::of_builds(needs);
+        }
         let progress = preview.step(answers);
         if let Progress::Needs(needs) = &progress {
             names.extend(needs.dry_runs.iter().map(|question| question.id.name.to_string()));
         }
         progress
     });
-    names
+    (finished.plan, names)
+}
+
+fn asked(cluster: &TestCluster, files: &Files) -> BTreeSet<String> {
+    verified(cluster, files).1
 }
 
 #[test]
@@ -224,7 +237,7 @@ fn a_role_that_loses_the_right_makes_a_deletion_a_race() {
     // A refusal elsewhere lets the test tell changes from objects that stay as they are.
     cluster.refusals = vec![refused("other", &cm("z"), "no")];
     let row = |files: &Files| {
-        let plan = cluster.finish_preview(verified(&cluster, files)).plan;
+        let (plan, _) = verified(&cluster, files);
         let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
         (row.action, row.certainty)
     };

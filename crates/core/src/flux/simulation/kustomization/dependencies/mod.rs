@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::unknown_builds::unknown_reason;
-use super::watch_selector::labels_after;
+use crate::flux::simulation::model::unknown_builds::unknown_reason;
+use crate::flux::simulation::model::watch_selector::labels_after;
 use health::{Health, Obstacle};
 
 use crate::flux::ready_expr::{Invalid, ReadyExpression};

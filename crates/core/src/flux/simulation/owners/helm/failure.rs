@@ -87,7 +87,9 @@ impl Attempt<'_> {
     /// Returns the reason why Helm records no release, for people; `None` if it gets that far.
     pub(super) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
         if let Some(why) = &self.new.failure {
-            return Some(why.clone());
+            // The name can hold values of a Secret.
+            let hidden = "the chart renders an object twice, or one without a name or a kind";
+            return Some(if self.is_private { hidden.to_owned() } else { why.clone() });
         }
         let defined = self.defined_kinds();
         let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
