@@ -90,6 +90,15 @@ impl Terminal {
         self.line("", text);
     }
 
+    /// Writes a long line. On a terminal it continues on further lines, between words.
+    pub fn paragraph(&mut self, text: &str) {
+        let text = one_line(text);
+        match self.columns.filter(|_| self.is_shared) {
+            Some(columns) => self.write("", &wrapped(&text, columns)),
+            None => self.write("", &text),
+        }
+    }
+
     pub fn warning(&mut self, text: &str) {
         self.line("warning: ", text);
     }
@@ -174,6 +183,24 @@ impl Terminal {
     }
 }
 
+/// Breaks a text between words into lines of this width; all but the first are indented.
+fn wrapped(text: &str, columns: usize) -> String {
+    let (mut whole, mut width) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = measure_text_width(word);
+        if width > 0 && width + 1 + length > columns {
+            whole += "\n  ";
+            width = 2;
+        } else if width > 0 {
+            whole.push(' ');
+            width += 1;
+        }
+        whole += word;
+        width += length;
+    }
+    whole
+}
+
 /// Returns true if a text of this width fits on one line of the terminal.
 pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
@@ -210,6 +237,14 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
+
+    #[test]
+    fn a_long_line_is_broken_between_words() {
+        let text = "planning . at d6ae9ed, as if merged into main";
+        assert_eq!(wrapped(text, 20), "planning . at\n  d6ae9ed, as if\n  merged into main");
+        assert_eq!(wrapped(text, 80), text);
+        assert_eq!(wrapped("averylongword b", 5), "averylongword\n  b");
+    }
 
     #[derive(Clone, Default)]
     struct Buffer(Arc<Mutex<Vec<u8>>>);

@@ -350,7 +350,7 @@ fn a_user_who_may_view_gets_the_answer_and_one_line() {
     assert!(gaps.len() > 10 && gaps.iter().all(|gap| gap["affectsAnswer"] == false), "every gap is told: {plan}");
     assert!(plan.stderr.contains("; this cannot change the answer; -v 1 lists them"), "{plan}");
 
-    folder.write("tree/apps/web.yaml", &manifest("other"));
+    folder.write("tree/apps/web.yaml", manifest("other"));
     words.truncate(words.len() - 2);
     words.push("--max-percent=100");
     let plan = run(cluster, VIEWER, &words);
@@ -399,7 +399,7 @@ fn manifest(name: &str) -> String {
 /// Writes a tree that changes `web`.
 fn tree(folder: &Folder) -> [String; 4] {
     controlplane::ensure(&["kustomize"]).unwrap();
-    folder.write("tree/apps/web.yaml", &manifest("web"));
+    folder.write("tree/apps/web.yaml", manifest("web"));
     let source = format!("--source=GitRepository/shop/repo={}", folder.path().join("tree").display());
     let kustomize = format!("--kustomize={}", controlplane::bin("kustomize").display());
     ["prune".to_owned(), "--plan".to_owned(), source, kustomize]

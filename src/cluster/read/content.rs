@@ -2,9 +2,12 @@
 
 use serde_json::Value;
 
+use super::fetch::{is_path_segment, object_path};
+use super::list::collection_path;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::flux::build::objects::data::{Data, DataRef, Lookup};
-use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::flux::build::objects::query::{ObjectQuery, QueryAnswer};
+use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 /// Returns a Deployment with its content.
 pub(crate) async fn read_deployment(cluster: &Cluster, id: &ObjectId) -> Result<Value, Failure> {
@@ -25,5 +28,38 @@ pub(crate) async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Ok(answer) => Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default())),
         Err(failure) if failure.kind == FailureKind::NotFound => Lookup::Missing,
         Err(failure) => Lookup::Unreadable(failure.to_string()),
+    }
+}
+
+/// Number of objects of one kind that are read with their content. A list that is longer is not read.
+const LISTED: usize = 500;
+
+/// Returns an object with its content, or all objects of a kind, in the version that a query asks for. `types` are those that
+/// the cluster serves.
+pub(crate) async fn answer_query(cluster: &Cluster, types: &[ResourceType], query: &ObjectQuery) -> QueryAnswer {
+    let (group, version) = query.group_and_version();
+    let Some(served) = types.iter().find(|served| served.is(group, &query.kind)) else {
+        return QueryAnswer::Unreadable(format!("the server does not serve {}", query.group_kind()));
+    };
+    let kind = ResourceType { version: version.into(), ..served.clone() };
+    let is_list = query.name.is_empty();
+    let names = [&query.namespace, &query.name];
+    if !is_path_segment(version) || names.iter().any(|name| !name.is_empty() && !is_path_segment(name)) {
+        return QueryAnswer::Unreadable("it has a name that no object can have".to_owned());
+    }
+    let id = ObjectId::new(group, &query.kind, &query.namespace, &query.name);
+    let namespace = Some(&*query.namespace).filter(|namespace| !namespace.is_empty());
+    let path =
+        if is_list { format!("{}?limit={LISTED}", collection_path(&kind, namespace)) } else { object_path(&kind, &id) };
+    match cluster.get(&path, "application/json").await {
+        Ok(answer) => match serde_json::from_slice::<Value>(&answer.body) {
+            Ok(found) if found.pointer("/metadata/continue").is_some_and(|next| *next != "") => {
+                QueryAnswer::Unreadable(format!("there are more than {LISTED}"))
+            }
+            Ok(found) => QueryAnswer::Found(found),
+            Err(error) => QueryAnswer::Unreadable(error.to_string()),
+        },
+        Err(failure) if failure.kind == FailureKind::NotFound && !is_list => QueryAnswer::Missing,
+        Err(failure) => QueryAnswer::Unreadable(failure.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! Commands to run after `--why`.
 
 use super::args::InventoryArgs;
-use crate::output::{document, owner};
+use crate::output::{document, owner as name_of};
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::report::explain::Explanation;
 
@@ -10,14 +10,19 @@ pub(super) fn commands(explanation: &Explanation, args: &InventoryArgs) -> Vec<S
     let object = &explanation.object;
     let namespace = if object.namespace.is_empty() { String::new() } else { format!(" -n {}", object.namespace) };
     let is_live = args.snapshot.is_none();
+    let claims = explanation.claims.iter().map(|view| &view.claim.owner);
+    let mut owners = explanation.chain.iter().map(|link| &link.owner).chain(claims);
     let mut lines = vec![];
     match explanation.status {
         "leaked" if explanation.reason.is_none() => {
-            lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan{namespace}`"));
+            // `prune -n` means the namespace of the owner, not of the object.
+            let owner = owners.next().map(|owner| format!(" {}", name_of(owner))).unwrap_or_default();
+            lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan{owner}`"));
         }
         "orphaned" => {
-            let command = format!("kubectl gitops prune --plan --include orphaned{namespace}");
-            lines.push(format!("whether it can be deleted: `{command}`"));
+            let place = owners.next().filter(|owner| !owner.namespace.is_empty());
+            let place = place.map(|owner| format!(" -n {}", owner.namespace)).unwrap_or_default();
+            lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan --include orphaned{place}`"));
         }
         "unmanaged" if is_live => {
             let name = document::name(object);
@@ -26,7 +31,7 @@ pub(super) fn commands(explanation: &Explanation, args: &InventoryArgs) -> Vec<S
         _ => {}
     }
     if let Some(link) = explanation.chain.first() {
-        let name = owner(&link.owner);
+        let name = name_of(&link.owner);
         lines.push(format!("all that its owner manages: `kubectl gitops inventory {name}`"));
         if link.status == OwnerStatus::Suspended && link.owner.system == "flux" {
             let at = &link.owner.namespace;

@@ -219,6 +219,9 @@ pub(super) fn finish(
 pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
     session.terminal.raw(&args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?)?;
     let is_told = is_told(args, session);
+    if is_told {
+        session.terminal.status("");
+    }
     let folded = args.planning.output == Format::Table && plan.changes().iter().any(output::is_updated);
     let more = if folded { " (-o wide shows what is updated)" } else { "" };
     session.terminal.status(&format!("{}{more}", output::summary(plan, is_told)));

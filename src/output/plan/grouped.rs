@@ -90,7 +90,7 @@ impl Lines {
                 self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(&reason)));
             }
         }
-        let notes: Vec<String> = shown.iter().map(|row| text_of(&note(plan, *row, common))).collect();
+        let notes: Vec<String> = shown.iter().map(|row| group_note(plan, group, *row, common)).collect();
         let names: Vec<String> = shown.iter().map(|row| object(&row.change.object.id, namespace)).collect();
         let widths = shown.iter().zip(&names).map(|(row, name)| indent(row) + measure_text_width(name));
         let column = widths.max().unwrap_or_default().min(OBJECT);
@@ -369,9 +369,19 @@ fn text_of(note: &Prose) -> String {
     one_line(note.to_string().trim()).into_owned()
 }
 
-/// Returns a message for each group of gaps that can change the plan.
+/// Returns what a row says beside its object. The object of the owner itself says nothing that the owner has said.
+fn group_note(plan: &FinishedPlan, group: &Group<'_>, row: NestedRow<'_>, common: Option<&Reason>) -> String {
+    let is_told = group
+        .outcome
+        .is_some_and(|outcome| outcome.owner.is_object(&row.change.object.id) && outcome.reason == row.change.reason);
+    if is_told { String::new() } else { text_of(&note(plan, row, common)) }
+}
+
+/// Returns a message for each group of gaps that can change the plan, unless it is the reason of an owner above.
 fn gap_messages(plan: &FinishedPlan) -> Vec<String> {
-    let groups = GapGroup::of(plan.gaps()).into_iter().filter(|group| group.first.affects_answer);
+    let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
+    let groups = GapGroup::of(plan.gaps()).into_iter();
+    let groups = groups.filter(|group| group.first.affects_answer && !reasons.contains(&&*group.first.gap.message));
     let messages = groups.map(|group| {
         let more = if group.others.is_empty() { "" } else { "; -v 1 lists them" };
         format!("{}{more}", gaps::sentence(&group, gaps::NAMED))

@@ -55,6 +55,6 @@ impl FluxOperator {
         if message == NOTHING_GENERATED {
             return Ok(String::new());
         }
-        Err(self.program.failed("generate its resources", &first_lines(message), run.is_private))
+        Err(self.program.failure("generate its resources", &first_lines(message), run.is_private).into())
     }
 }

@@ -17,23 +17,12 @@ use crate::tools::sandbox::PrivateDirectories;
 use crate::tools::{files, limits};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
-use gitops_core::flux::build::charts::templates::{LOOKUP_FAILURE, NOT_KNOWN};
-use gitops_core::flux::build::charts::{ChartOutput, ChartRun};
+use gitops_core::flux::build::charts::{ChartOutput, ChartRun, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
 use gitops_core::private::Private;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
-/// Parts of the messages of helm about charts that fail wherever they are rendered with these values.
-const ALWAYS_FAILING: [&str; 5] = [
-    "template: ",
-    "execution error at (",
-    "values don't meet the specifications of the schema",
-    "YAML parse error on",
-    "chart requires kubeVersion",
-];
-/// Hint of helm about a flag of its own.
-const FLAG_HINT: &str = "Use --debug flag";
 
 /// Renders and fetches charts with the `helm` of this machine, inside the sandbox.
 #[derive(Debug)]
@@ -129,20 +118,11 @@ impl Helm {
         }
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
-        if stderr.contains(LOOKUP_FAILURE) {
-            return Err("its chart calls lookup, whose result in the cluster is not known here".to_owned().into());
-        }
-        if stderr.contains(NOT_KNOWN) {
-            let why = "its chart asks for what only the cluster knows: a lookup in a text that is computed, or metrics.k8s.io";
-            return Err(why.to_owned().into());
-        }
         // The lines after the first one say which expression failed.
         let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
-        let message = message.split(FLAG_HINT).next().unwrap_or_default().trim();
-        // A schema that refers to an address is not read here.
-        let is_proven = ALWAYS_FAILING.iter().any(|part| message.contains(part)) && !message.contains("://");
-        let why = self.program.failure("render it", &first_lines(message), run.is_private);
-        if is_proven { Ok(ChartOutput::Fails(why)) } else { Err(why.into()) }
+        let message = message_of_chart(message);
+        let shown = self.program.failure("render it", &first_lines(message), run.is_private);
+        Ok(ChartOutput::of_message(message, shown)?)
     }
 
     /// Returns the workspace of a run, if the program is helm of the right major version.

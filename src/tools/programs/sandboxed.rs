@@ -112,11 +112,6 @@ impl SandboxedProgram {
         let reason = if is_private { ", with values of Secrets".to_owned() } else { format!(": {message}") };
         format!("{} fails to {what}{reason}", self.name)
     }
-
-    /// Returns the reason why a run failed, as the end of it.
-    pub(super) fn failed(&self, what: &str, message: &str, is_private: bool) -> NoAnswer {
-        NoAnswer::Reason(self.failure(what, message, is_private))
-    }
 }
 
 /// The directories of a run, and what it may use.

@@ -188,8 +188,8 @@ fn a_refusal_blocks_its_kustomization_and_holds_back_what_that_would_delete() {
     let run = plan(cluster, namespace, &tree, &["--diff"]);
     let found = rows(&run);
     assert!(
-        found["unknown Deployment/web"].starts_with("refused: ")
-            && found["unknown Deployment/web"].contains("field is immutable"),
+        found["keep Deployment/web"].starts_with("refused: ")
+            && found["keep Deployment/web"].contains("field is immutable"),
         "{found:?}"
     );
     assert!(found["unknown ConfigMap/bad"].starts_with("refused: "), "{found:?}");
@@ -210,7 +210,7 @@ fn a_refusal_blocks_its_kustomization_and_holds_back_what_that_would_delete() {
 }
 
 #[test]
-fn a_webhook_that_does_not_answer_today_holds_nothing_back() {
+fn a_webhook_that_does_not_answer_today_makes_a_race() {
     let (cluster, namespace, tree) = (&cluster(), "faltering", folder("diff-faltering"));
     write(&tree, "changed.yaml", &config_map("changed", "data: {v: '1'}"));
     write(&tree, "gone.yaml", &config_map("gone", ""));
@@ -229,13 +229,14 @@ fn a_webhook_that_does_not_answer_today_holds_nothing_back() {
     let mut found = BTreeMap::new();
     let refused = || {
         found = rows(&plan(cluster, namespace, &tree, &["--diff"]));
-        Ok(found.contains_key("unknown ConfigMap/changed"))
+        Ok(found.get("update ConfigMap/changed").is_some_and(|reason| reason.contains("race: ")))
     };
     cluster.wait_for("the webhook to be asked", LIMIT, refused).unwrap();
     cluster.kubectl(&["delete", "validatingwebhookconfiguration", "nobody"]).unwrap();
-    let said = &found["unknown ConfigMap/changed"];
-    assert!(said.starts_with("refused: ") && said.contains("failed calling webhook"), "{said}");
-    assert_eq!(found["delete ConfigMap/gone"], "not-in-build", "{found:?}");
+    let said = &found["update ConfigMap/changed"];
+    assert!(said.starts_with("refused: race: ") && said.contains("failed calling webhook"), "{said}");
+    let said = &found["delete ConfigMap/gone"];
+    assert!(said.starts_with("not-in-build: race: ") && said.contains("failed calling webhook"), "{found:?}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn cases() -> Vec<Case> {
         },
         Case {
             owner: "blocked apply-refused",
-            ..case("sp-refused", [FROZEN[0], FROZEN[1]], &["unknown ConfigMap/frozen@edge"])
+            ..case("sp-refused", [FROZEN[0], FROZEN[1]], &["keep ConfigMap/frozen@edge"])
         },
         // The namespace exists in the hub only.
         Case {

@@ -98,9 +98,7 @@ fn a_changed_value_is_an_unknown_row_in_every_output() {
 
     helmrelease/web -n flux-system   unknown   1 unknown   in namespace flux-system
       reason: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
-      unknown   HelmRelease/web   not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
-
-    gap: effect of the change on helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
+      unknown   HelmRelease/web
     --- stderr
     planning SUBJECT
     1 unknown; 1 owner unknown: helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted; the plan is incomplete

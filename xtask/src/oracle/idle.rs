@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_secs(2);
 /// Time for which a Kustomization is seen to reconcile, from longer work to a wait without an end.
 const LONG_WORK: std::ops::Range<Duration> = Duration::from_secs(6)..Duration::from_secs(135);
 /// Time for every Kustomization to begin with a revision, on a machine that is busy with other scenarios.
-const BEGINNING: Duration = Duration::from_secs(45);
+const BEGINNING: Duration = Duration::from_secs(90);
 /// Finalizer that nothing removes until the scenario ends.
 const HOLD: &str = "example.com/hold";
 /// Time limit for a scenario to become idle.

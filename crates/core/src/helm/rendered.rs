@@ -31,6 +31,8 @@ pub(crate) struct Rendered {
     written: BTreeSet<[String; 4]>,
     /// The values hold those of Secrets, so that no identity is written.
     is_private: bool,
+    /// A template looked something up in the cluster.
+    pub(crate) depends_on_cluster: bool,
 }
 
 impl Rendered {
@@ -139,6 +141,16 @@ impl Rendered {
             fates.insert(id.clone(), fate);
         }
         fates
+    }
+
+    /// Returns the manifest with the objects in the inventory of the release. The definitions in the inventory can also be
+    /// those in `crds/`, and count only if they are rendered.
+    pub(crate) fn with_recorded(self, inventory: &[ObjectId], types: &[ResourceType]) -> Self {
+        let recorded = inventory.iter().map(|id| in_scope(id.clone(), types));
+        let is_counted =
+            |id: &ObjectId| !id.is("apiextensions.k8s.io", "CustomResourceDefinition") || self.objects.contains(id);
+        let objects = recorded.filter(is_counted).collect();
+        Self { objects, ..self }
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The

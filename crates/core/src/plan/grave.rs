@@ -1,9 +1,12 @@
 //! Kinds whose deletion loses data or deletes the objects of others. They are deleted only with a permission of the user
 //! (docs/reference/ownership.md 8, rule 6).
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::kubernetes::object::ObjectId;
+use crate::text::pluralize;
 
 /// Namespaces that are never deleted.
 pub(crate) const PROTECTED_NAMESPACES: [&str; 4] = ["kube-system", "kube-public", "kube-node-lease", "default"];
@@ -51,6 +54,22 @@ impl GraveKind {
     }
 }
 
+/// Returns the numbers of objects by kind, the gravest first and those of other kinds together: `1 Namespace, 4 others`;
+/// `None` without objects.
+pub(crate) fn by_gravity<'i>(ids: impl IntoIterator<Item = &'i ObjectId>) -> Option<String> {
+    let (mut grave, mut others) = (BTreeMap::<(GraveKind, &str), usize>::new(), 0);
+    for id in ids {
+        match GraveKind::of(id) {
+            Some(kind) => *grave.entry((kind, &id.kind)).or_default() += 1,
+            None => others += 1,
+        }
+    }
+    let word = if grave.is_empty() { "object" } else { "other" };
+    let mut parts: Vec<String> = grave.iter().rev().map(|((_, kind), number)| pluralize(*number, kind)).collect();
+    parts.extend((others > 0).then(|| pluralize(others, word)));
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// Permissions of the user to delete grave kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<GraveKind>", into = "Vec<GraveKind>")]
@@ -91,6 +110,18 @@ impl From<AllowedKinds> for Vec<GraveKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_gravest_kinds_are_counted_first() {
+        let ids = |kinds: &[(&str, &str)]| -> Vec<ObjectId> {
+            kinds.iter().map(|(group, kind)| ObjectId::new(group, kind, "n", "x")).collect()
+        };
+        assert_eq!(by_gravity(&ids(&[])), None);
+        assert_eq!(by_gravity(&ids(&[("", "ConfigMap")])).as_deref(), Some("1 object"));
+        let claims = ids(&[("", "PersistentVolumeClaim"), ("", "ConfigMap"), ("", "Namespace"), ("", "Service")]);
+        assert_eq!(by_gravity(&claims).as_deref(), Some("1 Namespace, 1 PersistentVolumeClaim, 2 others"));
+        assert_eq!(by_gravity(&claims[..1]).as_deref(), Some("1 PersistentVolumeClaim"));
+    }
 
     #[test]
     fn a_kind_of_another_group_is_not_grave() {

@@ -9,7 +9,6 @@ pub mod contradictions;
 pub mod execution;
 pub mod file;
 pub mod filter;
-pub mod finalizers;
 pub mod finished;
 mod gaps;
 pub mod grave;
@@ -19,7 +18,6 @@ pub mod outcome;
 pub mod policy;
 pub mod reason;
 pub mod subject;
-pub mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;

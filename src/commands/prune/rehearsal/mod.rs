@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 
 use super::spokes::SpokeClusters;
+use crate::cluster::read::access::{is_allowed, user_of};
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::error::Error;
 pub(super) use actors::ControllerUser;
@@ -120,11 +121,27 @@ impl<'a> Rehearsal<'a> {
         match &question.request {
             Request::ApplyBuilt(applied) => self.apply(applied, &sender).await,
             Request::Apply(manifest) => self.apply_manifest(&question.id, manifest, &sender).await,
+            Request::Read => self.read(&question.id, &sender).await,
             Request::Delete => match self.snapshot.object(&question.id) {
                 Some(object) => self.delete(object, &sender).await,
                 None => Ok(DryRunResult::Accepted),
             },
         }
+    }
+
+    /// Returns whether the account of a change may read an object, or all objects of a kind.
+    async fn read(&self, id: &ObjectId, sender: &Sender<'_>) -> Result<DryRunResult, Failure> {
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::Accepted) };
+        let verb = if id.name.is_empty() { "list" } else { "get" };
+        let Subject { cluster, account, is_account } = &sender.subject;
+        if let (true, Some(account)) = (is_account, account) {
+            let name = Some(&*id.name).filter(|name| !name.is_empty());
+            let is_allowed = self.request(id, is_allowed(cluster, verb, kind, &id.namespace, name)).await?;
+            let refusal = format!("{} may not {verb} {}", user_of(account), kind.resource());
+            return Ok(if is_allowed { DryRunResult::Accepted } else { DryRunResult::Refused(refusal) });
+        }
+        let missing = sender.actors.missing_right(&sender.subject, &[verb], kind, id).await;
+        Ok(missing.map_or(DryRunResult::Accepted, DryRunResult::Refused))
     }
 
     /// Returns the sender of a change; `None` if its cluster cannot be asked.

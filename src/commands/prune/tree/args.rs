@@ -39,7 +39,7 @@ pub struct TreeOptions {
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
     #[arg(long, value_name = "SECRET=CLUSTER", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
-    /// List suspended owners and conflicts of owners that the tree does not touch too
+    /// List suspended owners and conflicts that the tree leaves too
     #[arg(long, hide_short_help = true)]
     pub all: bool,
     /// Branch that the checkout is merged into, if there are several

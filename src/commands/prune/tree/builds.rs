@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 
 use crate::cluster::Cluster;
-use crate::cluster::read::content::look_up;
+use crate::cluster::read::content::{answer_query, look_up};
 use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::Result;
 use crate::output::progress::BuildProgress;
@@ -15,6 +15,7 @@ use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
+use gitops_core::flux::build::objects::query::{ClusterQuery, QueryAnswer};
 use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -62,6 +63,12 @@ impl Builds<'_> {
             };
             answers.record_kube_version(name, version);
         }
+        let queries = needs.queries.into_iter();
+        let queries = queries.map(|query| async move { (self.query(&query).await, query) });
+        let answered: Vec<_> = stream::iter(queries).buffered(CHARTS_AT_ONCE).collect().await;
+        for (answer, query) in answered {
+            answers.record_query(query, answer);
+        }
         for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
             answers.record_remote_chart(chart, archive);
         }
@@ -87,6 +94,16 @@ impl Builds<'_> {
             answers.record_data(reference, found);
         }
         Ok(())
+    }
+
+    /// Returns an object of a cluster, or all objects of a kind.
+    async fn query(&self, query: &ClusterQuery) -> QueryAnswer {
+        let cluster = query.cluster.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name));
+        let types = self.snapshot.of_cluster(query.cluster.as_ref()).map_or(&[][..], |snapshot| &snapshot.types);
+        match cluster {
+            Some(cluster) => answer_query(cluster, types, &query.query).await,
+            None => QueryAnswer::Unreadable("a snapshot does not hold it: plan with the cluster".to_owned()),
+        }
     }
 
     /// Returns a packed chart from the storage of source-controller, or the reason why it cannot be read.

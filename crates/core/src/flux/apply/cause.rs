@@ -1,4 +1,4 @@
-//! What an answer of the API server depends on besides the request: an answer is true of today's cluster, and a change of
+//! Facts that an answer of the API server depends on besides the request: an answer is true of today's cluster, and a change of
 //! that ends it.
 //!
 //! Source: the messages of Kubernetes v1.36.3: `apiserver/pkg/endpoints/handlers/responsewriters/errors.go` (rights),
@@ -6,8 +6,10 @@
 //! `plugin/pkg/admission/resourcequota/controller.go`, `pkg/registry/core/service/portallocator`, and
 //! `structured-merge-diff` (schemas).
 
-use super::dry_run::HIDDEN_MESSAGE;
 use crate::kubernetes::object::ObjectId;
+
+/// Replacement of a message of the server about an object with values of Secrets.
+pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
 /// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
 /// refuses the manifest for as long as it has this schema.
@@ -22,7 +24,7 @@ const POLICY_GROUPS: [&str; 4] = ["kyverno.io", "gatekeeper.sh", "kubewarden.io"
 /// Group of webhooks and admission policies.
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
-/// Why the API server refuses a request.
+/// Reason why the API server refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The user lacks a right.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::is_of_schema;
+use super::cause::{HIDDEN_MESSAGE, is_of_schema};
 use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
@@ -17,9 +17,6 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
 const UNKNOWN_FIELD_RETRIES: usize = 4;
-
-/// Replacement of a message of the server about an object with values of Secrets.
-pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
 /// Reason why an object of a namespace that does not exist yet cannot be validated.
 const NEW_NAMESPACE: &str = "its namespace is new";

@@ -7,6 +7,7 @@ pub(crate) mod ignore_rules;
 pub(crate) mod managed_fields;
 pub mod manifest;
 pub mod question;
+pub(crate) mod rights;
 pub(crate) mod schema;
 #[cfg(test)]
 mod tests;

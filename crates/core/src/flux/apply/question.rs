@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::AppliedObject;
-use super::dry_run::{DryRunResult, HIDDEN_MESSAGE};
+use super::cause::HIDDEN_MESSAGE;
+use super::dry_run::DryRunResult;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -42,6 +43,8 @@ pub enum Request {
     /// Another controller applies this manifest.
     Apply(Value),
     Delete,
+    /// A template looks the object up; without a name, all objects of its kind.
+    Read,
 }
 
 /// Everything that the answer to a question depends on: owner, object, and the run of the owner that makes the change.
@@ -76,6 +79,7 @@ impl Question {
             Request::ApplyBuilt(applied) => write!(run, "{:?} {}", applied.spec.apply_fields(), applied.built.manifest),
             Request::Apply(manifest) => write!(run, "{manifest}"),
             Request::Delete => Ok(()),
+            Request::Read => write!(run, "read"),
         };
         written.expect("a String takes every text");
         let key = QuestionKey { owner: owner.clone(), id: id.clone(), run: sha256(run.as_bytes()) };

@@ -11,6 +11,7 @@ use super::failure::BuildFailure;
 use super::finished::FinishedBuilds;
 use super::generator::GeneratedFile;
 use super::objects::data::{DataOverrides, DataRef, Lookup};
+use super::objects::query::{ClusterQuery, QueryAnswer};
 use super::objects::yaml;
 use super::objects::yaml::YamlDocument;
 use super::references::Inputs;
@@ -51,16 +52,19 @@ pub struct Needs {
     pub remote_charts: BTreeSet<RemoteChart>,
     /// Clusters whose API server must be asked for its version; no name for the cluster itself.
     pub kube_versions: BTreeSet<Option<Arc<str>>>,
+    /// Objects to read with their content.
+    pub queries: BTreeSet<ClusterQuery>,
     /// ResourceSets to generate, by the key of the run.
     pub resource_sets: BTreeMap<String, SetRun>,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_versions, resource_sets } = self;
+        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_versions, queries, resource_sets } =
+            self;
         let has_charts = !(charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty());
         let has_builds = !(runs.is_empty() && resource_sets.is_empty()) || has_charts || !remote_charts.is_empty();
-        !has_builds && data.is_empty() && kube_versions.is_empty()
+        !has_builds && data.is_empty() && kube_versions.is_empty() && queries.is_empty()
     }
 }
 
@@ -77,6 +81,7 @@ pub struct Answers {
     folder_charts: HashMap<String, ChartResult>,
     remote_charts: HashMap<RemoteChart, ChartResult>,
     kube_versions: HashMap<Option<Arc<str>>, Option<String>>,
+    queries: HashMap<ClusterQuery, QueryAnswer>,
     resource_sets: HashMap<String, Result<String, String>>,
     /// Builds that lacked no answer.
     pub(super) finished: FinishedBuilds,
@@ -186,6 +191,16 @@ impl Answers {
     /// Returns the result of `helm template`, or the reason why it has none; `None` if it was not recorded.
     pub fn chart(&self, key: &str) -> Option<&Result<ChartOutput, String>> {
         self.charts.get(key)
+    }
+
+    /// Records the answer to a query.
+    pub fn record_query(&mut self, query: ClusterQuery, answer: QueryAnswer) {
+        self.queries.insert(query, answer);
+    }
+
+    /// Returns the answer to a query; `None` if it was not recorded.
+    pub(crate) fn query(&self, query: &ClusterQuery) -> Option<&QueryAnswer> {
+        self.queries.get(query)
     }
 
     /// Records the resources of a ResourceSet, or the reason why there are none.

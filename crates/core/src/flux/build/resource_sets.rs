@@ -2,11 +2,14 @@
 //!
 //! Source: flux-operator v0.58.1 `cmd/cli/build_resourceset.go`, `internal/inputs`.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::iter;
+
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::objects::{BuiltObject, objects, yaml};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, flag_at, list_at};
 use crate::ownership::schemes::flux_operator::GROUP;
 use crate::private::Private;
 use crate::text::hex;
@@ -36,10 +39,112 @@ impl SetRun {
     }
 }
 
+/// Number of permutations of the inputs of a ResourceSet. flux-operator refuses more.
+const PERMUTATIONS: usize = 10_000;
+
+/// Returns each combination of the inputs of a ResourceSet and of its providers, by their names.
+///
+/// Fails as flux-operator does: if there are too many, or if a name has no letter or digit.
+///
+/// Source: flux-operator v0.58.1 `internal/inputs/permuter.go`, `combine.go` and `keys.go`.
+pub(crate) fn permuted(
+    id: &ObjectId,
+    spec: &Value,
+    providers: &BTreeMap<ObjectId, Vec<Value>>,
+) -> Result<Vec<Value>, String> {
+    let own = list_at(spec, "/inputs").to_vec();
+    let all = iter::once((id, &own)).chain(providers);
+    let counts_empty = flag_at(spec, "/inputStrategy/includeEmptyProviders");
+    let mut permutations = vec![(vec![], Map::new())];
+    let mut has_provider = false;
+    for (provider, inputs) in all.filter(|(_, inputs)| counts_empty || !inputs.is_empty()) {
+        has_provider = true;
+        let name = normalised(&provider.name);
+        if name.is_empty() {
+            return Err(format!("the name of {provider} gives no key for its inputs"));
+        }
+        if permutations.len() * inputs.len() > PERMUTATIONS {
+            return Err(format!("its inputs have more than {PERMUTATIONS} permutations"));
+        }
+        let mut longer = vec![];
+        for (parts, fields) in &permutations {
+            for (number, input) in inputs.iter().enumerate() {
+                let (mut parts, mut fields): (Vec<String>, Map<String, Value>) = (parts.clone(), fields.clone());
+                parts.push(format!("{name}={number}"));
+                fields.insert(name.clone(), with_provider(input, provider));
+                longer.push((parts, fields));
+            }
+        }
+        permutations = longer;
+    }
+    let with_id = permutations.into_iter().filter(|_| has_provider).map(|(parts, mut fields)| {
+        fields.insert("id".to_owned(), adler32(parts.join("/").as_bytes()).to_string().into());
+        Value::Object(fields)
+    });
+    Ok(with_id.collect())
+}
+
+/// Returns an input with the provider that gives it.
+fn with_provider(input: &Value, provider: &ObjectId) -> Value {
+    let mut input = input.clone();
+    if let Some(fields) = input.as_object_mut() {
+        let (kind, name, namespace) = (&provider.kind, &provider.name, &provider.namespace);
+        let about = json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "name": name, "namespace": namespace});
+        fields.insert("provider".to_owned(), about);
+    }
+    input
+}
+
+/// Returns a name as the key of inputs in templates: small letters and digits, in words that `_` separates.
+fn normalised(name: &str) -> String {
+    let lower = name.to_lowercase();
+    let words = lower.split(|c: char| c.is_ascii_punctuation() || c.is_whitespace());
+    let words = words.map(|word| word.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+fn adler32(bytes: &[u8]) -> u32 {
+    const MODULUS: u32 = 65_521;
+    let (low, high) = bytes.iter().fold((1, 0), |(low, high), byte| {
+        let low = (low + u32::from(*byte)) % MODULUS;
+        (low, (high + low) % MODULUS)
+    });
+    (high << 16) | low
+}
+
 /// Reads the output of a run.
 ///
 /// Fails with the parser's message if a document is no YAML.
 pub(crate) fn generated_objects(text: &str) -> Result<Vec<BuiltObject>, String> {
     let documents = yaml::documents(text)?;
     Ok(documents.into_iter().flat_map(|document| objects(document.value, None)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_combination_of_inputs_is_one_input() {
+        let set = ObjectId::new(GROUP, "ResourceSet", "apps", "Tenants");
+        let provider = |name: &str| ObjectId::new(GROUP, "ResourceSetInputProvider", "apps", name);
+        let spec = json!({"inputs": [{"tenant": "a"}, {"tenant": "b"}], "inputStrategy": {"name": "Permute"}});
+        let providers = [(provider("git-hub"), vec![json!({"branch": "x"})]), (provider("none"), vec![])];
+        let inputs = permuted(&set, &spec, &providers.clone().into()).unwrap();
+        let shown: Vec<[&Value; 3]> = inputs
+            .iter()
+            .map(|input| [&input["tenants"]["tenant"], &input["git_hub"]["branch"], &input["id"]])
+            .collect();
+        let ids = ["tenants=0/git_hub=0", "tenants=1/git_hub=0"].map(|parts| adler32(parts.as_bytes()).to_string());
+        assert_eq!(json!(shown), json!([["a", "x", ids[0]], ["b", "x", ids[1]]]));
+        assert_eq!(inputs[0]["git_hub"]["provider"]["name"], "git-hub");
+        let mut strict = spec.clone();
+        strict["inputStrategy"]["includeEmptyProviders"] = true.into();
+        assert_eq!(permuted(&set, &strict, &providers.into()), Ok(vec![]));
+        assert_eq!(permuted(&set, &json!({}), &BTreeMap::new()), Ok(vec![]));
+        let many = vec![json!({}); 101];
+        let too_many = [(provider("a"), many.clone()), (provider("b"), many)];
+        assert!(permuted(&set, &json!({}), &too_many.into()).is_err());
+        assert_eq!(adler32(b"Wikipedia"), 0x11E6_0398);
+    }
 }

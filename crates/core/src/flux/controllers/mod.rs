@@ -23,7 +23,7 @@ use crate::kubernetes::duration;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::finalizers::{ControllerPresence, FinalizerOwner};
+use crate::plan::finished::finalizers::{ControllerPresence, FinalizerOwner};
 use crate::plan::{Plan, ReasonCode};
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(600);

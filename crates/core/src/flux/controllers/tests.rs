@@ -2,7 +2,7 @@ use super::*;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::plan::BlockedByFinalizers;
-use crate::plan::finalizers::add_blocked_by_finalizers;
+use crate::plan::finished::finalizers::add_blocked_by_finalizers;
 use crate::plan::{Action, Actor, Change, ReasonCode};
 use crate::testing;
 

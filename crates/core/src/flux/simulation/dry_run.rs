@@ -113,7 +113,7 @@ impl<'r> DryRuns<'r> {
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
                         Request::ApplyBuilt(applied) => applied.built.shown_id(),
-                        Request::Apply(_) | Request::Delete => &question.id,
+                        Request::Apply(_) | Request::Delete | Request::Read => &question.id,
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
                     dry_runs.open.push(id.clone());
@@ -156,6 +156,7 @@ impl<'r> DryRuns<'r> {
 
     fn add_deletion(&mut self, question: &Question, result: &DryRunResult, condition: Option<&str>) {
         let (deletions, message) = match (result, condition) {
+            (DryRunResult::Accepted, Some(condition)) => (&mut self.failed_deletions, condition.to_owned()),
             (_, Some(condition)) => {
                 (&mut self.failed_deletions, format!("it stays while the server refuses it: {condition}"))
             }

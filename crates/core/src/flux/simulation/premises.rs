@@ -11,6 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::applied_builds::AppliedBuilds;
 use super::dry_run::AskedChange;
 use super::model::node::{Node, Pass};
@@ -19,9 +21,10 @@ use super::model::questions::Answers;
 use super::model::refusals::Standing;
 use super::model::state::State;
 use crate::flux::apply::AppliedObject;
-use crate::flux::apply::cause::{Cause, Changed, is_of_schema};
-use crate::flux::apply::dry_run::{DryRunResult, HIDDEN_MESSAGE};
+use crate::flux::apply::cause::{Cause, Changed, HIDDEN_MESSAGE, is_of_schema};
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Request};
+use crate::flux::apply::rights::grants;
 use crate::flux::apply::schema::{Fit, validate};
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
@@ -52,6 +55,12 @@ struct Event {
 }
 
 impl Event {
+    /// Returns the manifest of a Role or ClusterRole that the event applies.
+    fn role(&self) -> Option<&Value> {
+        let is_role = &*self.id.group == "rbac.authorization.k8s.io" && self.id.kind.ends_with("Role");
+        self.built.as_ref().map(|built| &*built.manifest).filter(|_| is_role)
+    }
+
     /// Returns the event as a clause.
     fn clause(&self) -> String {
         let verb = if self.is_deleted { "deletes" } else { "applies" };
@@ -135,14 +144,35 @@ impl<'s, 'a> Premises<'s, 'a> {
                 let owner = NamespacedName::of(&asked.question.owner);
                 let id = &asked.question.id;
                 // A run applies everything before it deletes.
-                let events = self.events_of(message, id, |event| !event.is_deleted || !is_of(event, &owner));
+                let mut events = self.events_of(message, id, |event| !event.is_deleted || !is_of(event, &owner));
+                events.retain(|event| event.role().is_none_or(|role| self.grants(role, id)));
                 match events.as_slice() {
                     [] => Standing::Holds,
                     events => Standing::Open(format!("{message}; it may be allowed after {}", clauses(events))),
                 }
             }
+            (Request::Delete, DryRunResult::Accepted) if asked.question.service_account.is_some() => {
+                let lost = self.events.iter().find(|event| self.takes_the_right(event, &asked.question.id));
+                lost.map_or(Standing::Holds, |event| {
+                    Standing::Open(format!("it is allowed now, and may be refused after {}", event.clause()))
+                })
+            }
             _ => Standing::Holds,
         }
+    }
+
+    /// Returns true if a role gives the right to delete an object.
+    fn grants(&self, role: &Value, id: &ObjectId) -> bool {
+        self.state.input.snapshot.type_of(id).is_none_or(|kind| grants(role, "delete", kind, id))
+    }
+
+    /// Returns true if a role that an event applies gave the right to delete an object, and gives it no more.
+    fn takes_the_right(&self, event: &Event, id: &ObjectId) -> bool {
+        let (Some(role), Some(built), Some(owner)) = (event.role(), &event.built, &event.owner) else { return false };
+        let is_near = event.id.namespace.is_empty() || event.id.namespace == id.namespace;
+        let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
+        let Some(rules) = self.builds.value(&key, built, "/rules").filter(|_| is_near) else { return false };
+        self.grants(&json!({"rules": rules}), id) && !self.grants(role, id)
     }
 
     /// Returns how far a refusal of an object holds.

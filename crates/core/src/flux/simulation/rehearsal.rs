@@ -25,7 +25,7 @@ use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller;
-use crate::flux::simulation::kustomization::health::awaited_health;
+use crate::flux::simulation::kustomization::dependencies::health::awaited_health;
 use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;

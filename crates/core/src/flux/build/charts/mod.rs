@@ -3,6 +3,8 @@
 //! Source: source-controller v1.9.3 `internal/helm/chart`; helm-controller v1.6.3 `internal/action`.
 
 pub mod archive;
+pub(crate) mod lookups;
+pub(crate) mod random;
 pub mod remote;
 mod schema;
 pub mod stored_artifact;
@@ -16,12 +18,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::bounds::CHART_SIZE;
+use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
 use crate::kubernetes::object::{GroupKind, flag_at, list_at, text_at};
 use crate::private::Private;
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles, unpack};
+use random::{Randomness, Seed};
 use templates::ClusterValues;
 use values::{Values, overlay};
 
@@ -56,6 +60,45 @@ pub enum ChartOutput {
     Manifests(String),
     /// The chart cannot be rendered with these values in any cluster of this version, for this reason.
     Fails(String),
+    /// A template looks this up in the cluster.
+    Asks(ObjectQuery),
+}
+
+/// Beginnings of messages with which Helm refuses a chart or its values, in the cluster as well as here.
+const PROVEN: [&str; 5] = [
+    "YAML parse error on ",
+    "chart requires kubeVersion: ",
+    "execution error at (",
+    "parse error at (",
+    "values don't meet the specifications of the schema",
+];
+/// Parts of the messages of templates that fail while they are executed.
+const EXECUTING: [&str; 2] = ["executing \"", "template: "];
+/// Hint of the program about its own flags, which no user of this program can set.
+const PROGRAM_HINT: &str = "Use --debug flag";
+
+impl ChartOutput {
+    /// Reads the message of a `helm template` that failed, without `Error: `. `shown` is what is shown of it.
+    ///
+    /// Fails with the reason why the chart may be rendered in the cluster.
+    pub fn of_message(message: &str, shown: String) -> Result<Self, String> {
+        if let Some(query) = lookups::question(message) {
+            return Ok(Self::Asks(query));
+        }
+        if let Some((_, unknown)) = message.split_once(templates::NOT_KNOWN) {
+            return Err(unknown.lines().next().unwrap_or_default().to_owned());
+        }
+        let is_executing = EXECUTING.iter().any(|part| message.contains(part));
+        // A schema can name an address, which is not asked here.
+        let has_schema_elsewhere = message.contains("://") && !is_executing;
+        let is_proven = is_executing || PROVEN.iter().any(|start| message.starts_with(start));
+        if is_proven && !has_schema_elsewhere { Ok(Self::Fails(shown)) } else { Err(shown) }
+    }
+}
+
+/// Returns the part of a message of `helm template` that speaks of the chart.
+pub fn message_of_chart(message: &str) -> &str {
+    message.split(PROGRAM_HINT).next().unwrap_or_default().trim()
 }
 
 /// What a render depends on beside chart, values and cluster.
@@ -68,28 +111,12 @@ pub(crate) struct RenderOptions<'a> {
     pub(crate) is_upgrade: bool,
     /// The values need not match the schema of the chart.
     pub(crate) skips_schema: bool,
-    /// True for a second render, with another clock and other random values.
-    pub(crate) is_repeated: bool,
 }
 
 /// File with the values of a chart.
 const VALUES: &str = "values.yaml";
 /// Number of archives in archives that are read.
 const NESTED_ARCHIVES: usize = 4;
-/// Functions whose results differ from render to render, or the beginnings of their names.
-const RANDOM: [&str; 11] = [
-    "rand",
-    "genCA",
-    "genPrivateKey",
-    "genSelfSigned",
-    "genSigned",
-    "uuidv4",
-    "shuffle",
-    "now",
-    "date",
-    "ago",
-    "encryptAES",
-];
 
 /// Files of a chart, with the name and the version in its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,8 +151,8 @@ impl ChartRun {
         let numbers = values.numbers.iter();
         let numbers: Vec<Private<String>> =
             numbers.map(|(path, number)| Private::new(format!("{}={number}", path.join(".")))).collect();
-        let RenderOptions { release, namespace, is_upgrade, skips_schema, is_repeated } = *options;
-        let flags = [is_upgrade, skips_schema, is_repeated].map(u8::from);
+        let RenderOptions { release, namespace, is_upgrade, skips_schema } = *options;
+        let flags = [is_upgrade, skips_schema, cluster.seed == Seed::Second].map(u8::from);
         let count = known_values.len().to_le_bytes();
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
         let given = known_values.iter().chain(&numbers).map(|text| text.reveal().as_bytes());
@@ -141,7 +168,8 @@ impl ChartRun {
             is_upgrade,
             skips_schema,
             kube_version,
-            is_private: values.is_private,
+            // A message can quote what was looked up.
+            is_private: values.is_private || !cluster.lookups.is_empty(),
         })
     }
 }
@@ -206,12 +234,10 @@ impl Chart {
         texts.filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
     }
 
-    /// Returns true if a template may call a function whose result differs from render to render.
-    pub(crate) fn may_be_random(&self, values: &Values) -> bool {
+    /// Returns the use that the chart and its values make of functions whose results differ from render to render.
+    pub(crate) fn randomness(&self, values: &Values) -> Randomness {
         let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
-        let templates =
-            texts.chain(values.texts.iter().map(|text| text.reveal().as_str())).filter(|text| text.contains("{{"));
-        templates.into_iter().any(|text| RANDOM.iter().any(|name| text.contains(name)))
+        random::randomness(texts.chain(values.texts.iter().map(|text| text.reveal().as_str())))
     }
 
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {
@@ -415,6 +441,31 @@ mod tests {
         let mut ignored = missing;
         ignored["ignoreMissingValuesFiles"] = true.into();
         assert!(read(&files, ignored).is_ok());
+    }
+
+    #[test]
+    fn a_failure_of_the_chart_is_one_of_the_controller_too() {
+        let proven = [
+            "execution error at (app/templates/a.yaml:1:3): no good",
+            "parse error at (app/templates/a.yaml:1): function \"nosuch\" not defined",
+            "app/templates/a.yaml:1:10\n  executing \"app/templates/a.yaml\" at <.Values.a.b>:\n    nil pointer",
+            "template: app/templates/a.yaml:1:29: error calling eq: incompatible types for comparison",
+            "YAML parse error on app/templates/a.yaml: error converting YAML to JSON",
+            "values don't meet the specifications of the schema(s) in the following chart(s):\napp:",
+            "chart requires kubeVersion: >=1.99.0 which is incompatible with Kubernetes v1.36.3",
+        ];
+        for message in proven {
+            let failure = ChartOutput::of_message(message, "shown".to_owned());
+            assert_eq!(failure, Ok(ChartOutput::Fails("shown".to_owned())), "{message}");
+        }
+        let metrics = format!("execution error at (app/templates/a.yaml:1:3): {}why", templates::NOT_KNOWN);
+        assert_eq!(ChartOutput::of_message(&metrics, "shown".to_owned()), Err("why".to_owned()));
+        let elsewhere = "values don't meet the specifications of the schema(s): https://example.com/a.json";
+        for message in [elsewhere, "failed to parse v.yaml", "open chart: no such file"] {
+            assert_eq!(ChartOutput::of_message(message, "shown".to_owned()), Err("shown".to_owned()), "{message}");
+        }
+        let hint = "execution error at (a:1:3): no\n\nUse --debug flag to render out invalid YAML";
+        assert_eq!(message_of_chart(hint), "execution error at (a:1:3): no");
     }
 
     #[test]

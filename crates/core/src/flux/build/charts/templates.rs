@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::archive::ChartFiles;
+use super::lookups::{self, LOOKUP, Lookups};
+use super::random::{Seed, alternatives};
 
 /// Values of a cluster and of a release in it that templates can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,24 +20,20 @@ pub(crate) struct ClusterValues {
     pub(crate) api_versions: BTreeSet<String>,
     /// Version of the API server, such as `v1.33.1`; `None` if it is not known.
     pub(crate) kube_version: Option<String>,
-    /// The clock shows a moment in the future.
-    pub(crate) is_later: bool,
+    /// Answers to the lookups of templates so far.
+    pub(crate) lookups: Lookups,
+    /// What stands in place of random values and of the present time.
+    pub(crate) seed: Seed,
 }
 
 /// File of the named template that answers for `.Capabilities.APIVersions.Has`.
 const FILE: &str = "templates/_kubectl-gitops.tpl";
 /// Name of this template.
 const HAS: &str = "kubectl-gitops.serves";
-/// Function in place of `lookup`: it fails with the four arguments of a lookup.
-const FAILING: &str = "fail";
-/// Message of helm if this function is called in place of `lookup`.
-pub const LOOKUP_FAILURE: &str = "wrong number of args for fail: want 1";
-/// Name of the named template in place of `tpl`: it fails if a text that is computed calls `lookup`.
+/// Name of the named template in place of `tpl`.
 const TPL: &str = "kubectl-gitops.tpl";
-/// Message of helm if a template asks for what is not known here.
-pub const NOT_KNOWN: &str = "kubectl-gitops: not known here";
-/// Moment of a second render, in place of the present.
-const LATER: &str = "(toDate \"2006-01-02 15:04:05\" \"2031-07-01 03:04:05\")";
+/// Beginning of the message of a template that needs what is not known here.
+pub(super) const NOT_KNOWN: &str = "kubectl-gitops: ";
 /// API versions of the cluster that have no objects to list.
 const WITHOUT_OBJECTS: [&str; 2] = ["authentication.k8s.io/v1", "authorization.k8s.io/v1"];
 
@@ -59,12 +57,12 @@ impl ClusterValues {
         }
         let versions: String = self.api_versions.iter().map(|version| format!(" {version:?}")).collect();
         let has = format!(
-            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail {NOT_KNOWN:?} -}}}}{{{{- end -}}}}\
-             {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n\
-             {{{{- define \"{TPL}\" -}}}}{{{{- if regexMatch `\\{{\\{{[^}}]*\\blookup\\b` (toString (index . 0)) -}}}}\
-             {{{{- fail {NOT_KNOWN:?} -}}}}{{{{- end -}}}}{{{{- tpl (index . 0) (index . 1) -}}}}{{{{- end -}}}}\n"
+            "{{{{- define \"{HAS}\" -}}}}{{{{- if contains \"metrics.k8s.io\" . -}}}}{{{{- fail \"{NOT_KNOWN}it is not known if \
+             the cluster serves metrics.k8s.io\" -}}}}{{{{- end -}}}}\
+             {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n"
         );
-        applied.insert(FILE.to_owned(), has.into_bytes().into());
+        let own = [has, lookups::template(&self.lookups), tpl_template(), Seed::templates()].concat();
+        applied.insert(FILE.to_owned(), own.into_bytes().into());
         Ok(applied)
     }
 
@@ -91,13 +89,9 @@ impl ClusterValues {
                 _ => token_length(rest),
             };
             let (token, after) = rest.split_at(length);
-            if token == "tpl" {
-                let (text, data, length) = two_operands(after).ok_or_else(|| "tpl in a pipeline".to_owned())?;
-                changed.push_str(&format!("include \"{TPL}\" (list "));
-                self.add_action(text, changed)?;
-                changed.push(' ');
-                self.add_action(data, changed)?;
-                changed.push(')');
+            if let Some(count) = operands_of(token) {
+                let (operands, length) = operands(after, count).ok_or_else(|| format!("{token} in a pipeline"))?;
+                self.add_call(token, &operands, changed)?;
                 rest = &after[length..];
                 continue;
             }
@@ -111,11 +105,26 @@ impl ClusterValues {
         Ok(())
     }
 
+    /// Adds the named template in place of a function with these operands.
+    fn add_call(&self, function: &str, operands: &[&str], changed: &mut String) -> Result<(), String> {
+        let is_lookup = function == "lookup";
+        let (name, start, end) = if is_lookup { (LOOKUP, "(", ") | fromJson)") } else { (TPL, "", ")") };
+        changed.push_str(&format!("{start}include \"{name}\" (list"));
+        for operand in operands {
+            changed.push(' ');
+            self.add_action(operand, changed)?;
+        }
+        changed.push_str(end);
+        Ok(())
+    }
+
     fn add_word(&self, word: &str, changed: &mut String) -> Result<(), String> {
         let segments: Vec<&str> = word.split('.').collect();
+        if let Some(replacement) = self.seed.replacement(word) {
+            changed.push_str(replacement);
+            return Ok(());
+        }
         match &segments[..] {
-            ["lookup"] => changed.push_str(FAILING),
-            ["now"] if self.is_later => changed.push_str(LATER),
             [.., "Release", "Revision"] => changed.push_str(&self.revision.to_string()),
             [.., "APIVersions", "Has"] if !self.api_versions.is_empty() => {
                 changed.push_str(&format!("include \"{HAS}\""));
@@ -153,13 +162,37 @@ pub(crate) fn api_versions<'a>(served: impl Iterator<Item = (&'a str, &'a str, &
     versions
 }
 
+/// Returns the number of operands of a function that a named template replaces.
+fn operands_of(function: &str) -> Option<usize> {
+    match function {
+        "lookup" => Some(4),
+        "tpl" => Some(2),
+        _ => None,
+    }
+}
+
+/// Returns the named template in place of `tpl`. It fails if the text has a function that is replaced in every text which is
+/// not composed while rendering, as its result here would not be that of the cluster.
+fn tpl_template() -> String {
+    // The parts of an action: text in quotes, and everything else that does not end it.
+    let parts = r#"(?:"(?:\\.|[^"\\])*"|\x60[^\x60]*\x60|'(?:\\.|[^'\\])*'|[^"'\x60}]|\}[^}])*?"#;
+    let functions = format!(r#"[^\w.$"\x60](?:lookup|tpl|{})[^\w"\x60]"#, alternatives());
+    let fields = r"\.(?:Release\.Revision|APIVersions|HelmVersion)\b";
+    let pattern = format!(r"\{{\{{{parts}(?:{functions}|{fields})");
+    format!(
+        "{{{{- define \"{TPL}\" -}}}}{{{{- if regexMatch `{pattern}` (toString (index . 0)) -}}}}\
+         {{{{- fail \"{NOT_KNOWN}it composes a template while it is rendered, which calls what only the cluster knows\" -}}}}\
+         {{{{- end -}}}}{{{{- tpl (index . 0) (index . 1) -}}}}{{{{- end -}}}}\n"
+    )
+}
+
 /// Returns true for characters of identifiers, variables and chains of fields.
-fn is_word(c: char) -> bool {
+pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '.')
 }
 
 /// Returns the length of the action at the start of a text, with its delimiters.
-fn action_length(text: &str) -> usize {
+pub(super) fn action_length(text: &str) -> usize {
     let mut at = 2;
     while at < text.len() {
         let rest = &text[at..];
@@ -171,11 +204,15 @@ fn action_length(text: &str) -> usize {
     text.len()
 }
 
-/// Returns the two operands at the start of a text, and the length of both with the spaces before them.
-fn two_operands(text: &str) -> Option<(&str, &str, usize)> {
-    let (first, after_first) = operand(text)?;
-    let (second, after_second) = operand(&text[after_first..])?;
-    Some((first, second, after_first + after_second))
+/// Returns a number of operands at the start of a text, and the length up to the end of the last one.
+fn operands(text: &str, count: usize) -> Option<(Vec<&str>, usize)> {
+    let (mut found, mut at) = (vec![], 0);
+    for _ in 0..count {
+        let (operand, length) = operand(&text[at..])?;
+        found.push(operand);
+        at += length;
+    }
+    Some((found, at))
 }
 
 /// Returns the operand at the start of a text, and the length up to its end.
@@ -210,7 +247,7 @@ fn parenthesised_length(text: &str) -> Option<usize> {
 }
 
 /// Returns the length of the quoted text, the comment or else the character at the start of a text.
-fn token_length(text: &str) -> usize {
+pub(super) fn token_length(text: &str) -> usize {
     match text.chars().next() {
         Some('"' | '`' | '\'') => quoted_length(text),
         _ if text.starts_with("/*") => text.find("*/").map_or(text.len(), |end| end + 2),
@@ -243,7 +280,8 @@ mod tests {
             revision: 7,
             api_versions: api_versions([("apps", "v1", "Deployment"), ("", "v1", "Pod")].into_iter()),
             kube_version: kube_version.map(str::to_owned),
-            is_later: false,
+            lookups: Lookups::new(),
+            seed: Seed::Second,
         }
     }
 
@@ -255,7 +293,7 @@ mod tests {
             ("{{- $.Release.Revision | quote -}}", "{{- 7 | quote -}}"),
             (
                 "{{ (lookup \"v1\" \"Secret\" \"\" \"lookup\").data }}",
-                "{{ (fail \"v1\" \"Secret\" \"\" \"lookup\").data }}",
+                "{{ ((include \"kubectl-gitops.lookup\" (list \"v1\" \"Secret\" \"\" \"lookup\") | fromJson)).data }}",
             ),
             (
                 "{{ include \"x.lookup\" . }}{{ .lookup }}{{ $lookup }}",
@@ -266,8 +304,6 @@ mod tests {
                 "{{ if .Capabilities.APIVersions.Has \"apps/v1\" }}",
                 "{{ if include \"kubectl-gitops.serves\" \"apps/v1\" }}",
             ),
-            ("{{ .Values.Revision }}{{ unended", "{{ .Values.Revision }}{{ unended"),
-            ("{{ .Capabilities.KubeVersion.Minor }}", "{{ .Capabilities.KubeVersion.Minor }}"),
             ("{{ tpl .Values.a . }}", "{{ include \"kubectl-gitops.tpl\" (list .Values.a .) }}"),
             (
                 "{{- (tpl (print \")\" (toYaml .x)).y $ | nindent 2) -}}",
@@ -277,7 +313,9 @@ mod tests {
                 "{{ tpl (tpl `a` .) $ctx }}",
                 "{{ include \"kubectl-gitops.tpl\" (list (include \"kubectl-gitops.tpl\" (list `a` .)) $ctx) }}",
             ),
-            ("{{ .Values.tpl }}{{ now | date }}", "{{ .Values.tpl }}{{ now | date }}"),
+            ("{{ .Values.tpl }}{{ .now }}{{ randInt 0 5 }}", "{{ .Values.tpl }}{{ .now }}{{ max 0 5 }}"),
+            ("{{ .Values.Revision }}{{ unended", "{{ .Values.Revision }}{{ unended"),
+            ("{{ .Capabilities.KubeVersion.Minor }}", "{{ .Capabilities.KubeVersion.Minor }}"),
         ];
         for (text, expected) in rows {
             assert_eq!(values(Some("v1.33.1")).applied_to_text(text).as_deref(), Ok(expected));
@@ -298,6 +336,7 @@ mod tests {
         }
         refused(Some("v1"), "{{ .Capabilities.HelmVersion.Version }}");
         assert_eq!(refused(Some("v1"), "{{ . | tpl .Values.a }}"), "tpl in a pipeline");
+        assert_eq!(refused(Some("v1"), "{{ .x | lookup \"v1\" \"Pod\" . }}"), "lookup in a pipeline");
         let unread = ClusterValues { api_versions: BTreeSet::new(), ..values(None) };
         assert!(unread.applied_to_text("{{ .Capabilities.APIVersions.Has \"v1\" }}").is_err());
     }

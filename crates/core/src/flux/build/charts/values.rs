@@ -83,6 +83,35 @@ impl Values {
         self.texts.push(Private::new(text));
     }
 
+    /// Adds the sources of a release with their texts, in order, and then the values in its spec.
+    ///
+    /// Fails if one of them is not read here.
+    pub(crate) fn add_all(
+        &mut self,
+        texts: &[(ValuesSource<'_>, Private<String>)],
+        inline: Option<&Value>,
+    ) -> Result<(), String> {
+        let first = texts.iter().position(|(source, _)| !source.target_path.is_empty());
+        let mut overriding = None;
+        for (at, (source, text)) in texts.iter().enumerate() {
+            let text = text.reveal();
+            if Some(at) == first {
+                // The first one with a path changes the maps of the spec in place where it has them from there, and then
+                // overrides them. The later ones find copies.
+                let merged = self.merged();
+                overriding = inline.filter(|inline| source.shares_map(&merged, inline)).map(|_| (source, text));
+            }
+            self.add_source(source, text)?;
+        }
+        if let Some(inline) = inline.filter(|inline| inline.is_object()) {
+            self.add_text(inline.to_string());
+        }
+        match overriding {
+            Some((source, text)) => self.add_source(source, text),
+            None => Ok(()),
+        }
+    }
+
     /// Adds the values of a source that has this text.
     ///
     /// Fails if they are not read here.
@@ -113,6 +142,14 @@ fn overrides(values: &Value, path: &[String]) -> bool {
 }
 
 impl ValuesSource<'_> {
+    /// Returns true if the map that gets the value is the one of the spec, and not a copy.
+    fn shares_map(&self, before: &Value, inline: &Value) -> bool {
+        let Some((parents, _)) = self.target_path.rsplit_once('.') else { return false };
+        let pointer = format!("/{}", parents.replace('.', "/"));
+        let is_map = |value: &Value| value.pointer(&pointer).is_some_and(Value::is_object);
+        is_map(inline) && !is_map(before)
+    }
+
     /// Returns the names in the path. Fails if one is more than a plain name.
     pub(crate) fn names(&self) -> Result<Vec<&str>, String> {
         let names: Vec<&str> = self.target_path.split('.').filter(|_| !self.target_path.is_empty()).collect();
@@ -220,5 +257,24 @@ mod tests {
         let mut values = Values::default();
         values.add_source(&source, "x").unwrap();
         assert_eq!((values.numbers.len(), &*values.texts), (0, &[Private::new(r#"{"a":{"b":"x"}}"#.to_owned())][..]));
+    }
+
+    #[test]
+    fn the_first_path_overrides_the_map_of_the_spec_that_it_is_in() {
+        let spec = json!({"valuesFrom": [{"targetPath": "a.b"}, {"targetPath": "a.c"}, {}, {"targetPath": "d"}]});
+        let merge = |texts: [&str; 4], inline: Value| {
+            let sources: Vec<_> =
+                values_sources("shop", &spec).zip(texts.map(|text| Private::new(text.to_owned()))).collect();
+            let mut values = Values::default();
+            values.add_all(&sources, Some(&inline)).unwrap();
+            values.merged()
+        };
+        let inline = json!({"a": {"b": 9, "c": 9}});
+        assert_eq!(merge(["1", "2", "x: 1", "x"], inline.clone()), json!({"a": {"b": 1, "c": 9}, "d": "x", "x": 1}));
+        assert_eq!(merge(["x", "y", "", "z"], inline), json!({"a": {"b": "x", "c": 9}, "d": "z"}));
+        assert_eq!(
+            merge(["1", "2", "a: {b: 3}", "0"], json!({"e": 1})),
+            json!({"a": {"b": 3, "c": 2}, "d": 0, "e": 1})
+        );
     }
 }

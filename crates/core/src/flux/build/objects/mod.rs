@@ -5,6 +5,7 @@
 //! Source: docs/reference/kustomize-controller.md 3.5 and 4.1.
 
 pub mod data;
+pub mod query;
 pub mod undecrypted;
 pub(super) mod yaml;
 

@@ -5,10 +5,10 @@
 use std::cell::OnceCell;
 
 use super::dependencies::Dependant;
-use super::watch_selector::unwatched;
 use crate::flux::ready_expr;
 use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::model::watch_selector::unwatched;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;

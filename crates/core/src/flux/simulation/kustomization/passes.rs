@@ -25,6 +25,7 @@ use crate::flux::simulation::model::node::{
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
 use crate::flux::simulation::model::refusals::Refusal;
+use crate::flux::simulation::model::refused_deletions::stuck_kustomization;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
@@ -126,10 +127,27 @@ fn forced_objects(
     let deleted = reached.map(|forced| {
         let in_failing_stage = failing == Some(stage(&forced.id, custom));
         let comes_back = forced.comes_back && !in_failing_stage;
-        let is_certain = !in_failing_stage || refused == [&forced.id];
+        let is_stuck = refused.is_empty() && stuck_kustomization(state, &forced.id).is_some();
+        let is_alone = is_stuck || refused == [&forced.id];
+        let is_certain = !in_failing_stage || is_alone;
         (forced.id.clone(), Forced { comes_back, is_certain, reason: forced.reason.clone() })
     });
     deleted.collect()
+}
+
+/// Stops an application with a spec at the first Kustomization that it deletes by force and that stays.
+fn stop_if_stuck(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: PassOutcome,
+) -> PassOutcome {
+    let forced = forced_objects(state, key, spec, &outcome);
+    let PassOutcome::Applied(objects) = &outcome else { return outcome };
+    match forced.keys().find_map(|id| Some((id, stuck_kustomization(state, id)?))) {
+        Some((id, failure)) => stop_at(objects.clone(), id, failure, &state.input.flags.custom_stage_kinds),
+        None => outcome,
+    }
 }
 
 impl Derivation<'_, '_> {
@@ -412,6 +430,7 @@ impl Derivation<'_, '_> {
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
         let (outcome, refusal) = apply_refusals(state, key, &spec, outcome);
+        let outcome = stop_if_stuck(state, key, &spec, outcome);
         let forced = forced_objects(state, key, &spec, &outcome);
         let mut pass = Pass { is_optional, forced, ..Pass::new(spec, caused_by, outcome) };
         for condition in condition.into_iter().chain(refusal) {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::node::{Node, NodeId, Pass, PassId, SimulationEvent};
+use super::owner_names::owner_id;
 use super::protection::{is_marked, is_never_applied, is_never_changed};
 use super::state::State;
 use crate::flux::build::objects::BuiltObject;
@@ -115,6 +116,24 @@ impl<'a> State<'a> {
             return specs;
         }
         live.map(|live| live.spec().clone()).into_iter().collect()
+    }
+
+    /// Returns the last spec of an object after the change, and those that it has before, in order.
+    ///
+    /// Fails with the reason why it is not known which one is the last.
+    pub(crate) fn successive_specs(&self, id: &ObjectId) -> Result<(Value, Vec<Value>), String> {
+        let owners: BTreeSet<&NamespacedName> = self.applied(id).iter().map(|applied| applied.owner).collect();
+        if owners.len() > 1 {
+            let names: Vec<String> = owners.into_iter().map(|owner| owner_id(owner).to_string()).collect();
+            let mut specs = self.specs_after(id);
+            specs.dedup();
+            if specs.len() > 1 {
+                return Err(format!("{} apply different specs of it", names.join(" and ")));
+            }
+        }
+        let mut specs = self.specs_after(id);
+        let last = specs.pop().ok_or_else(|| "its manifest has no spec".to_owned())?;
+        Ok((last, specs))
     }
 
     /// Returns true if `spec.suspend` is true after the change.

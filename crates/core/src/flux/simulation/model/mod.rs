@@ -16,3 +16,5 @@ pub(crate) mod refusals;
 pub(crate) mod refused_deletions;
 pub(crate) mod secret_values;
 pub(crate) mod state;
+pub(crate) mod unknown_builds;
+pub(crate) mod watch_selector;

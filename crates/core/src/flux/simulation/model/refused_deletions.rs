@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, PassOutcome, Unserved};
+use super::node::{Node, NodeId, PassOutcome, Unserved};
 use super::refusals::DeletionRefusal;
 use super::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Runs of Kustomizations that the server does not let delete an object.
 #[derive(Default)]
@@ -49,12 +50,16 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     if node.deletion.is_none() && !state.input.features.retries_deletions {
         return None;
     }
-    // The API types are read anew for a service account and for another cluster, and an unknown one is an error.
+    // The API types are read anew for a service account and for another cluster, and an unknown one is an error. So is a
+    // version of a built-in kind, which was never served while the controller ran.
     let last_spec = node.last_pass().map(|pass| &pass.spec);
     let reads_types =
         last_spec.is_some_and(|spec| spec.is_remote() || state.input.flags.service_account(spec).is_some());
-    let mut unserved = node.unserved.iter().filter(|(id, found)| found.is_certain && is_dropped(node, id));
-    if let Some((id, Unserved { version, .. })) = unserved.next().filter(|_| reads_types) {
+    let mut unserved = node
+        .unserved
+        .iter()
+        .filter(|(id, found)| found.is_certain && is_dropped(node, id) && (reads_types || !is_custom(state, id)));
+    if let Some((id, Unserved { version, .. })) = unserved.next() {
         return Some(format!("the API server does not serve version {version} of {id}"));
     }
     let account = match &node.deletion {
@@ -71,6 +76,15 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
 }
 
+/// Returns the failure of a run that deletes a live Kustomization by force, if the finalizer of that one fails: the run waits
+/// without a limit until it is gone.
+pub(crate) fn stuck_kustomization(state: &State<'_>, id: &ObjectId) -> Option<String> {
+    let key = Some(id).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of)?;
+    let node = state.node(&NodeId::live(&key)).filter(|node| node.deletion.is_some())?;
+    let failure = failing_deletion(state, node)?;
+    Some(format!("{id} is deleted, and the controller waits until its finalizer succeeds: {failure}"))
+}
+
 /// Returns true if an earlier run of a Kustomization, with another service account, has pruned an object.
 fn was_pruned_before(state: &State<'_>, node: &Node, refusal: &DeletionRefusal) -> bool {
     let [earlier @ .., _] = &*node.passes else { return false };
@@ -80,6 +94,14 @@ fn was_pruned_before(state: &State<'_>, node: &Node, refusal: &DeletionRefusal) 
             && pass.prunes(&refusal.id)
             && !refused_runs(state, &refusal.id).contains(&node.id.key, account)
     })
+}
+
+/// Returns true if a definition of the cluster defines the kind of an object.
+fn is_custom(state: &State<'_>, id: &ObjectId) -> bool {
+    let Some(kind) = state.input.snapshot.type_of(id) else { return true };
+    let name = format!("{}.{}", kind.plural, kind.group);
+    let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
+    state.live_object(&definition.in_cluster(id.cluster.as_ref())).is_some()
 }
 
 /// Returns true if a Kustomization deletes an object that its inventory lists, unless something prevents it.

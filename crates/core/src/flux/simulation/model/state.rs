@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
@@ -146,8 +148,14 @@ impl State<'_> {
             && !self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(id))
     }
 
+    /// Returns true if a live Kustomization is ready, or was before the reconciliation that is in progress.
     pub(crate) fn is_ready(&self, key: &NamespacedName) -> bool {
-        let condition = self.live.get(key).and_then(|live| live.condition("Ready"));
-        condition.is_some_and(|ready| ready.status == "True")
+        let Some(live) = self.live.get(key) else { return false };
+        let revision = |field: &str| live.at(&format!("/status/{field}")).and_then(Value::as_str);
+        let has_succeeded = revision("lastAppliedRevision").is_some()
+            && revision("lastAppliedRevision") == revision("lastAttemptedRevision");
+        live.condition("Ready").is_some_and(|ready| {
+            ready.status == "True" || (ready.status == "Unknown" && ready.reason == "Progressing" && has_succeeded)
+        })
     }
 }

@@ -4,16 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::encrypted_objects::encrypted_reason;
 use super::owner_rows::{add_affected_outcomes, unknown_owners};
-use crate::flux::simulation::kustomization::unknown_builds::{follows_another_tree, unknown_reason};
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, Node, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id};
 use crate::flux::simulation::model::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::model::unknown_builds::{follows_another_tree, unknown_reason};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::grave::{GraveKind, by_gravity};
 use crate::plan::{Fidelity, Outcome, OwnerOutcome, Reason, ReasonCode};
 use crate::text::pluralize;
 
@@ -104,6 +105,10 @@ fn unknown_dependency(
     Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
 }
 
+fn is_grave(id: &ObjectId) -> bool {
+    GraveKind::of(id).is_some()
+}
+
 fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
     if let Some(deletion) = &node.deletion {
         return (Outcome::Deleted, deletion_reason(deletion));
@@ -112,6 +117,8 @@ fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
     if let Some(mut reason) = unknown_reason(state, node) {
         if !node.inventory.is_empty() {
             reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
+            let numbers = by_gravity(&node.inventory).filter(|_| node.inventory.iter().any(is_grave));
+            numbers.into_iter().for_each(|numbers| reason.add_detail(&format!("would be at stake: {numbers}")));
         }
         return (Outcome::Unknown, reason);
     }

@@ -15,6 +15,7 @@ use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId};
+use crate::plan::grave::by_gravity;
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
 
 /// Returns an object of Flux as the owner of a row.
@@ -25,6 +26,21 @@ fn flux_owner(id: &ObjectId) -> OwnerId {
 /// Returns the controller of an owner.
 fn controller_of(owner: &ObjectId) -> Actor {
     kind_of(owner).map_or(Actor::KustomizeController, |kind| kind.actor)
+}
+
+/// Returns the reason why the effect on an owner is not known, with what it holds, and how to find out.
+fn with_stakes(state: &State<'_>, id: &ObjectId, reason: &Reason) -> Reason {
+    let mut reason = reason.clone();
+    let members = state.input.snapshot.resource(id).map(|live| state.members(live));
+    if let Some(Members::Listed(ids) | Members::Remote(ids)) = &members
+        && let Some(numbers) = by_gravity(ids)
+    {
+        reason.add_detail(&format!("would be at stake: {numbers}"));
+    }
+    if let Some(kind) = kind_of(id) {
+        reason.add_detail(&format!("to find out: {}", (kind.find_out)(state, id)));
+    }
+    reason
 }
 
 /// Adds the affected owners to a plan: an outcome, and a row and a gap for each whose effect is not known.
@@ -56,7 +72,7 @@ fn add_outcome(state: &State<'_>, plan: &mut Plan, id: &ObjectId, outcome: Outco
 fn add_unknown(state: &State<'_>, plan: &mut Plan, id: &ObjectId, reason: &Reason) {
     // A Kustomization has an outcome already.
     if !id.is(GROUP, KIND) {
-        add_outcome(state, plan, id, Outcome::Unknown, reason);
+        add_outcome(state, plan, id, Outcome::Unknown, &with_stakes(state, id, reason));
     }
     let owner = flux_owner(id);
     plan.add_gaps([effect_gap(&owner, &reason.detail)]);
@@ -97,7 +113,7 @@ pub(super) fn add_affected_outcomes(state: &State<'_>, owners: &mut BTreeMap<&Na
         let Reaction::Unknown(reason) = reaction else { continue };
         let kustomization = owners.get_mut(&NamespacedName::of(id)).filter(|_| id.is(GROUP, KIND));
         if let Some(row) = kustomization.filter(|row| row.outcome != Outcome::Deleted) {
-            (row.outcome, row.reason) = (Outcome::Unknown, reason.clone());
+            (row.outcome, row.reason) = (Outcome::Unknown, with_stakes(state, id, reason));
         }
         let Some(live) = state.input.snapshot.resource(id) else { continue };
         let Members::Listed(members) = state.members(live) else { continue };

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use base64::Engine;
 use serde_json::{Value, json};
 
-use super::cluster::TestCluster;
+use super::cluster::{NS, TestCluster};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
 use crate::flux::build::charts::archive;
 use crate::flux::build::charts::{ChartOutput, ChartRun};
 use crate::flux::build::objects::data::{Data, Lookup};
+use crate::flux::build::objects::query::{ObjectQuery, QueryAnswer};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
@@ -58,6 +59,10 @@ impl TestCluster {
         }
         for name in needs.kube_versions {
             answers.record_kube_version(name, Some("v1.33.1".to_owned()));
+        }
+        for query in needs.queries {
+            let answer = self.content.get(&query.query.name).cloned().map_or(QueryAnswer::Missing, QueryAnswer::Found);
+            answers.record_query(query, answer);
         }
         for stem in needs.folder_charts {
             let archive = &self.charts.as_ref().unwrap()[&stem];
@@ -106,7 +111,7 @@ impl TestCluster {
                     None => return DryRunAnswer::Result(self.accepted(&question.id, &applied.built.manifest)),
                 }
             }
-            Request::Apply(_) | Request::Delete => {
+            Request::Apply(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
@@ -138,7 +143,7 @@ fn quoting(question: &Question) -> DryRunAnswer {
     let message = match &question.request {
         Request::ApplyBuilt(applied) => format!("denied: {}", applied.built.manifest),
         Request::Apply(manifest) => format!("denied: {manifest}"),
-        Request::Delete => format!("denied: {}", question.id.name),
+        Request::Delete | Request::Read => format!("denied: {}", question.id.name),
     };
     match message.len() % 9 {
         0 => DryRunAnswer::Result(DryRunResult::Refused(message)),
@@ -174,7 +179,8 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 }
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
-/// Cog is defined. Fails at a template `fail.yaml`.
+/// Cog is defined. Fails at a template `fail.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
+/// rendered if that exists.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let values: Vec<Value> = run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
     let off = values.iter().rev().find_map(|values| values.get("off").cloned());
@@ -188,8 +194,18 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         .filter(|(at, _)| !at.starts_with('_'));
     let mut text = String::new();
     let helpers = run.files.get("templates/_kubectl-gitops.tpl").map(|text| String::from_utf8_lossy(text).into_owned());
-    let has_cogs = helpers.is_some_and(|text| text.contains("\"e.com/v1/Cog\""));
+    let helpers = helpers.unwrap_or_default();
+    let has_cogs = helpers.contains("\"e.com/v1/Cog\"");
     for (at, content) in templates.filter(|(at, _)| !is_off(at) && (*at != "if-cog.yaml" || has_cogs)) {
+        if at == "lookup.yaml" {
+            if !helpers.contains(r#"\\nfound\":"#) {
+                let [api_version, kind, namespace, name] = ["v1", "ConfigMap", NS, "found"].map(str::to_owned);
+                return Ok(ChartOutput::Asks(ObjectQuery { api_version, kind, namespace, name }));
+            }
+            if !helpers.contains(r#"\\nfound\":{}"#) {
+                continue;
+            }
+        }
         if at == "fail.yaml" {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }

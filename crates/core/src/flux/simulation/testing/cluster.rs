@@ -75,6 +75,8 @@ pub(crate) struct TestCluster {
     pub(crate) sources: Vec<&'static str>,
     /// Live manifests by name.
     pub(crate) data: BTreeMap<String, Value>,
+    /// Objects that queries read, by name.
+    pub(crate) content: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Results of the applies that a function accepts.
@@ -109,6 +111,7 @@ impl TestCluster {
             pinned: false,
             sources: vec![],
             data: BTreeMap::new(),
+            content: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
             results: vec![],

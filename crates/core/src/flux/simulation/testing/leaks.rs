@@ -13,7 +13,7 @@ use super::cluster::{Files, NS, TestCluster, artifact, cm, ks};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
-use crate::plan::finalizers::{ControllerPresence, FinalizerOwner};
+use crate::plan::finished::finalizers::{ControllerPresence, FinalizerOwner};
 use crate::plan::finished::{Executor, Finish, FinishedPlan};
 use crate::plan::limits::Limits;
 use crate::testing::Dice;

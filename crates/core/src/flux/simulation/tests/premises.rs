@@ -1,7 +1,9 @@
 //! Answers of the API server that the change itself ends.
 
 use super::*;
+use crate::flux::build::{self, BuildContext};
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
+use crate::plan::Fidelity;
 
 fn refused(owner: &str, manifest: &Value, message: &str) -> Refusal {
     let (api_version, kind) = (manifest["apiVersion"].as_str().unwrap(), manifest["kind"].as_str().unwrap());
@@ -158,4 +160,87 @@ fn common_metadata_overwrites_marks() {
     };
     assert!(created(&after("enabled")));
     assert!(!created(&after("disabled")));
+}
+
+/// Plays a preview after the Kustomizations were built again as they were applied. Returns its plan, and the names of the
+/// objects that the API server is asked about.
+fn verified(cluster: &TestCluster, files: &Files) -> (Plan, BTreeSet<String>) {
+    let input = cluster.input(files);
+    let fidelity = input.last_applied.keys().map(|key| (key.clone(), Fidelity::Verified)).collect();
+    let last_applied = input.last_applied.clone();
+    let input = PreviewInput { fidelity, dry_runs: Some(DryRunScope::default()), ..input };
+    let (mut preview, mut names) = (Preview::new(input), BTreeSet::new());
+    let finished = cluster.finish(|answers| {
+        let mut needs = build::Needs::default();
+        for (key, artifact) in &last_applied {
+            let live =
+                cluster.snapshot.resources.iter().find(|full| NamespacedName::of(&full.object.id) == *key).unwrap();
+            let mut context = BuildContext::new(cluster.features, &answers.builds, &mut needs);
+            let _ = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
+        }
+        if !needs.is_empty() {
+            return Progress::of_builds(needs);
+        }
+        let progress = preview.step(answers);
+        if let Progress::Needs(needs) = &progress {
+            names.extend(needs.dry_runs.iter().map(|question| question.id.name.to_string()));
+        }
+        progress
+    });
+    (finished.plan, names)
+}
+
+fn asked(cluster: &TestCluster, files: &Files) -> BTreeSet<String> {
+    verified(cluster, files).1
+}
+
+#[test]
+fn unchanged_objects_are_asked_about_if_something_is_newer_than_the_last_run() {
+    let before = one_child(json!({}));
+    let after = vec![before[0].clone(), ("p/a.yaml", vec![cm("b")]), before[2].clone()];
+    let mut cluster = TestCluster::new(&before);
+    cluster.history = Some(before.clone());
+    cluster.kustomization("k").content["status"]["history"] = json!([{"lastReconciled": "2026-01-02T00:00:00Z"}]);
+    assert_eq!(asked(&cluster, &after), set(&["a"]));
+    let written_at = |time: &str| ManagedFieldsEntry {
+        manager: "other".into(),
+        time: Some(time.parse().unwrap()),
+        ..ManagedFieldsEntry::default()
+    };
+    cluster.object("b").managed_fields = vec![written_at("2026-01-01T00:00:00Z")];
+    assert_eq!(asked(&cluster, &after), set(&["a"]), "the last run has seen that");
+    cluster.object("b").managed_fields = vec![written_at("2026-01-03T00:00:00Z")];
+    assert_eq!(asked(&cluster, &after), set(&["a", "b"]));
+    cluster.object("b").managed_fields = vec![];
+    let rule = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "rule"}});
+    cluster.add(&rule, None);
+    cluster.object("rule").creation_timestamp = Some("2026-01-03T00:00:00Z".parse().unwrap());
+    cluster.snapshot.normalise();
+    assert_eq!(asked(&cluster, &after), set(&["a", "b"]));
+}
+
+#[test]
+fn a_role_that_loses_the_right_makes_a_deletion_a_race() {
+    let role = |verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}, "rules": rules})
+    };
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}});
+    let files = |verbs: &[&str], objects: Vec<Value>| {
+        let child = ks("k", "./p", json!({"serviceAccountName": "s"}));
+        vec![("root/k.yaml", vec![child, account.clone(), role(verbs)]), ("p/a.yaml", objects)]
+    };
+    let before = files(&["get", "delete"], vec![cm("a"), cm("b")]);
+    let mut cluster = TestCluster::new(&before);
+    cluster.history = Some(before);
+    // A refusal elsewhere lets the test tell changes from objects that stay as they are.
+    cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    let row = |files: &Files| {
+        let (plan, _) = verified(&cluster, files);
+        let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
+        (row.action, row.certainty)
+    };
+    assert_eq!(row(&files(&["get", "delete"], vec![cm("b")])), (Action::Delete, Certainty::Certain));
+    assert_eq!(row(&files(&["get"], vec![cm("b")])), (Action::Delete, Certainty::Race));
 }

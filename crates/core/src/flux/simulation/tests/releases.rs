@@ -11,7 +11,7 @@ use crate::plan::{Certainty, Outcome, Plan};
 
 const KEEP: &str = "helm.sh/resource-policy";
 
-fn tree(spec: Value) -> Files {
+pub(super) fn tree(spec: Value) -> Files {
     vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(spec)])]
 }
 
@@ -23,7 +23,7 @@ pub(super) fn record() -> Value {
 
 /// Returns a cluster with a release of the ConfigMaps `web` and `kept`, a ConfigMap that `web` owns, and Helm's
 /// record.
-fn installed(spec: Value) -> TestCluster {
+pub(super) fn installed(spec: Value) -> TestCluster {
     installed_from(&tree(spec))
 }
 
@@ -57,7 +57,8 @@ fn outcome(plan: &Plan) -> (Outcome, String) {
     (row.outcome, row.reason.to_string())
 }
 
-const UNINSTALLED: [&str; 4] = ["delete web", "delete dependent", "keep kept", "delete sh.helm.release.v1.app.v1"];
+pub(super) const UNINSTALLED: [&str; 4] =
+    ["delete web", "delete dependent", "keep kept", "delete sh.helm.release.v1.app.v1"];
 
 #[test]
 fn a_suspension_that_the_commit_changes_may_come_before_the_deletion() {

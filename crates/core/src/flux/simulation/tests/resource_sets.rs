@@ -315,6 +315,40 @@ fn an_object_of_two_sets_may_be_recreated() {
 }
 
 #[test]
+fn a_failed_job_that_asks_for_it_is_created_again() {
+    let job = json!([{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "<< inputs.tenant >>",
+        "namespace": NS, "annotations": {"fluxcd.controlplane.io/recreateOnFailure": "enabled"}}}]);
+    let before = root(vec![tenants(&["a", "b"], job.clone())]);
+    let after = root(vec![tenants(&["a"], job)]);
+    let mut cluster = cluster(&before);
+    cluster.snapshot.types.push(crate::testing::resource_type("batch", "Job", "jobs", true));
+    cluster.snapshot.normalise();
+    let content = |kind: &str| json!({"status": {"conditions": [{"type": kind, "status": "True"}]}});
+    cluster.content.insert("a".to_owned(), content("Complete"));
+    assert_eq!(cluster.rows(&after), set(&["delete b"]), "{}", cluster.outcome(&after, "tenants"));
+    cluster.content.insert("a".to_owned(), content("Failed"));
+    assert_eq!(cluster.rows(&after), set(&["recreate a", "delete b"]));
+    let plan = cluster.plan(&after);
+    let row = plan.changes().iter().find(|row| row.action == Action::Recreate).unwrap();
+    assert_eq!(row.reason.to_string(), "failed-job");
+    assert_eq!(cluster.rows(&before), set(&[]), "flux-operator does not act because of another commit");
+    cluster.object("a").labels = std::iter::empty::<(String, String)>().collect();
+    assert_eq!(cluster.rows(&after), set(&["delete b"]), "another owner has it");
+}
+
+#[test]
+fn an_unknown_owner_says_what_is_at_stake_and_how_to_find_out() {
+    let mut claim = cm("data");
+    claim["kind"] = "PersistentVolumeClaim".into();
+    claim["metadata"]["name"] = "<< inputs.tenant >>-data".into();
+    let mut cluster = cluster(&root(vec![tenants(&["a", "b"], json!([cm("<< inputs.tenant >>"), claim]))]));
+    cluster.has_operator = false;
+    let why = cluster.outcome(&root(vec![tenants(&["a"], config_maps())]), "tenants");
+    let end = "would be at stake: 2 PersistentVolumeClaims, 2 others; to find out: flux-operator build resourceset --filename FILE";
+    assert!(why.ends_with(end), "{why}");
+}
+
+#[test]
 fn a_job_that_may_have_failed_is_created_again() {
     let job = |mark: &str| {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job-<< inputs.tenant >>", "namespace": NS,

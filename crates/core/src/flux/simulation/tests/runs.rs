@@ -1,5 +1,6 @@
 //! Every run of a Kustomization: forced deletions and what follows from them, the run with the old spec, and health.
 
+use super::releases::{UNINSTALLED, installed, tree};
 use super::*;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
@@ -64,6 +65,28 @@ fn a_kustomization_that_is_replaced_by_force_comes_back_with_its_new_spec() {
     after[1] = ("m/k.yaml", vec![ks("k", "./r", json!({})), cm("x")]);
     after.push(("r/a.yaml", vec![cm("a")]));
     assert_eq!(cluster.rows(&after), set(&["recreate k", "recreate a", "delete g", "delete c"]));
+}
+
+#[test]
+fn a_kustomization_whose_finalizer_fails_never_comes_back() {
+    let mut cluster = TestCluster::new(&nested(json!({})));
+    cluster.results = vec![(is_k, DryRunResult::Recreated(text("path is immutable")))];
+    cluster.deletion_refusals = vec![refused_to(None)];
+    let mut after = nested(json!({}));
+    after[1] = ("m/k.yaml", vec![ks("k", "./r", json!({})), cm("new")]);
+    after.push(("r/a.yaml", vec![cm("other")]));
+    assert_eq!(cluster.rows(&after), set(&["delete k", "keep a", "delete g", "delete c", "keep x"]));
+    let outcome = cluster.outcome(&after, "m");
+    assert!(outcome.contains("waits until its finalizer succeeds"), "{outcome}");
+}
+
+#[test]
+fn a_release_that_is_deleted_by_force_is_uninstalled() {
+    let mut cluster = installed(json!({}));
+    cluster.results = vec![(|applied| is_named(applied, "app"), DryRunResult::DeletedOnly(text("invalid")))];
+    let after = tree(json!({"interval": "never"}));
+    let expected: Vec<&str> = UNINSTALLED.into_iter().chain(["delete app"]).collect();
+    assert_eq!(cluster.rows(&after), set(&expected));
 }
 
 #[test]
@@ -279,14 +302,34 @@ fn a_dependency_waits_for_its_children() {
     let cluster = TestCluster::new(&waiting(child(), &[("c/y.yaml", vec![cm("y")])], vec![cm("a"), cm("b")]));
     let same = waiting(child(), &[("c/y.yaml", vec![cm("y")])], vec![cm("b")]);
     assert_eq!(cluster.rows(&same), set(&["delete a"]));
+    // It may be checked before it notices the new revision.
     let broken = waiting(child(), &[("c/y.yaml", vec![cm("broken")])], vec![cm("b")]);
-    assert_eq!(cluster.rows(&broken), set(&[]));
+    assert_eq!(cluster.rows(&broken), set(&["delete? a"]));
+    let moved = waiting(vec![ks("c", "./none", json!({}))], &[("c/y.yaml", vec![cm("y")])], vec![cm("b")]);
+    assert_eq!(cluster.rows(&moved), set(&[]), "its spec changes");
     let suspended = waiting(vec![ks("c", "./c", json!({"suspend": true}))], &[], vec![cm("b")]);
     assert_eq!(cluster.rows(&suspended), set(&["delete a"]), "it stays ready");
     // Neither can go first.
     let circle = vec![ks("c", "./c", json!({"dependsOn": [{"name": "d"}]}))];
     let circle = waiting(circle, &[("c/y.yaml", vec![cm("y")])], vec![cm("b")]);
     assert_eq!(cluster.rows(&circle), set(&[]));
+}
+
+#[test]
+fn a_dependency_that_is_reconciled_at_the_moment_is_as_ready_as_it_was() {
+    let files = |objects: Vec<Value>| {
+        let d = ks("d", "./d", json!({"sourceRef": {"kind": "GitRepository", "name": "other"}}));
+        let root = vec![d, ks("k", "./p", json!({"dependsOn": [{"name": "d"}]}))];
+        vec![("root/k.yaml", root), ("d/x.yaml", vec![cm("x")]), ("p/a.yaml", objects)]
+    };
+    let mut cluster = TestCluster::new(&files(vec![cm("a"), cm("b")]));
+    for (attempted, expected) in [("main@1", &["delete a"][..]), ("main@2", &[])] {
+        let status = &mut cluster.kustomization("d").content["status"];
+        status["conditions"] = json!([{"type": "Ready", "status": "Unknown", "reason": "Progressing"}]);
+        status["lastAppliedRevision"] = "main@1".into();
+        status["lastAttemptedRevision"] = attempted.into();
+        assert_eq!(cluster.rows(&files(vec![cm("b")])), set(expected), "{attempted}");
+    }
 }
 
 #[test]

@@ -325,3 +325,71 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
         assert!(reason.contains(expected), "{reason}");
     }
 }
+
+#[test]
+fn values_that_the_change_removes_block_the_release_unless_it_is_upgraded_before() {
+    let mut with_values = spec(json!({}));
+    with_values["valuesFrom"] = json!([{"kind": "ConfigMap", "name": "values"}]);
+    let mut cluster = deployed(with_values.clone());
+    let values = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values", "namespace": NS},
+        "data": {"values.yaml": "a: b"}});
+    let root = cluster.kustomization("root").object.id.clone();
+    cluster.add(&values, Some(&root.name));
+    let entry = json!({"id": format!("{NS}_values__ConfigMap"), "v": "v1"});
+    cluster.kustomization("root").content["status"]["inventory"]["entries"].as_array_mut().unwrap().push(entry);
+    cluster.snapshot.normalise();
+    cluster.data.insert("values".to_owned(), values);
+    let plan = cluster.plan(&tree("1", &templates(), with_values.clone()));
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.is_complete()), (Outcome::Blocked, true), "{why}");
+    assert!(why.contains("values-missing: ") && why.contains("in its valuesFrom is deleted"), "{why}");
+    let rows = cluster.rows(&tree("2", &without("extra"), with_values));
+    assert_eq!(rows, set(&["delete values", "delete? extra"]));
+}
+
+#[test]
+fn a_lookup_is_answered_from_the_cluster() {
+    let with_lookup = || {
+        let mut templates = templates();
+        templates.push(("charts/app/templates/lookup.yaml", "made", json!({})));
+        templates
+    };
+    let after = || tree("2", &with_lookup(), spec(json!({})));
+    // The template renders its object only if another one does not exist: each upgrade deletes it then.
+    let mut cluster = deployed(spec(json!({})));
+    cluster.history = Some(tree("1", &with_lookup(), spec(json!({}))));
+    cluster.add(&cm("made"), None);
+    let entry = json!({"id": format!("{NS}_made__ConfigMap"), "v": "v1"});
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["inventory"]["entries"].as_array_mut().unwrap().push(entry);
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&after()), set(&[]), "nothing is found, so the object is rendered again");
+    cluster.content.insert("found".to_owned(), cm("found"));
+    assert_eq!(cluster.rows(&after()), set(&["delete made"]));
+    cluster.upgrades = Some([("found", "forbidden")].into());
+    let plan = cluster.plan(&after());
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.summary().delete), (Outcome::Blocked, 0), "{why}");
+    assert!(why.contains("may not look up configmap/found -n flux-system: forbidden"), "{why}");
+    cluster.upgrades = None;
+    let mut touching = after();
+    touching.push(("root/found.yaml", vec![cm("found")]));
+    let plan = cluster.plan(&touching);
+    let (outcome, why) = reason(&plan);
+    assert_eq!((outcome, plan.is_complete()), (Outcome::Unknown, false), "{why}");
+    assert!(why.contains("and the change may create, change or delete configmap/found -n flux-system"), "{why}");
+}
+
+#[test]
+fn what_a_chart_decides_by_chance_is_not_known() {
+    let random = |text: &str| {
+        let mut files = tree("2", &without("extra"), spec(json!({})));
+        files.push(("charts/app/templates/_random.tpl", vec![json!(text)]));
+        files
+    };
+    let cluster = deployed(spec(json!({})));
+    assert_eq!(cluster.rows(&random("{{ randAlphaNum 10 }}")), set(&["delete extra"]));
+    let plan = cluster.plan(&random("{{ if eq (randNumeric 1) `5` }}x{{ end }}"));
+    assert_eq!((reason(&plan).0, plan.is_complete()), (Outcome::Unknown, false));
+    assert!(reason(&plan).1.contains("its chart compares random values or the time"), "{}", reason(&plan).1);
+}

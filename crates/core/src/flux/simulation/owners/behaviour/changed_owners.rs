@@ -17,9 +17,6 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::schemes::flux_operator::FORCE;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Reason, ReasonCode};
-use crate::text::pluralize;
-
-/// Annotation that lets flux-operator delete and create again what it cannot change.
 
 /// Rules of a kind for the effect of a change on its owners.
 pub(crate) struct ChangeRules {
@@ -194,25 +191,15 @@ pub(crate) fn is_switched_off_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_switched_off_after(id, OPERATOR_SWITCH)
 }
 
-/// Kinds whose loss is grave, in the order in which they are named.
-const GRAVE: [&str; 5] =
-    ["PersistentVolumeClaim", "StatefulSet", "Namespace", "CustomResourceDefinition", "PersistentVolume"];
-
-/// Returns what is not known of the objects of an owner, as a clause. Those whose loss is grave are named.
+/// Returns what is not known of the objects of an owner, as a clause.
 pub(crate) fn may_be_deleted(live: Option<&Resource>) -> String {
-    let ids = match live.map(|live| inventory_members(&live.content)) {
-        Some(Members::Listed(ids) | Members::Remote(ids)) => ids,
-        _ => vec![],
+    let number = match live.map(|live| inventory_members(&live.content)) {
+        Some(Members::Listed(ids) | Members::Remote(ids)) => ids.len(),
+        _ => 0,
     };
-    let grave = GRAVE.iter().filter_map(|kind| {
-        let number = ids.iter().filter(|id| &*id.kind == *kind).count();
-        (number > 0).then(|| pluralize(number, kind))
-    });
-    let grave: Vec<String> = grave.collect();
-    let among = if grave.is_empty() { String::new() } else { format!(", {} among them", grave.join(", ")) };
-    match ids.len() {
+    match number {
         0 => "it is not known what is deleted".to_owned(),
         1 => "its object may be deleted".to_owned(),
-        number => format!("any of its {} may be deleted{among}", pluralize(number, "object")),
+        _ => "any of its objects may be deleted".to_owned(),
     }
 }

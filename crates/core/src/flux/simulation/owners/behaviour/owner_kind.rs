@@ -4,7 +4,7 @@ use super::comparison::Comparison;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::plan::{Actor, Reason, ReasonCode};
 
 /// A kind of owners, and the behaviour of its controller.
@@ -18,6 +18,8 @@ pub(crate) struct OwnerKind {
     pub(crate) affected: fn(&mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner>,
     /// Returns what the controller does for a live owner that stays, if the state of the Kustomizations alone decides it.
     pub(crate) acting: fn(&State<'_>, &Resource, &Consequences<'_>) -> Option<Effect>,
+    /// Returns the commands that show what the plan does not know of an owner.
+    pub(crate) find_out: fn(&State<'_>, &ObjectId) -> String,
     /// Returns what the controller does when a live owner is deleted, by whatever.
     pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
 }

@@ -39,8 +39,15 @@ struct Run {
 }
 
 /// ArtifactGenerators.
-pub(super) const GENERATORS: OwnerKind =
-    OwnerKind { group: GENERATOR_GROUP, kind: GENERATOR, actor: Actor::SourceWatcher, affected, acting, deleted };
+pub(super) const GENERATORS: OwnerKind = OwnerKind {
+    group: GENERATOR_GROUP,
+    kind: GENERATOR,
+    actor: Actor::SourceWatcher,
+    affected,
+    acting,
+    find_out: |_, id| format!("kubectl get artifactgenerator {} -n {} -o yaml", id.name, id.namespace),
+    deleted,
+};
 
 /// Returns the generators that make other artifacts after the change, or of which that is not known.
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {

@@ -34,8 +34,9 @@ pub(super) fn install(
     check_recorded(spec)?;
     check_spec(spec)?;
     let (chart, assumption) = first_chart(comparison, id, spec)?;
-    let found = match values(comparison, id, spec, true)? {
-        ReleaseValues::Known(found) => found,
+    let (found, removed_values) = match values(comparison, id, spec, true)? {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => return Ok(blocked(ReasonCode::ValuesMissing, what)),
     };
     let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
@@ -43,12 +44,13 @@ pub(super) fn install(
     let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema };
     let new = match place.render_twice(comparison, draft)? {
         Rendering::Done(new) => new,
-        Rendering::Fails(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
+        Rendering::Fails(why) | Rendering::Refused(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
     };
     let kind = ActionKind::Install;
     let mut action = ReleaseAction::new(kind);
     action.assumption = assumption;
-    action.waits = condition(comparison.state(), id, live, spec, false);
+    let gone = removed_values.map(|what| format!("it stays if the values are gone before the install: {what}"));
+    action.waits = gone.or_else(|| condition(comparison.state(), id, live, spec, false));
     action.does_not_wait = flag_at(spec, "/install/disableWait");
     action.hooks = hook_runs(spec, kind, &new, None, &test_fates(spec, &new));
     action.can_fail_later = can_fail_later(spec, kind, &new);

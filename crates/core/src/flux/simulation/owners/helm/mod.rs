@@ -6,6 +6,7 @@ mod conditions;
 mod dry_runs;
 mod failure;
 mod installs;
+mod lookups;
 pub(crate) mod release_charts;
 mod release_values;
 mod remedies;
@@ -37,6 +38,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     actor: Actor::HelmController,
     affected,
     acting: replaced_releases::acting,
+    find_out,
     deleted: uninstall::deleted,
 };
 
@@ -53,6 +55,16 @@ const RULES: ChangeRules = ChangeRules {
     stake,
     follow,
 };
+
+/// Returns the commands of Helm that show the release as it is, and as an upgrade makes it.
+fn find_out(state: &State<'_>, id: &ObjectId) -> String {
+    let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));
+    let ReleaseTarget { name, namespace, .. } =
+        recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &Value::Null, None));
+    format!(
+        "helm get manifest {name} -n {namespace}; helm upgrade {name} CHART -n {namespace} --dry-run=server --values FILE"
+    )
+}
 
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);

@@ -14,6 +14,8 @@ use crate::kubernetes::object::ObjectId;
 /// Values of a release.
 pub(super) enum ReleaseValues {
     Known(Values),
+    /// The change removes a part of these values; what, for people. helm-controller does nothing once it is gone.
+    Removed(Values, String),
     /// helm-controller does nothing for the release, because this is missing.
     Missing(String),
 }
@@ -28,6 +30,7 @@ pub(super) fn values(
     is_after: bool,
 ) -> Asked<ReleaseValues> {
     let mut values = Values { is_private: comparison.state().is_private(id), ..Values::default() };
+    let (mut texts, mut removed) = (vec![], None);
     for source in values_sources(&id.namespace, spec) {
         source.names()?;
         let ValuesSource { reference, key, optional, .. } = source.clone();
@@ -40,18 +43,34 @@ pub(super) fn values(
             return Err(Interrupt::Missing);
         };
         let changed = is_after.then(|| data_after_change(comparison.derivation, &reference, &found)).flatten();
+        let before = match &found {
+            Lookup::Found(data) => data.values.get(key).cloned(),
+            _ => None,
+        };
         match changed.map_or(found, |(lookup, _)| lookup) {
             Lookup::Found(data) => {
                 let holds_secrets = comparison.state().secrets.are_in_data(&data_id, &data);
                 values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
-                    Some(text) => values.add_source(&source, text.reveal())?,
+                    Some(text) => texts.push((source, text.clone())),
                     None if optional => {}
-                    None => return Ok(missing(format!("{data_id} in its valuesFrom has no key {key}"))),
+                    None => {
+                        let what = format!("{data_id} in its valuesFrom has no key {key}");
+                        let Some(text) = before else { return Ok(ReleaseValues::Missing(what)) };
+                        texts.push((source, text));
+                        removed = Some(what);
+                    }
                 }
             }
             Lookup::Missing if optional => {}
-            Lookup::Missing => return Ok(missing(format!("{data_id} in its valuesFrom does not exist"))),
+            Lookup::Missing => {
+                let Some(text) = before else {
+                    return Ok(ReleaseValues::Missing(format!("{data_id} in its valuesFrom does not exist")));
+                };
+                values.is_private |= reference.is_secret();
+                texts.push((source, text));
+                removed = Some(format!("{data_id} in its valuesFrom is deleted"));
+            }
             Lookup::Unreadable(why) => {
                 return Err(format!("{data_id} in its valuesFrom cannot be read: {why}").into());
             }
@@ -60,12 +79,9 @@ pub(super) fn values(
             }
         }
     }
-    if let Some(inline) = spec.get("values").filter(|inline| inline.is_object()) {
-        values.add_text(inline.to_string());
-    }
-    Ok(ReleaseValues::Known(values))
-}
-
-fn missing(what: String) -> ReleaseValues {
-    ReleaseValues::Missing(what)
+    values.add_all(&texts, spec.get("values"))?;
+    Ok(match removed {
+        Some(what) => ReleaseValues::Removed(values, what),
+        None => ReleaseValues::Known(values),
+    })
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::flux::build::Interrupt;
+use crate::flux::build::charts::lookups::{LOOKUPS, Lookups, too_many};
+use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
@@ -20,6 +22,9 @@ use crate::kubernetes::snapshot::Snapshot;
 
 /// The place of a release.
 pub(super) struct Place<'s> {
+    /// HelmRelease of the release, and its spec.
+    pub(super) id: ObjectId,
+    pub(super) spec: Value,
     pub(super) target: ReleaseTarget,
     /// Name of the cluster; `None` for the one that has the HelmRelease.
     pub(super) cluster: Option<Arc<str>>,
@@ -45,6 +50,8 @@ pub(super) enum Rendering {
     Done(Box<Rendered>),
     /// helm-controller cannot render it either, for this reason.
     Fails(String),
+    /// The account of the release may not look something up, so helm-controller cannot render it either.
+    Refused(String),
 }
 
 impl<'s> Place<'s> {
@@ -68,7 +75,7 @@ impl<'s> Place<'s> {
             versions.flat_map(|version| [format!("{version}/{}", kind.kind), version]).collect::<Vec<_>>()
         });
         let coming = versions.filter(|version| !served.contains(version)).collect();
-        Ok(Self { target, cluster, snapshot, coming, has_come: false })
+        Ok(Self { id: id.clone(), spec: spec.clone(), target, cluster, snapshot, coming, has_come: false })
     }
 
     /// Renders a chart as if the definitions of the change existed already; `None` if that makes no difference.
@@ -81,11 +88,11 @@ impl<'s> Place<'s> {
             return Ok(None);
         }
         self.has_come = true;
-        let rendering = self.run(comparison, draft, false);
+        let rendering = self.run(comparison, draft, Seed::First);
         self.has_come = false;
         match rendering? {
             Rendering::Done(rendered) => Ok(Some(*rendered)),
-            Rendering::Fails(_) => Ok(None),
+            Rendering::Fails(_) | Rendering::Refused(_) => Ok(None),
         }
     }
 
@@ -93,14 +100,22 @@ impl<'s> Place<'s> {
     ///
     /// Fails if two renders have different objects.
     pub(super) fn render_twice(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
-        let first = self.run(comparison, draft, false);
-        if !draft.chart.may_be_random(draft.values) {
+        let randomness = draft.chart.randomness(draft.values);
+        if randomness == Randomness::InDecisions {
+            let why = "its chart compares random values or the time, so that chance decides what it renders";
+            return Err(why.to_owned().into());
+        }
+        let first = self.run(comparison, draft, Seed::First);
+        if randomness == Randomness::None {
             return first;
         }
         // Both are asked for at once, so that they are rendered side by side.
-        let second = self.run(comparison, draft, true);
-        let (Rendering::Done(first), Rendering::Done(second)) = (first?, second?) else {
-            return self.run(comparison, draft, false);
+        let second = self.run(comparison, draft, Seed::Second);
+        let (first, second) = match (first?, second?) {
+            (Rendering::Done(first), Rendering::Done(second)) => (first, second),
+            (first @ Rendering::Fails(_), Rendering::Fails(_)) => return Ok(first),
+            (refused @ Rendering::Refused(_), _) => return Ok(refused),
+            _ => return Err("its chart fails to render by chance, or by the clock".to_owned().into()),
         };
         let hooks = |rendered: &Rendered| rendered.hooks.keys().cloned().collect::<BTreeSet<ObjectId>>();
         let all: [BTreeSet<ObjectId>; 2] =
@@ -109,21 +124,23 @@ impl<'s> Place<'s> {
             let what = if draft.values.is_private { "an object".to_owned() } else { differing.to_string() };
             return Err(format!("its chart renders {what} by chance, or by the clock").into());
         }
-        Ok(Rendering::Done(first))
+        // Its texts differ from those of the deployed release, so that they count as changed.
+        Ok(Rendering::Done(second))
     }
 
     /// Renders a chart.
     ///
     /// Fails with the reason why the result is not known.
     pub(super) fn render(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
-        self.run(comparison, draft, false)
+        self.run(comparison, draft, Seed::First)
     }
 
+    /// Renders a chart, and answers its lookups one after the other.
     fn run(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
         Draft { chart, values, revision, skips_schema }: Draft<'_>,
-        is_repeated: bool,
+        seed: Seed,
     ) -> Asked<Rendering> {
         let Some(kube_version) = comparison.derivation.answers.kube_version(&self.cluster).cloned() else {
             comparison.derivation.needs.kube_versions.insert(self.cluster.clone());
@@ -133,24 +150,32 @@ impl<'s> Place<'s> {
         if self.has_come {
             api_versions.extend(self.coming.iter().cloned());
         }
-        let cluster = ClusterValues { revision, api_versions, kube_version, is_later: is_repeated };
+        let mut cluster = ClusterValues { revision, api_versions, kube_version, lookups: Lookups::new(), seed };
         let ReleaseTarget { name: release, namespace, .. } = &self.target;
-        let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema, is_repeated };
-        let run = ChartRun::new(chart, values, &cluster, &options)?;
-        match comparison.derivation.answers.chart(&run.key) {
-            Some(Ok(ChartOutput::Manifests(text))) => {
-                let types = &self.snapshot.types;
-                let rendered = Rendered::read(text, namespace, types, self.cluster.as_ref(), values.is_private);
-                let unread = "the output of helm for its chart cannot be read";
-                rendered.map(|rendered| Rendering::Done(Box::new(rendered))).map_err(|_| unread.to_owned().into())
-            }
-            Some(Ok(ChartOutput::Fails(why))) => Ok(Rendering::Fails(why.clone())),
-            Some(Err(why)) => Err(Interrupt::Failed(why.clone())),
-            None => {
+        let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
+        while cluster.lookups.len() <= LOOKUPS {
+            let run = ChartRun::new(chart, values, &cluster, &options)?;
+            let Some(output) = comparison.derivation.answers.chart(&run.key) else {
                 comparison.derivation.needs.charts.insert(run.key.clone(), run);
-                Err(Interrupt::Missing)
-            }
+                return Err(Interrupt::Missing);
+            };
+            match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
+                ChartOutput::Manifests(text) => {
+                    let (types, cluster_name) = (&self.snapshot.types, self.cluster.as_ref());
+                    let read = Rendered::read(text, namespace, types, cluster_name, values.is_private);
+                    let mut rendered =
+                        read.map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
+                    rendered.depends_on_cluster = !cluster.lookups.is_empty();
+                    return Ok(Rendering::Done(Box::new(rendered)));
+                }
+                ChartOutput::Fails(why) => return Ok(Rendering::Fails(why.clone())),
+                ChartOutput::Asks(query) => match self.looked_up(comparison, query)? {
+                    Ok(answer) => cluster.lookups.insert(query.clone(), answer),
+                    Err(refusal) => return Ok(Rendering::Refused(refusal)),
+                },
+            };
         }
+        Err(too_many().into())
     }
 }
 

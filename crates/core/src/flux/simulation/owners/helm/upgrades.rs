@@ -60,6 +60,8 @@ struct Change {
     assumption: Option<String>,
     /// The metadata or the post-renderers of all objects change.
     changes_all: bool,
+    /// Values that the change removes. helm-controller does nothing once they are gone.
+    removed_values: Option<String>,
 }
 
 /// Renders of a release before and after the change.
@@ -122,8 +124,9 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
     }
     let (old_values, new_values) =
         (values(comparison, id, &old_spec, false)?, values(comparison, id, &new_spec, true)?);
-    let new_values = match new_values {
-        ReleaseValues::Known(found) => found,
+    let (new_values, removed_values) = match new_values {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => {
             return Ok(Prepared::Blocked(blocked(ReasonCode::ValuesMissing, what)));
         }
@@ -142,6 +145,9 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         is_same &= chart.version == old.version && values.is_same(&old_values);
         between.push(Version { chart, values });
     }
+    if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
+        return Ok(Prepared::Blocked(blocked(ReasonCode::ValuesMissing, what.clone())));
+    }
     if is_same {
         return Ok(Prepared::Unchanged);
     }
@@ -157,18 +163,14 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         spec: new_spec,
         assumption,
         changes_all,
+        removed_values,
     })))
 }
 
 /// Returns the last spec after the change, and those that the same Kustomization applies before it.
 fn specs_after(comparison: &Comparison<'_, '_, '_>, live: &Resource) -> Asked<(Value, Vec<Value>)> {
     let (state, id) = (comparison.state(), &live.object.id);
-    let owners: BTreeSet<_> = state.applied(id).iter().map(|applied| applied.owner).collect();
-    let mut specs = state.specs_after(id);
-    if specs.len() > 1 && owners.len() > 1 {
-        return Err("several Kustomizations apply different specs of it".to_owned().into());
-    }
-    let last = specs.pop().ok_or_else(|| "it has no spec".to_owned())?;
+    let (last, mut specs) = state.successive_specs(id)?;
     specs.retain(|spec| *spec != last && spec != live.spec());
     Ok((last, specs))
 }
@@ -194,7 +196,10 @@ fn renders(
         between.push(place.render(comparison, version.draft(revision + 1, skips_schema)));
     }
     let old = match old? {
+        // What a template looks up may have changed since the last release, whose inventory is right then.
+        Rendering::Done(old) if old.depends_on_cluster => old.with_recorded(&inventory, &place.snapshot.types),
         Rendering::Done(old) => *old,
+        Rendering::Refused(_) => Rendered::default().with_recorded(&inventory, &place.snapshot.types),
         Rendering::Fails(why) => return Err(format!("its deployed chart is not rendered here: {why}").into()),
     };
     if let Some(differing) = old.difference_from(&inventory, &place.snapshot.types) {
@@ -203,7 +208,16 @@ fn renders(
     }
     let new = match new? {
         Rendering::Done(new) => *new,
-        Rendering::Fails(why) => return Ok(Err(why)),
+        Rendering::Fails(why) | Rendering::Refused(why) => {
+            for intermediate in between {
+                if matches!(intermediate?, Rendering::Done(_)) {
+                    let why =
+                        format!("{why}, and an upgrade with the new chart or the new values alone can come first");
+                    return Err(why.into());
+                }
+            }
+            return Ok(Err(why));
+        }
     };
     let mut renders = Renders { old, new, between: vec![], later: later? };
     for intermediate in between {
@@ -228,6 +242,9 @@ fn acted(
     let mut action = ReleaseAction::new(kind);
     action.assumption.clone_from(&change.assumption);
     action.waits = condition(state, id, Some(live), spec, false);
+    if let Some(what) = &change.removed_values {
+        action.waits = Some(format!("it stays if the values are gone before the upgrade: {what}"));
+    }
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
     action.hooks = hook_runs(spec, kind, new, Some(old), &test_fates(spec, new));
     // Helm leaves a kept object, and applies it again as a hook.

@@ -43,6 +43,7 @@ pub(super) const INSTANCES: OwnerKind = OwnerKind {
     actor: Actor::FluxOperator,
     affected,
     acting: does_nothing,
+    find_out: |_, _| "flux-operator build instance --filename FILE".to_owned(),
     deleted,
 };
 

@@ -8,11 +8,11 @@ use crate::flux::build;
 use crate::flux::build::fidelity::RecordedBuild;
 use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
-use crate::flux::simulation::kustomization::unknown_builds::changed_fields;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::model::unknown_builds::changed_fields;
 use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
@@ -23,8 +23,15 @@ use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Actor, Fidelity, Reason, ReasonCode};
 
-pub(super) const KUSTOMIZATIONS: OwnerKind =
-    OwnerKind { group: GROUP, kind: KIND, actor: Actor::KustomizeController, affected, acting: does_nothing, deleted };
+pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
+    group: GROUP,
+    kind: KIND,
+    actor: Actor::KustomizeController,
+    affected,
+    acting: does_nothing,
+    find_out: |_, id| format!("flux diff kustomization {} -n {} --path DIR", id.name, id.namespace),
+    deleted,
+};
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {

@@ -13,7 +13,8 @@ use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::resource_sets::{SetRun, generated_objects};
+use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
+use crate::flux::build::resource_sets::{SetRun, generated_objects, permuted};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::copied_data::copied_names;
@@ -24,17 +25,18 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::ownership::Members;
+use crate::ownership::readiness::{Readiness, ready};
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
-/// Annotation of a Job that flux-operator deletes and creates again once it has failed.
-const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
-
 /// Condition of a deletion while objects are created or changed without a dry-run.
 const CAN_FAIL: &str = "it stays while the API server refuses another object of its ResourceSet";
+
+/// Annotation of a Job that flux-operator deletes and creates again once it has failed.
+const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
 /// Objects of a ResourceSet.
 #[derive(Default)]
@@ -56,10 +58,10 @@ pub(super) fn expand(
     id: &ObjectId,
     live: Option<&Resource>,
 ) -> Asked<Followed> {
-    let new_spec = match &comparison.state().specs_after(id)[..] {
-        [one] => one.clone(),
-        _ => return Err("several Kustomizations apply different specs of it".to_owned().into()),
-    };
+    let (new_spec, earlier_specs) = comparison.state().successive_specs(id)?;
+    if !earlier_specs.is_empty() {
+        return Err("its Kustomization applies several specs of it, one after the other".to_owned().into());
+    }
     let Generated { objects: new, failure } = generated(comparison, id, &new_spec, true)?;
     let (old, interrupted) = match live {
         Some(live) => {
@@ -72,8 +74,11 @@ pub(super) fn expand(
     if let Some(change) = comparison.copied_changes(&new_spec)?.into_iter().next() {
         return Err(format!("it copies data that changes: {change}").into());
     }
-    let failed = live.map(|set| failing_jobs(comparison.state(), set, &new)).unwrap_or_default();
-    if old == new && interrupted.is_empty() && failed.is_empty() {
+    let failed_jobs = match live {
+        Some(live) => failed_jobs(comparison, live, &new)?,
+        None => BTreeMap::new(),
+    };
+    if old == new && interrupted.is_empty() && failed_jobs.is_empty() {
         return Ok(Followed::Unchanged);
     }
     let Some(trigger) = trigger(comparison, id, &new_spec) else {
@@ -123,13 +128,6 @@ pub(super) fn expand(
         condition,
         ..Effect::default()
     };
-    for job in failed {
-        let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
-        (deletion.action, deletion.code) = (Action::Recreate, Some(ReasonCode::FailedJob));
-        deletion.stays_if("it stays unless it has failed");
-        deletion.is_doubtful = true;
-        effect.deletes.insert(job, deletion);
-    }
     if let Some(set) = live {
         for object in deletable(state, set, removed.iter().chain(&interrupted)) {
             let is_interrupted = interrupted.contains(&object.id);
@@ -137,20 +135,63 @@ pub(super) fn expand(
             effect.deletes.insert(object.id.clone(), deletion);
         }
     }
+    effect.deletes.extend(failed_jobs);
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
 }
 
-/// Returns the live Jobs of a ResourceSet that flux-operator deletes and creates again if they have failed. A snapshot does
-/// not tell if they have.
-fn failing_jobs(state: &State<'_>, set: &Resource, new: &BuiltObjects) -> Vec<ObjectId> {
-    let is_marked = |built: &BuiltObject| {
-        let annotations = built.manifest.pointer("/metadata/annotations");
-        let mark = annotations.and_then(|annotations| annotations.get(RECREATE_ON_FAILURE)?.as_str());
-        mark == Some("enabled")
-    };
-    let jobs = new.values().filter(|built| built.id.is("batch", "Job") && is_marked(built));
-    let own = jobs.filter_map(|built| state.live_object(&built.id)).filter(|job| has_labels_of(job, &set.object.id));
-    own.map(|job| job.id.clone()).collect()
+/// Returns the Jobs that flux-operator deletes before it applies a ResourceSet: those that have failed, and whose template asks
+/// for that.
+fn failed_jobs(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    new: &BuiltObjects,
+) -> Asked<BTreeMap<ObjectId, OwnerDeletion>> {
+    let asking = new.values().filter(|built| built.id.is("batch", "Job") && asks_for_recreation(&built.manifest));
+    let state = comparison.state();
+    let candidates: Vec<&ObjectMetadata> = asking
+        .filter_map(|built| state.live_object(&built.id))
+        .filter(|job| has_labels_of(job, &live.object.id))
+        .collect();
+    let mut failed = BTreeMap::new();
+    for job in candidates {
+        let ObjectId { kind, namespace, name, .. } = &job.id;
+        let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
+        let query = ClusterQuery {
+            cluster: None,
+            query: ObjectQuery { api_version: "batch/v1".to_owned(), kind, namespace, name },
+        };
+        match comparison.derivation.answers.query(&query) {
+            Some(QueryAnswer::Found(content)) => {
+                if matches!(ready(job, content), Readiness::Failed(_)) {
+                    failed.insert(job.id.clone(), recreated_job());
+                }
+            }
+            Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => {
+                let mut deletion = recreated_job();
+                deletion.stays_if("it stays unless it has failed, which could not be read");
+                deletion.is_doubtful = true;
+                failed.insert(job.id.clone(), deletion);
+            }
+            None => {
+                comparison.derivation.needs.queries.insert(query);
+                return Err(Interrupt::Missing);
+            }
+        }
+    }
+    Ok(failed)
+}
+
+/// Returns true if a Job is deleted once it has failed.
+fn asks_for_recreation(manifest: &Value) -> bool {
+    let annotations = manifest.pointer("/metadata/annotations");
+    annotations.and_then(|all| all.get(RECREATE_ON_FAILURE)?.as_str()) == Some("enabled")
+}
+
+fn recreated_job() -> OwnerDeletion {
+    let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
+    deletion.action = Action::Recreate;
+    deletion.code = Some(ReasonCode::FailedJob);
+    deletion
 }
 
 /// Returns the deletion of an object that a ResourceSet no longer generates, or perhaps does not generate for a moment.
@@ -210,7 +251,16 @@ fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resou
 /// Returns the objects that flux-operator generates of a spec, before or after the change.
 fn generated(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value, is_after: bool) -> Asked<Generated> {
     let providers = provider_inputs(comparison, id, spec, is_after)?;
-    generated_of(comparison, id, spec, providers.values().flatten())
+    if !permutes(spec) {
+        return generated_of(comparison, id, spec, providers.values().flatten());
+    }
+    let inputs = permuted(id, spec, &providers)?;
+    let mut flat = spec.clone();
+    if let Some(fields) = flat.as_object_mut() {
+        fields.remove("inputStrategy");
+        fields.remove("inputs");
+    }
+    generated_of(comparison, id, &flat, &inputs)
 }
 
 /// Returns the objects that flux-operator generates of a spec with these inputs of its providers. A spec with providers
@@ -265,6 +315,11 @@ fn generated_of<'i>(
     }
 }
 
+/// Returns true if each combination of the inputs of the providers of a spec is one input.
+fn permutes(spec: &Value) -> bool {
+    text_at(spec, "/inputStrategy/name") == "Permute" && spec.get("inputsFrom").is_some()
+}
+
 /// Returns the inputs that the providers of a spec export, before or after the change.
 fn provider_inputs(
     comparison: &mut Comparison<'_, '_, '_>,
@@ -273,9 +328,6 @@ fn provider_inputs(
     is_after: bool,
 ) -> Asked<ProviderInputs> {
     let entries: Vec<Value> = spec.get("inputsFrom").and_then(Value::as_array).cloned().unwrap_or_default();
-    if !entries.is_empty() && text_at(spec, "/inputStrategy/name") == "Permute" {
-        return Err("the inputs of its providers are permuted".to_owned().into());
-    }
     let mut inputs = ProviderInputs::new();
     for entry in &entries {
         if entry.pointer("/selector/matchExpressions").is_some() {
@@ -319,6 +371,9 @@ fn interrupted(
         let (stable, changing): (Vec<&ObjectId>, Vec<&ObjectId>) = all.into_iter().partition(is_stable);
         if changing.len() + usize::from(is_changed) < 2 {
             continue;
+        }
+        if permutes(spec) {
+            return Err("its inputs are permuted, and several of them change, one after the other".to_owned().into());
         }
         let always =
             generated_of(comparison, id, spec, stable.iter().filter_map(|provider| before.get(*provider)).flatten())?;

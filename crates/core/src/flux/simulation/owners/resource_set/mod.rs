@@ -24,8 +24,15 @@ use crate::plan::Actor;
 pub(crate) const KIND: &str = "ResourceSet";
 
 /// ResourceSets.
-pub(super) const SETS: OwnerKind =
-    OwnerKind { group: GROUP, kind: KIND, actor: Actor::FluxOperator, affected, acting: does_nothing, deleted };
+pub(super) const SETS: OwnerKind = OwnerKind {
+    group: GROUP,
+    kind: KIND,
+    actor: Actor::FluxOperator,
+    affected,
+    acting: does_nothing,
+    find_out: |_, _| "flux-operator build resourceset --filename FILE".to_owned(),
+    deleted,
+};
 
 const RULES: ChangeRules = ChangeRules {
     group: GROUP,

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Actor, Change, Plan};
 use crate::kubernetes::deletion::volumes::{CLAIM, KIND, RESOURCE, ReclaimOutcome, Volumes};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{Action, Actor, Change, Plan};
 
 /// Adds a row for each volume that stays although its claim is deleted, and says of a recreated claim what happens to
 /// its data. A recording that holds no specs of volumes is a gap.

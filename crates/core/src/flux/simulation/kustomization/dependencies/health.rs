@@ -107,8 +107,11 @@ impl Health<'_, '_> {
         let live = state.node(&NodeId::live(key)).filter(|child| child.deletion.is_none());
         let child = state.node(&NodeId::new(key)).or(live)?;
         let (name, last) = (owner_id(key), child.last_pass()?);
-        // Its own expressions can call it healthy all the same, and it may be checked before it starts.
-        let is_decided = !state.exceeds_workers && pass.spec.value().get("healthCheckExprs").is_none();
+        // One that is ready now may be checked before it notices the new revision, unless its spec changes. Expressions can call
+        // it healthy all the same.
+        let is_ready = !child.id.is_new && state.is_ready(key);
+        let is_noticed = !is_ready || last.trigger.is_some();
+        let is_decided = is_noticed && !state.exceeds_workers && pass.spec.value().get("healthCheckExprs").is_none();
         let certain =
             |why: &str| Some(Obstacle { clause: format!("which waits for {name}, {why}"), is_certain: is_decided });
         let possible =
@@ -116,7 +119,6 @@ impl Health<'_, '_> {
         if waits_for(state, key, &last.spec, &node.id.key) {
             return certain("which depends on it");
         }
-        let is_ready = !child.id.is_new && state.is_ready(key);
         match &last.outcome {
             PassOutcome::Blocked(Reason { code: ReasonCode::Suspended | ReasonCode::NotWatched, .. }) if is_ready => {
                 None

@@ -2,14 +2,17 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
+pub(crate) mod health;
+
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::health::{Health, Obstacle};
-use super::unknown_builds::unknown_reason;
-use super::watch_selector::labels_after;
+use crate::flux::simulation::model::unknown_builds::unknown_reason;
+use crate::flux::simulation::model::watch_selector::labels_after;
+use health::{Health, Obstacle};
+
 use crate::flux::ready_expr::{Invalid, ReadyExpression};
 use crate::flux::simulation::model::node::{Blocker, Node, NodeId, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id, relative_clause};

@@ -8,11 +8,11 @@
 
 use std::collections::HashSet;
 
-use super::{BlockedByFinalizers, Plan};
 use crate::kubernetes::deletion::finalizers::{VOLUME_PROTECTION, is_removed_by_kubernetes};
 use crate::kubernetes::deletion::volumes::claim_of;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{BlockedByFinalizers, Plan};
 
 /// Presence of the controller that removes the finalizers of an object, once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,16 +1,19 @@
 //! The end of planning. Every plan gets its consequences, its alarms, the mask of Secrets and the verdict of a policy here,
 //! in this order. Outputs and plan files take only a finished plan.
 
+pub mod finalizers;
+mod volumes;
+
 use std::ops::Deref;
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use super::finalizers::{FinalizerOwner, add_blocked_by_finalizers};
+use self::finalizers::{FinalizerOwner, add_blocked_by_finalizers};
+use self::volumes::add_volume_outcomes;
 use super::limits::{Base, Limits, check_plan, check_preview};
 use super::mask::SecretMask;
 use super::policy::{Denial, Policy};
-use super::volumes::add_volume_outcomes;
 use super::{Alarm, Plan};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;

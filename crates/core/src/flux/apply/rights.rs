@@ -1,0 +1,56 @@
+//! Rights that a Role or ClusterRole of a tree gives.
+
+use serde_json::Value;
+
+use crate::kubernetes::object::{ObjectId, ResourceType};
+
+/// Returns true if the rules of a role give a right to change an object of a kind.
+pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
+    let rules = role.get("rules").and_then(Value::as_array);
+    rules.into_iter().flatten().any(|rule| {
+        has(rule, "verbs", verb)
+            && has(rule, "apiGroups", &kind.group)
+            && has(rule, "resources", &kind.plural)
+            && (list(rule, "resourceNames").next().is_none()
+                || list(rule, "resourceNames").any(|name| *name == *id.name))
+    })
+}
+
+fn has(rule: &Value, field: &str, value: &str) -> bool {
+    list(rule, field).any(|found| found == "*" || found == value)
+}
+
+fn list<'r>(rule: &'r Value, field: &str) -> impl Iterator<Item = &'r str> {
+    rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::resource_type;
+
+    #[test]
+    fn a_role_grants_what_one_rule_has_in_all_fields() {
+        let kind = resource_type("", "ConfigMap", "configmaps", true);
+        let id = ObjectId::new("", "ConfigMap", "shop", "a");
+        for (rule, expected) in [
+            (json!({"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"]}), true),
+            (json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}), true),
+            (json!({"verbs": ["get"], "apiGroups": [""], "resources": ["configmaps"]}), false),
+            (json!({"verbs": ["delete"], "apiGroups": ["apps"], "resources": ["configmaps"]}), false),
+            (json!({"verbs": ["delete"], "apiGroups": [""], "resources": ["secrets"]}), false),
+            (
+                json!({"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["b"]}),
+                false,
+            ),
+            (
+                json!({"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"]}),
+                true,
+            ),
+        ] {
+            assert_eq!(grants(&json!({"rules": [rule.clone()]}), "delete", &kind, &id), expected, "{rule}");
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Functions of templates whose results differ from render to render.
+//!
+//! A chart is rendered with two seeds and two clocks: what differs then is named or chosen by chance. That does not show a
+//! decision that few values take, such as a comparison with one digit. So a text that may be random must not be compared,
+//! nor decide anything in another way than by being there.
+
+use std::collections::BTreeMap;
+
+use super::templates::{action_length, is_word, token_length};
+
+/// Functions whose results differ, with the function of each seed in their place; none for those whose results differ anyway.
+const FUNCTIONS: [(&str, Option<[&str; 2]>); 20] = [
+    ("randAlpha", Some([r#"include "kubectl-gitops.a""#, r#"include "kubectl-gitops.z""#])),
+    ("randAlphaNum", Some([r#"include "kubectl-gitops.a""#, r#"include "kubectl-gitops.9""#])),
+    ("randNumeric", Some([r#"include "kubectl-gitops.0""#, r#"include "kubectl-gitops.9""#])),
+    ("randAscii", Some([r#"include "kubectl-gitops.a""#, r#"include "kubectl-gitops.9""#])),
+    ("randBytes", Some([r#"include "kubectl-gitops.a""#, r#"include "kubectl-gitops.9""#])),
+    ("randInt", Some(["min", "max"])),
+    ("now", Some([r#"(toDate "2006-01-02" "2025-01-02")"#, r#"(toDate "2006-01-02" "2047-11-29")"#])),
+    ("ago", None),
+    ("bcrypt", None),
+    ("encryptAES", None),
+    ("genCA", None),
+    ("genCAWithKey", None),
+    ("genPrivateKey", None),
+    ("genSelfSignedCert", None),
+    ("genSelfSignedCertWithKey", None),
+    ("genSignedCert", None),
+    ("genSignedCertWithKey", None),
+    ("htpasswd", None),
+    ("shuffle", None),
+    ("uuidv4", None),
+];
+/// Characters that named templates repeat.
+const REPEATED: [&str; 4] = ["a", "z", "0", "9"];
+
+/// Words of an action that change a random text without making it empty, and do not look at what is in it.
+const NEUTRAL: [&str; 37] = [
+    "if",
+    "else",
+    "with",
+    "not",
+    "and",
+    "or",
+    "end",
+    "define",
+    "block",
+    "include",
+    "template",
+    "default",
+    "coalesce",
+    "required",
+    "quote",
+    "squote",
+    "b64enc",
+    "printf",
+    "print",
+    "upper",
+    "lower",
+    "nindent",
+    "indent",
+    "toString",
+    "toYaml",
+    "toJson",
+    "sha256sum",
+    "list",
+    "dict",
+    "set",
+    "tpl",
+    "fromYaml",
+    "fromJson",
+    "merge",
+    "true",
+    "false",
+    "nil",
+];
+/// Words that look at what is in a text.
+const LOOKING: [&str; 30] = [
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "contains",
+    "hasPrefix",
+    "hasSuffix",
+    "has",
+    "hasKey",
+    "regexMatch",
+    "mustRegexMatch",
+    "regexFind",
+    "regexFindAll",
+    "mustRegexFind",
+    "mustRegexFindAll",
+    "ternary",
+    "mod",
+    "div",
+    "len",
+    "until",
+    "untilStep",
+    "seq",
+    "semverCompare",
+    "semver",
+    "empty",
+    "any",
+    "all",
+    "deepEqual",
+];
+/// First words of an action that decides what is rendered.
+const CONTROL: [&str; 4] = ["if", "else", "with", "range"];
+
+/// One of two renders of the same chart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Seed {
+    #[default]
+    First,
+    Second,
+}
+
+/// The use that a chart makes of functions whose results differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Randomness {
+    None,
+    /// They give names or content.
+    InTexts,
+    /// Something may be decided by their results.
+    InDecisions,
+}
+
+impl Seed {
+    /// Returns what replaces a function with this seed; `None` if it stays.
+    pub(super) fn replacement(self, word: &str) -> Option<&'static str> {
+        let (_, replacements) = FUNCTIONS.iter().find(|(name, _)| *name == word)?;
+        replacements.map(|[first, second]| if self == Self::First { first } else { second })
+    }
+
+    /// Returns the named templates that replacements include.
+    pub(super) fn templates() -> String {
+        let template = |text: &str| {
+            format!(
+                "{{{{- define \"kubectl-gitops.{text}\" -}}}}{{{{- repeat (int .) \"{text}\" -}}}}{{{{- end -}}}}\n"
+            )
+        };
+        REPEATED.map(template).concat()
+    }
+}
+
+/// Returns true for a function whose result differs from render to render.
+pub(super) fn is_random(word: &str) -> bool {
+    FUNCTIONS.iter().any(|(name, _)| *name == word)
+}
+
+/// Returns all functions whose results differ, as alternatives of a regular expression.
+pub(super) fn alternatives() -> String {
+    FUNCTIONS.map(|(name, _)| name).join("|")
+}
+
+/// What is known of a text that may be random. Sorted by what it can decide.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Taint {
+    /// It is never empty.
+    Text,
+    /// It can be empty, or depend on what is random in another way.
+    Changed,
+}
+
+/// A token of an action.
+#[derive(Clone, Copy)]
+enum Token<'t> {
+    Word(&'t str),
+    Quoted(&'t str),
+    Open,
+    Close,
+    Assign,
+    Other,
+}
+
+/// Variables, named templates and keys that may be random.
+#[derive(Default)]
+struct Tainted(BTreeMap<String, Taint>);
+
+impl Tainted {
+    /// Adds a name. Returns true if that is new.
+    fn add(&mut self, name: String, taint: Taint) -> bool {
+        let known = self.0.get(&name).copied();
+        if known >= Some(taint) {
+            return false;
+        }
+        self.0.insert(name, taint);
+        true
+    }
+
+    /// Returns what is known of a token in a text with this number.
+    fn of(&self, text: usize, token: Token<'_>) -> Option<Taint> {
+        match token {
+            Token::Word(word) if is_random(word) => Some(Taint::Text),
+            Token::Word(word) => {
+                let mut segments = word.split('.');
+                let variable = segments.next().filter(|first| first.starts_with('$') && first.len() > 1);
+                let own = variable.and_then(|variable| self.0.get(&format!("{text}{variable}")).copied());
+                own.max(segments.filter_map(|key| self.0.get(&format!(".{key}")).copied()).max())
+            }
+            Token::Quoted(name) => self.0.get(&format!("\"{name}")).copied(),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the use that templates and values make of functions whose results differ.
+pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness {
+    let texts: Vec<Vec<Vec<Token<'t>>>> = texts.map(actions).collect();
+    let has_random = |token: &Token<'_>| matches!(token, Token::Word(word) if is_random(word));
+    if !texts.iter().flatten().flatten().any(has_random) {
+        return Randomness::None;
+    }
+    let mut tainted = Tainted::default();
+    loop {
+        let mut has_grown = false;
+        for (number, actions) in texts.iter().enumerate() {
+            let mut open: Vec<Option<&str>> = vec![];
+            for action in actions {
+                match (first_word(action), action.get(1)) {
+                    (Some("define" | "block"), Some(Token::Quoted(name))) => open.push(Some(name)),
+                    (Some("if" | "with" | "range"), _) => open.push(None),
+                    (Some("end"), _) => drop(open.pop()),
+                    _ => {}
+                }
+                let Some(taint) = taint_of(&tainted, number, action) else { continue };
+                has_grown |= spread(&mut tainted, number, action, taint);
+                for name in open.iter().flatten() {
+                    has_grown |= tainted.add(format!("\"{name}"), taint);
+                }
+            }
+        }
+        if !has_grown {
+            break;
+        }
+    }
+    let mut all =
+        texts.iter().enumerate().flat_map(|(number, actions)| actions.iter().map(move |action| (number, action)));
+    let decides = all.any(|(number, action)| {
+        let taint = taint_of(&tainted, number, action);
+        let is_control = first_word(action).is_some_and(|word| CONTROL.contains(&word));
+        let looks = words(action).any(|word| LOOKING.contains(&word));
+        taint.is_some() && (looks || (is_control && taint == Some(Taint::Changed)))
+    });
+    if decides { Randomness::InDecisions } else { Randomness::InTexts }
+}
+
+/// Returns what is known of the result of an action; `None` if it is not random.
+fn taint_of(tainted: &Tainted, text: usize, action: &[Token<'_>]) -> Option<Taint> {
+    let taint = action.iter().filter_map(|token| tainted.of(text, *token)).max()?;
+    let is_plain = |word: &str| {
+        let is_value = word.starts_with(['$', '.']) || word.starts_with(|c: char| c.is_ascii_digit());
+        is_value || is_random(word) || NEUTRAL.contains(&word)
+    };
+    Some(if words(action).all(is_plain) { taint } else { Taint::Changed })
+}
+
+/// Adds what an action assigns, and the keys before each random part of it.
+fn spread(tainted: &mut Tainted, text: usize, action: &[Token<'_>], taint: Taint) -> bool {
+    let mut has_grown = false;
+    if let Some(assignment) = action.iter().position(|token| matches!(token, Token::Assign)) {
+        let variables = words(&action[..assignment]).filter(|word| word.starts_with('$'));
+        let names: Vec<String> = variables.map(|variable| format!("{text}{variable}")).collect();
+        for name in names {
+            has_grown |= tainted.add(name, taint);
+        }
+    }
+    let mut keys: Vec<Option<&str>> = vec![None];
+    for token in action {
+        match token {
+            Token::Open => keys.push(None),
+            Token::Close if keys.len() > 1 => drop(keys.pop()),
+            Token::Quoted(key) => *keys.last_mut().expect("there is one for each depth") = Some(*key),
+            _ => {}
+        }
+        if tainted.of(text, *token).is_some() {
+            for key in keys.iter().flatten().filter(|key| !key.is_empty() && key.chars().all(is_word)) {
+                has_grown |= tainted.add(format!(".{key}"), taint);
+            }
+        }
+    }
+    has_grown
+}
+
+fn words<'a, 't>(action: &'a [Token<'t>]) -> impl Iterator<Item = &'t str> + 'a {
+    action.iter().filter_map(|token| match token {
+        Token::Word(word) => Some(*word),
+        _ => None,
+    })
+}
+
+fn first_word<'t>(action: &[Token<'t>]) -> Option<&'t str> {
+    match action.first() {
+        Some(Token::Word(word)) => Some(word),
+        _ => None,
+    }
+}
+
+/// Returns the tokens of each action of a text, without spaces and comments.
+fn actions(text: &str) -> Vec<Vec<Token<'_>>> {
+    let (mut found, mut rest) = (vec![], text);
+    while let Some(start) = rest.find("{{") {
+        let length = action_length(&rest[start..]);
+        found.push(tokens(&rest[start..start + length]));
+        rest = &rest[start + length..];
+    }
+    found
+}
+
+fn tokens(action: &str) -> Vec<Token<'_>> {
+    let inside = action.trim_start_matches("{{").trim_end_matches("}}");
+    let inside = inside.strip_prefix('-').unwrap_or(inside);
+    let (mut found, mut rest) = (vec![], inside.strip_suffix('-').unwrap_or(inside));
+    while let Some(first) = rest.chars().next() {
+        let length = if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { token_length(rest) };
+        let (token, after) = rest.split_at(length);
+        match first {
+            _ if is_word(first) => found.push(Token::Word(token)),
+            '"' | '`' => found.push(Token::Quoted(token.trim_matches(['"', '`']))),
+            '(' => found.push(Token::Open),
+            ')' => found.push(Token::Close),
+            '=' => found.push(Token::Assign),
+            _ if first.is_whitespace() || token.starts_with("/*") => {}
+            _ => found.push(Token::Other),
+        }
+        rest = after;
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(texts: &[&str]) -> Randomness {
+        randomness(texts.iter().copied())
+    }
+
+    #[test]
+    fn random_texts_are_content_until_something_looks_at_them() {
+        let rows: [(&[&str], Randomness); 17] = [
+            (&["{{ .Values.now }}{{/* randAlpha */}}{{ \"uuidv4\" }}"], Randomness::None),
+            (&["{{ randAlphaNum 10 | b64enc | quote }}"], Randomness::InTexts),
+            (&["{{ $p := randAlphaNum 10 }}{{ if $p }}{{ $p | b64enc }}{{ end }}"], Randomness::InTexts),
+            (&["{{ .Values.p | default (randAlphaNum 10) | b64enc }}"], Randomness::InTexts),
+            (&["{{ $ca := genCA \"x\" 365 }}{{ $ca.Cert | b64enc }}"], Randomness::InTexts),
+            (&["{{ if eq .Values.a \"b\" }}{{ uuidv4 }}{{ end }}"], Randomness::InTexts),
+            (&["{{ if eq (randNumeric 1) \"5\" }}x{{ end }}"], Randomness::InDecisions),
+            (&["{{ $n := randNumeric 1 }}{{ if eq $n \"5\" }}x{{ end }}"], Randomness::InDecisions),
+            (&["{{ $n := randNumeric 1 }}", "{{ if eq $n \"5\" }}x{{ end }}"], Randomness::InTexts),
+            (&["{{ $n := trimAll \"5\" (randNumeric 1) }}{{ if $n }}x{{ end }}"], Randomness::InDecisions),
+            (&["{{ $n := trimAll \"5\" (randNumeric 1) }}{{ $n }}"], Randomness::InTexts),
+            (
+                &["{{ define \"p\" }}{{ randNumeric 1 }}{{ end }}", "{{ if eq (include \"p\" .) \"5\" }}"],
+                Randomness::InDecisions,
+            ),
+            (
+                &["{{ define \"p\" }}{{ randNumeric 1 }}{{ end }}{{ if eq (include \"q\" .) \"5\" }}"],
+                Randomness::InTexts,
+            ),
+            (
+                &[
+                    "{{ $d := dict \"n\" (printf \"%s\" (randNumeric 1)) }}{{ include \"x\" $d }}",
+                    "{{ if eq .n \"5\" }}",
+                ],
+                Randomness::InDecisions,
+            ),
+            (
+                &["{{ $_ := set .Values \"n\" (randNumeric 1) }}", "{{ if eq .Values.n \"5\" }}"],
+                Randomness::InDecisions,
+            ),
+            (&["{{ range until (randInt 0 3) }}x{{ end }}"], Randomness::InDecisions),
+            (&["{{ ternary \"a\" \"b\" (gt (now | unixEpoch) 5) }}"], Randomness::InDecisions),
+        ];
+        for (texts, expected) in rows {
+            assert_eq!(found(texts), expected, "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn each_seed_gives_another_text() {
+        for (name, replacements) in FUNCTIONS {
+            assert!(is_random(name));
+            let [first, second] = [Seed::First, Seed::Second].map(|seed| seed.replacement(name));
+            assert_eq!((first.is_some(), first == second), (replacements.is_some(), replacements.is_none()), "{name}");
+        }
+        assert_eq!(Seed::First.replacement("lookup"), None);
+        assert_eq!(Seed::templates().matches("define").count(), REPEATED.len());
+    }
+}

@@ -1,0 +1,60 @@
+//! Objects of a cluster that a computation reads with their content.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::kubernetes::object::{GroupKind, ObjectId};
+
+/// An object, or all objects of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectQuery {
+    /// `VERSION` or `GROUP/VERSION`.
+    pub api_version: String,
+    pub kind: String,
+    /// Namespace; empty for cluster-scoped objects, and for those of all namespaces.
+    pub namespace: String,
+    /// Name; empty for all objects.
+    pub name: String,
+}
+
+/// A query in one of the clusters.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterQuery {
+    /// Name of the cluster; `None` for the one that is planned on.
+    pub cluster: Option<Arc<str>>,
+    pub query: ObjectQuery,
+}
+
+/// Answer to a query.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueryAnswer {
+    /// The object, or the list.
+    Found(Value),
+    Missing,
+    /// It could not be read; the reason.
+    Unreadable(String),
+}
+
+impl ObjectQuery {
+    /// Returns the four parts, in the order of a lookup in a template.
+    pub(crate) fn words(&self) -> [&str; 4] {
+        [&self.api_version, &self.kind, &self.namespace, &self.name]
+    }
+
+    /// Returns the group of the kind, and the version.
+    pub fn group_and_version(&self) -> (&str, &str) {
+        self.api_version.split_once('/').unwrap_or(("", &self.api_version))
+    }
+
+    /// Returns the group and kind.
+    pub fn group_kind(&self) -> GroupKind {
+        GroupKind::new(self.group_and_version().0, &self.kind)
+    }
+
+    /// Returns the identity of the object, or of a list the one without a name.
+    pub(crate) fn id(&self, is_namespaced: bool) -> ObjectId {
+        let namespace = if is_namespaced { &*self.namespace } else { "" };
+        ObjectId::new(self.group_and_version().0, &self.kind, namespace, &self.name)
+    }
+}
