@@ -94,6 +94,7 @@ impl Values {
         let first = texts.iter().position(|(source, _)| !source.target_path.is_empty());
         let mut overriding = None;
         for (at, (source, text)) in texts.iter().enumerate() {
+            let text = text.reveal();
             if Some(at) == first {
                 // The first one with a path changes the maps of the spec in place where it has them from there, and then
                 // overrides them. The later ones find copies.
