@@ -80,6 +80,7 @@ fn try_case(number: u64, found: &mut Found) {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn no_output_shows_a_value_of_a_secret() {
     let cases = std::env::var("LEAK_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES);
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;

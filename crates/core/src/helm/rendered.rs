@@ -113,7 +113,7 @@ impl Rendered {
 
     /// Returns true if an upgrade from `old` does not change the manifest of an object.
     pub(crate) fn has_same(&self, old: &Self, id: &ObjectId) -> bool {
-        self.manifests.get(id).is_some() && self.manifests.get(id) == old.manifests.get(id)
+        self.manifests.contains_key(id) && self.manifests.get(id) == old.manifests.get(id)
     }
 
     /// Returns the hooks that these events run.

@@ -101,13 +101,13 @@ impl Values {
                 let merged = self.merged();
                 overriding = inline.filter(|inline| source.shares_map(&merged, inline)).map(|_| (source, text));
             }
-            self.add_source(source, text.reveal())?;
+            self.add_source(source, text)?;
         }
         if let Some(inline) = inline.filter(|inline| inline.is_object()) {
             self.add_text(inline.to_string());
         }
         match overriding {
-            Some((source, text)) => self.add_source(source, text.reveal()),
+            Some((source, text)) => self.add_source(source, text),
             None => Ok(()),
         }
     }

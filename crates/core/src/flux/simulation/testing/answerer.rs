@@ -217,9 +217,12 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     Ok(ChartOutput::Manifests(text))
 }
 
+/// A function of templates that computes a text of a text.
+type TextFunction = fn(&str) -> String;
+
 /// Replaces a variable in a template, also with a function behind it.
 fn with_value(text: &str, variable: &str, [begin, end]: [&str; 2], value: &str) -> String {
-    let functions: [(&str, fn(&str) -> String); 5] = [
+    let functions: [(&str, TextFunction); 5] = [
         ("", str::to_owned),
         (" | b64enc", |value| base64::engine::general_purpose::STANDARD.encode(value)),
         (" | upper", str::to_uppercase),

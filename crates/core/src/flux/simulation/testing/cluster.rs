@@ -64,6 +64,9 @@ pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
     Arc::new(Artifact::pack(&tree, &SourceOptions::default()))
 }
 
+/// Decides which applies a result is of.
+pub(crate) type AppliesTo = fn(&AppliedObject) -> bool;
+
 /// A cluster in the state after Flux applied some files. Tests change it further.
 pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
@@ -80,7 +83,7 @@ pub(crate) struct TestCluster {
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     /// Results of the applies that a function accepts.
-    pub(crate) results: Vec<(fn(&AppliedObject) -> bool, DryRunResult)>,
+    pub(crate) results: Vec<(AppliesTo, DryRunResult)>,
     /// Refusals of the API server in upgrades and of ResourceSets, by name; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
     /// Files that were applied last, if the checkout has that revision.

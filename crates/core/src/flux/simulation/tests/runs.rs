@@ -102,9 +102,6 @@ fn a_namespace_that_is_deleted_by_force_takes_its_kustomizations_along() {
         ]
     };
     let mut cluster = TestCluster::new(&files("1"));
-    for name in ["k", "a"] {
-        cluster.object(name).labels = cluster.object(name).labels.iter().map(|(key, value)| (key, value)).collect();
-    }
     let owner = [(NAME, "k"), (NAMESPACE, "shop")];
     cluster.object("a").labels = owner.into_iter().collect();
     cluster.results = vec![(|applied| is_named(applied, "shop"), DryRunResult::DeletedOnly(text("invalid")))];

@@ -194,7 +194,7 @@ pub(crate) fn busy_with_health(state: &State<'_>) -> BTreeSet<NamespacedName> {
 /// Returns true if a live Kustomization waits for health, or has just stopped and begins again soon.
 fn waits_now(state: &State<'_>, key: &NamespacedName) -> bool {
     let ready = state.live.get(key).and_then(|live| live.condition("Ready"));
-    ready.is_some_and(|ready| match &*ready.status {
+    ready.is_some_and(|ready| match ready.status {
         "Unknown" => !state.is_ready(key),
         "False" => ready.reason == "HealthCheckFailed",
         _ => false,
