@@ -52,8 +52,11 @@ fn in_words_of_clap(error: &clap::Error) -> Rejection {
 fn long_help(command: &Command) -> String {
     let about = command.get_long_about().or(command.get_about()).cloned().unwrap_or_default();
     let after = command.get_after_long_help().or(command.get_after_help()).cloned().unwrap_or_default();
-    let long = command.clone().about(about).after_help(after);
-    long.mut_args(|argument| argument.hide_short_help(false)).render_help().to_string()
+    let mut long = command.clone().about(about).after_help(after).mut_args(|argument| {
+        let is_hidden = argument.is_hide_long_help_set();
+        argument.hide_short_help(is_hidden)
+    });
+    long.render_help().to_string()
 }
 
 /// Rejects a flag or argument of a verb that is given together with a sub-verb, which does not take it.

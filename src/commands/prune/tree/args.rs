@@ -78,12 +78,11 @@ pub struct TreeOptions {
         value_name = "DURATION",
         default_value = "5m",
         hide_short_help = true,
-        hide_long_help = true,
         value_parser = crate::cluster::config::args::request_timeout
     )]
     pub plan_timeout: Duration,
     /// Fail where the system cannot restrict the programs that build
-    #[arg(long, hide_short_help = true, hide_long_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub require_sandbox: bool,
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", hide_short_help = true)]
