@@ -6,9 +6,9 @@ use std::cell::OnceCell;
 
 use super::dependencies::Dependant;
 use crate::flux::ready_expr;
+use crate::flux::simulation::model::facts::watch_selector::unwatched;
 use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::model::watch_selector::unwatched;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;

@@ -19,13 +19,13 @@ use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::disclosure::hide_reasons;
+use crate::flux::simulation::model::facts::refused_deletions::stuck_kustomization;
 use crate::flux::simulation::model::node::{
     Blocker, BuiltObjects, Finalization, Forced, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome,
     PassSpec, SimulationEvent,
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
 use crate::flux::simulation::model::refusals::Refusal;
-use crate::flux::simulation::model::refused_deletions::stuck_kustomization;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};

@@ -10,7 +10,7 @@ use super::derivation::Derivation;
 use crate::flux::build::DataOverrides;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
-use crate::flux::simulation::model::copied_data::copied_names;
+use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::simulation::model::node::PassId;
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
 use crate::flux::simulation::schedule::dependency_order::waits_for;

@@ -6,10 +6,8 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
-use super::node::{Pass, PassOutcome};
-use super::state::State;
-use crate::kubernetes::object::ObjectId;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::plan::{Reason, ReasonCode};
 
 /// Condition in place of those of a private owner.
@@ -32,8 +30,8 @@ impl<T> Deref for Disclosed<T> {
 
 impl Disclosed<AffectedOwner> {
     /// Decides which texts about an affected owner are shown.
-    pub(crate) fn of_owner(state: &State<'_>, mut owner: AffectedOwner) -> Self {
-        if state.is_private(&owner.id) {
+    pub(crate) fn of_owner(mut owner: AffectedOwner, is_private: bool) -> Self {
+        if is_private {
             owner.reaction = hidden_reaction(owner.reaction);
             owner.effect = owner.effect.map(|effect| Arc::new(hidden_effect(Arc::unwrap_or_clone(effect))));
         }
@@ -43,8 +41,8 @@ impl Disclosed<AffectedOwner> {
 
 impl Disclosed<Arc<Effect>> {
     /// Decides which texts about what the controller of an owner does are shown.
-    pub(crate) fn of_effect(state: &State<'_>, owner: &ObjectId, effect: Effect) -> Self {
-        Self(Arc::new(if state.is_private(owner) { hidden_effect(effect) } else { effect }))
+    pub(crate) fn of_effect(effect: Effect, is_private: bool) -> Self {
+        Self(Arc::new(if is_private { hidden_effect(effect) } else { effect }))
     }
 
     /// Takes over an effect that was disclosed with its owner.

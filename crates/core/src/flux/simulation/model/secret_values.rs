@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::state::PreviewInput;
 use crate::flux::build::objects::data::Data;
 use crate::flux::build::{self, Answers, BuildContext};
+use crate::flux::simulation::model::input::PreviewInput;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};

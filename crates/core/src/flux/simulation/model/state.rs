@@ -8,60 +8,15 @@ use serde_json::Value;
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
+use super::input::PreviewInput;
 use super::node::{Node, NodeId, Pass};
 use super::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::generator::Generation;
-use crate::flux::kustomize_controller::Features;
-use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
-use crate::kubernetes::snapshot::Snapshot;
-use crate::plan::Fidelity;
-
-/// Everything that a preview reads.
-pub struct PreviewInput<'a> {
-    pub snapshot: &'a Snapshot,
-    /// Artifacts of the sources that the working tree becomes.
-    pub trees: BTreeMap<SourceId, Arc<Artifact>>,
-    /// Sources of this repository that are deployed from another ref, with that ref.
-    pub pinned: BTreeMap<SourceId, String>,
-    /// Rules of the controller's version.
-    pub features: Features,
-    pub flags: ControllerFlags,
-    /// Number of Kustomizations that the controller reconciles at once.
-    pub workers: usize,
-    /// Result of the self-check of each Kustomization.
-    pub fidelity: BTreeMap<NamespacedName, Fidelity>,
-    /// Artifacts that the Kustomizations applied last, where git has them.
-    pub last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
-    /// Artifacts that the sources of the trees, and the artifacts that are generated of them, have now, where git has them.
-    pub deployed: BTreeMap<SourceId, Arc<Artifact>>,
-    /// Generated artifacts that source-watcher stores with another content than is generated here.
-    pub differing_artifacts: BTreeSet<SourceId>,
-    /// The flag `--no-cross-namespace-refs` of source-watcher.
-    pub generators_deny_other_namespaces: bool,
-    /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.
-    pub charts: Option<BTreeSet<String>>,
-    /// Charts may be fetched from their repositories.
-    pub fetches_charts: bool,
-    /// The program that generates ResourceSets is on this machine.
-    pub generates_sets: bool,
-    /// Extent of the dry-runs; `None` if the API server is not asked.
-    pub dry_runs: Option<DryRunScope>,
-}
-
-/// Extent of the dry-runs.
-#[derive(Clone, Debug, Default)]
-pub struct DryRunScope {
-    /// Every applied object is compared and the plan has the differences. Otherwise only changed manifests are sent.
-    pub compares_all: bool,
-    /// Other clusters that cannot be asked, because they were read from files.
-    pub unread: BTreeSet<Arc<str>>,
-}
 
 /// The state of a preview: what it reads, and what it found so far.
 pub(crate) struct State<'a> {

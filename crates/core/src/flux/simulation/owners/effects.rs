@@ -47,10 +47,10 @@ fn effect_of(
     let id = &owner.object.id;
     let kind = kind_of(id)?;
     if consequences.may_be_deleted(id) {
-        return Some(Disclosed::of_effect(state, id, (kind.deleted)(state, owner, consequences)));
+        return Some(Disclosed::of_effect((kind.deleted)(state, owner, consequences), state.is_private(id)));
     }
     let known = found.get(id).map(|effect| Disclosed::known(effect));
-    known.or_else(|| Some(Disclosed::of_effect(state, id, (kind.acting)(state, owner, consequences)?)))
+    known.or_else(|| Some(Disclosed::of_effect((kind.acting)(state, owner, consequences)?, state.is_private(id))))
 }
 
 /// Returns the objects that owners delete and that are not deleted otherwise.

@@ -30,7 +30,11 @@ pub(crate) fn find_affected<'a>(
             None => affected.push(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown))),
         }
     }
-    let affected = affected.into_iter().map(|owner| Disclosed::of_owner(state, owner)).collect();
+    let affected = affected.into_iter().map(|owner| {
+        let is_private = state.is_private(&owner.id);
+        Disclosed::of_owner(owner, is_private)
+    });
+    let affected = affected.collect();
     (affected, Needs { builds: derivation.needs, dry_runs: derivation.questions })
 }
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::encrypted_objects::encrypted_reason;
 use super::owner_rows::{add_affected_outcomes, unknown_owners};
+use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
+use crate::flux::simulation::model::facts::unknown_builds::{follows_another_tree, unknown_reason};
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, Node, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id};
-use crate::flux::simulation::model::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::model::unknown_builds::{follows_another_tree, unknown_reason};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;

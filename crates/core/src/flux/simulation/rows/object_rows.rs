@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
+use crate::flux::simulation::model::facts::refused_deletions::deletion_refusal;
 use crate::flux::simulation::model::node::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent, Unserved};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::{live_owner, prune_protection};
-use crate::flux::simulation::model::refused_deletions::deletion_refusal;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::explore::may_delete;

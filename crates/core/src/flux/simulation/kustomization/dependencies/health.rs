@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::{is_never_applied, prune_protection};
-use crate::flux::simulation::model::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::dependency_order::waits_for;

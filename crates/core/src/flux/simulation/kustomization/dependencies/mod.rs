@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::flux::simulation::model::unknown_builds::unknown_reason;
-use crate::flux::simulation::model::watch_selector::labels_after;
+use crate::flux::simulation::model::facts::unknown_builds::unknown_reason;
+use crate::flux::simulation::model::facts::watch_selector::labels_after;
 use health::{Health, Obstacle};
 
 use crate::flux::ready_expr::{Invalid, ReadyExpression};
+use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::node::{Blocker, Node, NodeId, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id, relative_clause};
-use crate::flux::simulation::model::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::cycles::has_cycle;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::comparison::{Asked, Comparison, Difference, Part};
 use super::source_changes::UsedFiles;
 use crate::flux::build::charts::values::values_sources;
-use crate::flux::simulation::model::copied_data::copied_names;
+use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::spec::SourceId;
 use crate::glob::Glob;
 use crate::kubernetes::object::{ObjectId, list_at};

@@ -17,7 +17,7 @@ use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer}
 use crate::flux::build::resource_sets::{SetRun, generated_objects, permuted};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
-use crate::flux::simulation::model::copied_data::copied_names;
+use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, NodeId, PassOutcome, Unserved};
-use super::refusals::DeletionRefusal;
-use super::state::State;
+use crate::flux::simulation::model::node::{Node, NodeId, PassOutcome, Unserved};
+use crate::flux::simulation::model::refusals::DeletionRefusal;
+use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
