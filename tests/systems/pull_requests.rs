@@ -421,7 +421,7 @@ fn the_plan_has_no_variable_of_the_job_and_keeps_its_exit_code() {
                 for argument in [
                     &format!("--branch={hostile}"),
                     &format!("--charts={hostile} --max-age=1 h"),
-                    "--max-delete=7 --max-percent=20 --allow=crds,volumes --detailed-exitcode",
+                    "--max-delete=7 --max-percent=20 --allow=crds,volumes --require-sandbox --detailed-exitcode",
                 ] {
                     assert!(printed.lines().next().unwrap().contains(argument), "{file}: {printed}");
                 }

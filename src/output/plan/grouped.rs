@@ -381,7 +381,9 @@ fn group_note(plan: &FinishedPlan, group: &Group<'_>, row: NestedRow<'_>, common
 fn gap_messages(plan: &FinishedPlan) -> Vec<String> {
     let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
     let groups = GapGroup::of(plan.gaps()).into_iter();
-    let groups = groups.filter(|group| group.first.affects_answer && !reasons.contains(&&*group.first.gap.message));
+    // A reason can go on with what would be at stake.
+    let is_told = |message: &str| reasons.iter().any(|reason| reason.starts_with(message));
+    let groups = groups.filter(|group| group.first.affects_answer && !is_told(&group.first.gap.message));
     let messages = groups.map(|group| {
         let more = if group.others.is_empty() { "" } else { "; -v 1 lists them" };
         format!("{}{more}", gaps::sentence(&group, gaps::NAMED))

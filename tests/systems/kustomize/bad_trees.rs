@@ -399,7 +399,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     exit code 1
     --- stderr
     error: nothing in this cluster uses GitRepository/flux-system/other
-    hint: `kubectl gitops get kustomizations -A -o wide` shows the sources in use
+    hint: `kubectl gitops get kustomizations -A -o wide --snapshot HOME/cluster.json` shows the sources in use
     ");
     let both = recording.source(tree.path(), &[&other]);
     assert_snapshot!(without_subject(both), @"
