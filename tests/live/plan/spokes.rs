@@ -498,7 +498,7 @@ fn release_cases() -> Vec<ReleaseCase> {
                     Some("apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\nspec: {ports: [{port: 0}]}\n"),
                 ),
             ],
-            rows: &["delete? ConfigMap/a@edge"],
+            rows: &["keep ConfigMap/a@edge"],
         },
     ]
 }

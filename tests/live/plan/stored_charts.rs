@@ -108,10 +108,11 @@ fn cases() -> Vec<Case> {
         ),
         // The server refuses the change of an immutable object, so that Helm deletes nothing.
         case(REFUSED, ["values: {frozen: true}", "values: {frozen: true, image: b, extra: false}"], &[]),
-        Case {
-            unknown: Some("its chart calls lookup"),
-            ..case("sc-lookup", ["values: {looks: false}", "values: {looks: true, extra: false}"], &[])
-        },
+        case(
+            "sc-lookup",
+            ["values: {looks: false}", "values: {looks: true, extra: false}"],
+            &["delete PersistentVolumeClaim/data"],
+        ),
         Case {
             chart: ["version: 1.0.0", "version: 1.0.0, valuesFiles: [values.yaml, values-small.yaml]"],
             ..case("sc-values-files", ["", ""], &["delete PersistentVolumeClaim/data"])
@@ -266,7 +267,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);
     let mut wrong = vec![];
-    for (uid, what) in before.iter().filter(|(_, what)| !what.contains("/sc-lookup/")) {
+    for (uid, what) in &before {
         let is_gone = !after.contains_key(uid);
         match planned.get(uid) {
             None if is_gone => wrong.push(format!("{what} is gone and was not planned")),
@@ -313,6 +314,11 @@ fn recorded(cluster: &Cluster, cases: &[Case], trees: &[PathBuf], flags: &[&str]
         let (found, run) = rows_of(&whole);
         let found: BTreeSet<String> = found.into_iter().filter(|row| is_own(row)).collect();
         let mut expected: BTreeSet<String> = case.deletes.iter().map(|row| row.replace('?', "")).collect();
+        // A recording has no answers to lookups.
+        if case.name == "sc-lookup" {
+            expected.clear();
+            assert!(run.code == 5 && run.stdout.contains("its chart looks up"), "{}", run.stdout);
+        }
         // No dry-run shows the refusal.
         expected.extend((case.name == REFUSED).then(|| "delete PersistentVolumeClaim/data".to_owned()));
         assert_eq!(found, expected, "{}: {}", case.name, run.stdout);

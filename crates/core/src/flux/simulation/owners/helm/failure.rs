@@ -247,17 +247,21 @@ impl Attempt<'_> {
             && live.annotations.get(RELEASE_NAME) == Some(&*self.place.target.name)
     }
 
+    /// Returns true for an object of the release, before or after the action.
+    fn has_object(&self, id: &ObjectId) -> bool {
+        self.new.objects.contains(id) || self.old.is_some_and(|old| old.objects.contains(id))
+    }
+
     /// Returns true if the change itself creates, changes or deletes what decides on a refusal.
     fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>) -> bool {
         let state = comparison.state();
         let applied = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
         let rules: BTreeSet<ObjectId> = applied.flat_map(BTreeMap::keys).filter(|id| is_rule(id)).cloned().collect();
         let consequences = comparison.derivation.consequences;
-        let is_own =
-            |id: &ObjectId| self.new.objects.contains(id) || self.old.is_some_and(|old| old.objects.contains(id));
-        // What the remedy of this very failure deletes mends nothing.
+        // What the remedy of this very failure deletes mends nothing, nor what is deleted with its namespaces.
         let all = consequences.outcomes.keys().chain(consequences.cascaded.keys());
-        let mut deleted = all.filter(|id| is_rule(id) && !is_own(id));
+        let mut deleted =
+            all.filter(|id| is_rule(id) && !self.has_object(id) && !self.has_object(&id.namespace_object()));
         deleted.any(|id| consequences.may_be_deleted(id)) || rules.iter().any(|id| comparison.is_changed(id))
     }
 }
