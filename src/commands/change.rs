@@ -403,10 +403,10 @@ fn print_objects(session: &mut Session, objects: &[&Resource]) {
     let kinds = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
     session.terminal.status(&format!("  {}", join_limited(kinds, KINDS.len())));
     let is_short = objects.len() <= LISTED_OBJECTS;
-    let foreign = objects.iter().filter(|full| effective(full).is_some() && !is_own(full)).count();
+    let foreign = objects.iter().filter(|full| is_suspended_by_others(full)).count();
     let mut listed = 0;
     for full in objects {
-        let is_foreign = effective(full).is_some() && !is_own(full);
+        let is_foreign = is_suspended_by_others(full);
         if listed == LISTED_OBJECTS || !(is_short || is_foreign) {
             continue;
         }
@@ -417,6 +417,11 @@ fn print_objects(session: &mut Session, objects: &[&Resource]) {
     if !is_short && foreign > listed {
         session.terminal.status(&format!("  and {} more that others suspended", foreign - listed));
     }
+}
+
+/// Returns true for an object that is suspended, and not by this plugin.
+fn is_suspended_by_others(full: &Resource) -> bool {
+    effective(full).is_some() && !is_own(full)
 }
 
 /// Describes the suspension of an object: `suspended by flux 3h ago: bank is down`.

@@ -9,6 +9,11 @@ pub fn pluralize(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Returns a step of a JSON pointer without its escapes (RFC 6901).
+pub(crate) fn unescape_step(step: &str) -> String {
+    step.replace("~1", "/").replace("~0", "~")
+}
+
 /// Returns lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

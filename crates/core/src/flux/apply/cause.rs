@@ -15,8 +15,8 @@ pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so 
 /// refuses the manifest for as long as it has this schema.
 const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 
-/// Phrases of messages about rights.
-const RIGHTS: [&str; 2] = [" cannot ", "is attempting to grant RBAC permissions not currently held"];
+/// Part of the message about a role that gives rights that the user who applies it does not have.
+pub(super) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
 /// Groups of the objects that admission webhooks take their rules from.
 const POLICY_GROUPS: [&str; 4] = ["kyverno.io", "gatekeeper.sh", "kubewarden.io", "policy.sigstore.dev"];
@@ -57,7 +57,7 @@ impl Cause {
             Self::Quota
         } else if has("is already allocated") {
             Self::Allocation
-        } else if (has(RIGHTS[0]) && has(" resource \"")) || has(RIGHTS[1]) {
+        } else if (has(" cannot ") && has(" resource \"")) || has(ESCALATION) {
             Self::Rights
         } else if is_of_schema(message) || has(" is invalid: ") || has("immutable") {
             Self::Value

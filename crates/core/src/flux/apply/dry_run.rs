@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::{HIDDEN_MESSAGE, is_of_schema};
+use super::cause::{ESCALATION, HIDDEN_MESSAGE, is_of_schema};
 use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
 use crate::flux::kustomize_controller::{FINALIZER, KustomizeController};
 use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType, list_at};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
@@ -23,9 +23,6 @@ const NEW_NAMESPACE: &str = "its namespace is new";
 
 /// Part of the message about a user who may not impersonate another one.
 const IMPERSONATION_DENIED: &str = " cannot impersonate resource ";
-
-/// Part of the message about a role that gives rights that the user who applies it does not have.
-const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
 /// Result of the server-side dry-run of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -238,8 +235,7 @@ fn free_addresses(manifest: &mut Value, live: &Value) {
         "healthCheckNodePort" => !held(value, "/spec/healthCheckNodePort"),
         _ => true,
     });
-    let live_ports = live.pointer("/spec/ports").and_then(Value::as_array);
-    let node_ports: Vec<&Value> = live_ports.into_iter().flatten().filter_map(|port| port.get("nodePort")).collect();
+    let node_ports: Vec<&Value> = list_at(live, "/spec/ports").iter().filter_map(|port| port.get("nodePort")).collect();
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut);
     for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
         port.retain(|key, value| key != "nodePort" || !node_ports.contains(&&*value));

@@ -2,26 +2,21 @@
 
 use serde_json::Value;
 
-use crate::kubernetes::object::{ObjectId, ResourceType};
+use crate::kubernetes::object::{ObjectId, ResourceType, list_at};
 
 /// Returns true if the rules of a role give a right to change an object of a kind.
 pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
-    let rules = role.get("rules").and_then(Value::as_array);
-    rules.into_iter().flatten().any(|rule| {
-        has(rule, "verbs", verb)
-            && has(rule, "apiGroups", &kind.group)
-            && has(rule, "resources", &kind.plural)
-            && (list(rule, "resourceNames").next().is_none()
-                || list(rule, "resourceNames").any(|name| *name == *id.name))
+    list_at(role, "/rules").iter().any(|rule| {
+        let names = list_at(rule, "/resourceNames");
+        has(rule, "/verbs", verb)
+            && has(rule, "/apiGroups", &kind.group)
+            && has(rule, "/resources", &kind.plural)
+            && (names.is_empty() || names.iter().any(|name| *name == *id.name))
     })
 }
 
-fn has(rule: &Value, field: &str, value: &str) -> bool {
-    list(rule, field).any(|found| found == "*" || found == value)
-}
-
-fn list<'r>(rule: &'r Value, field: &str) -> impl Iterator<Item = &'r str> {
-    rule.get(field).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+fn has(rule: &Value, pointer: &str, value: &str) -> bool {
+    list_at(rule, pointer).iter().any(|found| found == "*" || found == value)
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@
 
 use serde_json::{Map, Value};
 
+use crate::kubernetes::object::{flag_at, list_at};
+use crate::text::unescape_step;
+
 /// Result of a validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
@@ -46,8 +49,7 @@ impl Fit {
 /// Validates a manifest by the definition of its kind, in a version. `is_new` is false for a manifest that is merged with a
 /// live object, which can have the fields that it lacks.
 pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_new: bool) -> Fit {
-    let versions = definition.pointer("/spec/versions").and_then(Value::as_array);
-    let mut versions = versions.into_iter().flatten();
+    let mut versions = list_at(definition, "/spec/versions").iter();
     let Some(schema) =
         versions.find(|found| found["name"] == version).and_then(|found| found.pointer("/schema/openAPIV3Schema"))
     else {
@@ -83,7 +85,7 @@ impl Validation {
     }
 
     fn value(&self, value: &Value, schema: &Value, pointer: &str) -> Fit {
-        if schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true)) {
+        if flag_at(schema, "/x-kubernetes-int-or-string") {
             let fits = value.is_string() || value.is_i64() || value.is_u64();
             return if fits { Fit::Valid } else { wrong_type(pointer, "integer or string") };
         }
@@ -102,7 +104,7 @@ impl Validation {
         if !has_type(schema, "object") {
             return wrong_type(pointer, schema["type"].as_str().unwrap_or_default());
         }
-        if schema.get("x-kubernetes-embedded-resource") == Some(&Value::Bool(true)) {
+        if flag_at(schema, "/x-kubernetes-embedded-resource") {
             return Fit::Unknown(format!("has an embedded resource at {}", dotted(pointer)));
         }
         let mut fit = self.required(fields, schema, pointer);
@@ -114,8 +116,7 @@ impl Validation {
 
     /// Checks the required fields. A default fills a missing one in, and so can the live object.
     fn required(&self, fields: &Map<String, Value>, schema: &Value, pointer: &str) -> Fit {
-        let required = schema.get("required").and_then(Value::as_array);
-        let mut names = required.into_iter().flatten().filter_map(Value::as_str);
+        let mut names = list_at(schema, "/required").iter().filter_map(Value::as_str);
         let missing = names.find(|name| {
             let property = schema.get("properties").and_then(|properties| properties.get(*name));
             !fields.contains_key(*name) && property.is_none_or(|property| property.get("default").is_none())
@@ -219,7 +220,7 @@ fn has_type(schema: &Value, expected: &str) -> bool {
 }
 
 fn keeps_unknown_fields(schema: &Value) -> bool {
-    schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
+    flag_at(schema, "/x-kubernetes-preserve-unknown-fields")
 }
 
 fn wrong_type(pointer: &str, expected: &str) -> Fit {
@@ -228,7 +229,7 @@ fn wrong_type(pointer: &str, expected: &str) -> Fit {
 
 /// Returns a JSON pointer as the API server writes a path.
 fn dotted(pointer: &str) -> String {
-    pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~")
+    unescape_step(&pointer.trim_start_matches('/').replace('/', "."))
 }
 
 fn escape(key: &str) -> String {

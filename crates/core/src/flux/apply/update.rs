@@ -11,7 +11,7 @@ use crate::bounds::DIFF_LINES;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::kubernetes::object::ObjectMetadata;
 use crate::plan::{Reason, ReasonCode};
-use crate::text::join_limited;
+use crate::text::{join_limited, unescape_step};
 
 /// Annotations and labels that the controller removes from every object that it applies.
 const REMOVED_ANNOTATIONS: [&str; 3] =
@@ -138,7 +138,7 @@ fn comparable(object: &Value) -> Value {
 
 fn remove_pointer(object: &mut Value, pointer: &str) {
     let Some((parent, escaped)) = pointer.rsplit_once('/') else { return };
-    let key = escaped.replace("~1", "/").replace("~0", "~");
+    let key = unescape_step(escaped);
     match object.pointer_mut(parent) {
         Some(Value::Object(fields)) => drop(fields.remove(&key)),
         Some(Value::Array(items)) => {

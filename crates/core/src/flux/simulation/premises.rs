@@ -129,10 +129,10 @@ impl<'s, 'a> Premises<'s, 'a> {
     pub(super) fn standing(&self, asked: &AskedChange, answers: &Answers) -> Standing {
         let Some(DryRunAnswer::Result(result)) = asked.answer(answers) else { return Standing::Holds };
         match (&asked.question.request, result) {
-            (Request::ApplyBuilt(object), DryRunResult::Refused(message)) => self.of_refusal(object, message, result),
             (
                 Request::ApplyBuilt(object),
-                DryRunResult::DeletedOnly(message)
+                DryRunResult::Refused(message)
+                | DryRunResult::DeletedOnly(message)
                 | DryRunResult::Recreated(message)
                 | DryRunResult::ServerFailed(message),
             ) => self.of_refusal(object, message, result),

@@ -57,7 +57,7 @@ pub struct ChartRun {
 /// Result of a run of `helm template`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChartOutput {
-    /// The manifests.
+    /// Helm rendered these manifests, as one YAML stream.
     Manifests(String),
     /// The chart cannot be rendered with these values in any cluster of this version, for this reason.
     Fails(String),
@@ -102,7 +102,7 @@ pub fn message_of_chart(message: &str) -> &str {
     message.split(PROGRAM_HINT).next().unwrap_or_default().trim()
 }
 
-/// What a render depends on beside chart, values and cluster.
+/// Options of a render that come from the HelmRelease.
 pub(crate) struct RenderOptions<'a> {
     /// Name of the release.
     pub(crate) release: &'a str,
@@ -229,16 +229,19 @@ impl Chart {
         definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
     }
 
+    /// Returns the files of the chart that are text.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.files.values().filter_map(|content| std::str::from_utf8(content).ok())
+    }
+
     /// Returns true if a template asks which API versions the cluster has.
     pub(crate) fn reads_api_versions(&self) -> bool {
-        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
-        texts.filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
+        self.texts().filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
     }
 
     /// Returns the use that the chart and its values make of functions whose results differ from render to render.
     pub(crate) fn randomness(&self, values: &Values) -> Randomness {
-        let texts = self.files.values().filter_map(|content| std::str::from_utf8(content).ok());
-        random::randomness(texts.chain(values.texts.iter().map(|text| text.reveal().as_str())))
+        random::randomness(self.texts().chain(values.texts.iter().map(|text| text.reveal().as_str())))
     }
 
     fn of(files: Arc<ChartFiles>, about: &Value) -> Self {

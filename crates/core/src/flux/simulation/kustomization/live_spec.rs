@@ -14,6 +14,7 @@ use crate::flux::simulation::model::protection::{is_marked_live, is_never_change
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::ownership::schemes::flux_kustomization::SSA;
+use crate::text::unescape_step;
 
 /// The application of a manifest of a Kustomization by a pass of its parent.
 #[derive(Clone, Debug)]
@@ -93,8 +94,7 @@ impl LiveSpec {
         let desired = change.applied.spec.as_written();
         overlay(&mut fields, &desired);
         for pointer in change.ignored.iter().filter_map(|pointer| pointer.strip_prefix("/spec/")) {
-            let steps: Vec<String> =
-                pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+            let steps: Vec<String> = pointer.split('/').map(unescape_step).collect();
             set(&mut fields, &steps, at(self.spec.value(), &steps));
         }
         for part in [&mut self.foreign, &mut self.taken_over] {

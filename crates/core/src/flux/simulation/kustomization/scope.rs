@@ -14,7 +14,7 @@ use crate::flux::simulation::model::node::{BuiltObjects, Node, PassOutcome};
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::deletion::order::apply_order;
-use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 use crate::plan::{Reason, ReasonCode};
@@ -212,8 +212,8 @@ impl OwnScopes {
 
 /// Returns the node ports that the manifest of a Service asks for.
 fn node_ports(service: &BuiltObject) -> BTreeSet<i64> {
-    let ports = service.manifest.pointer("/spec/ports").and_then(Value::as_array);
-    ports.into_iter().flatten().filter_map(|port| port.get("nodePort")?.as_i64()).filter(|port| *port > 0).collect()
+    let ports = list_at(&service.manifest, "/spec/ports").iter();
+    ports.filter_map(|port| port.get("nodePort")?.as_i64()).filter(|port| *port > 0).collect()
 }
 
 /// Returns true if the values of a ConfigMap or Secret and all annotations are text, as the server demands. Other values are

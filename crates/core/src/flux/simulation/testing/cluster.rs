@@ -11,6 +11,7 @@ use crate::flux::build;
 use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::controllers::FluxControllers;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::flux::simulation::*;
@@ -20,10 +21,14 @@ use crate::flux::spec::KustomizationSpec;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 use crate::ownership::schemes::inventory_id;
 use crate::plan::Action;
 use crate::plan::contradictions::contradictions;
+use crate::plan::finished::{Executor, Finish, FinishedPlan};
+use crate::plan::limits::Limits;
+use crate::plan::mask::SecretMask;
 use crate::testing;
 
 pub(crate) const NS: &str = "flux-system";
@@ -322,4 +327,18 @@ pub(crate) fn set(rows: &[&str]) -> BTreeSet<String> {
 
 pub(crate) fn rows(before: &Files, after: &Files) -> BTreeSet<String> {
     TestCluster::new(before).rows(after)
+}
+
+/// Finishes a plan for controllers as the command line does, without a policy.
+pub(crate) fn finished(plan: Plan, snapshot: &Snapshot, secrets: &SecretMask) -> FinishedPlan {
+    let index = Index::build(snapshot);
+    let finish = Finish {
+        snapshot,
+        is_recorded: false,
+        executor: Executor::Controllers(&index),
+        limits: Limits::default(),
+        secrets,
+        policy: None,
+    };
+    finish.finish(plan, FluxControllers::new).0
 }

@@ -9,33 +9,17 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
-use super::cluster::{Files, NS, TestCluster, artifact, cm, ks};
+use super::cluster::{Files, NS, TestCluster, artifact, cm, finished, ks};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::index::Index;
-use crate::plan::finished::finalizers::{ControllerPresence, FinalizerOwner};
-use crate::plan::finished::{Executor, Finish, FinishedPlan};
-use crate::plan::limits::Limits;
+use crate::plan::finished::FinishedPlan;
 use crate::testing::Dice;
 use crate::text::hex;
 
 /// Number of characters of a form of the value that no output may show.
 const PREFIX: usize = 6;
 
-/// A cluster without controllers that remove finalizers.
-struct NoControllers;
-
-impl FinalizerOwner for NoControllers {
-    fn is_own(&self, _: &str) -> bool {
-        false
-    }
-
-    fn presence(&self, _: &ObjectId) -> ControllerPresence {
-        ControllerPresence::Presumed
-    }
-}
-
-/// A planned change.
+/// Plan of a change, with the messages about it and the cluster.
 pub struct Planned {
     pub plan: FinishedPlan,
     pub snapshot: Snapshot,
@@ -651,20 +635,10 @@ fn planned(change: &Change, secret: &str, public_value: &str, quotes: bool) -> P
         object.uid = format!("uid-{number}").into();
     }
     cluster.snapshot.normalise();
-    let finished = cluster.finish_preview(cluster.input(&after));
-    let messages: Vec<&str> = finished.not_compared.iter().map(String::as_str).collect();
-    let messages = finished.secrets.mask_values(&messages.join(", "));
-    let index = Index::build(&cluster.snapshot);
-    let finish = Finish {
-        snapshot: &cluster.snapshot,
-        is_recorded: false,
-        executor: Executor::Controllers(&index),
-        limits: Limits::default(),
-        secrets: &finished.secrets,
-        policy: None,
-    };
-    let (plan, _) = finish.finish(finished.plan, |_, _| NoControllers);
-    drop(index);
+    let preview = cluster.finish_preview(cluster.input(&after));
+    let messages: Vec<&str> = preview.not_compared.iter().map(String::as_str).collect();
+    let messages = preview.secrets.mask_values(&messages.join(", "));
+    let plan = finished(preview.plan, &cluster.snapshot, &preview.secrets);
     Planned { plan, messages, snapshot: cluster.snapshot }
 }
 

@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
-use super::cluster::{Files, NS, TestCluster, annotated, cm, ks, set};
+use super::cluster::{Files, NS, TestCluster, annotated, cm, finished, ks, set};
 use super::*;
 use crate::kubernetes::gap::GapKind;
-use crate::plan::finished::{Executor, Finish};
-use crate::plan::limits::Limits;
 use crate::plan::mask::SecretMask;
 use crate::plan::{FinishedPlan, Plan};
 use crate::testing::{gap, resource_type};
@@ -29,16 +27,7 @@ fn all_rows(cluster: &TestCluster, after: &Files) -> BTreeSet<String> {
 }
 
 fn finish(cluster: &TestCluster, plan: Plan) -> FinishedPlan {
-    let index = Index::build(&cluster.snapshot);
-    let finish = Finish {
-        snapshot: &cluster.snapshot,
-        is_recorded: false,
-        executor: Executor::Controllers(&index),
-        limits: Limits::default(),
-        secrets: &SecretMask::default(),
-        policy: None,
-    };
-    finish.finish(plan, crate::flux::controllers::FluxControllers::new).0
+    finished(plan, &cluster.snapshot, &SecretMask::default())
 }
 
 #[test]

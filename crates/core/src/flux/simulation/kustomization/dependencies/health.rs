@@ -25,6 +25,16 @@ pub(super) struct Obstacle {
     pub(super) is_certain: bool,
 }
 
+impl Obstacle {
+    fn certain(clause: String) -> Self {
+        Self { clause, is_certain: true }
+    }
+
+    fn possible(clause: String) -> Self {
+        Self { clause, is_certain: false }
+    }
+}
+
 /// Health checks after the change.
 #[derive(Clone, Copy)]
 pub(super) struct Health<'s, 'a> {
@@ -59,13 +69,9 @@ impl Health<'_, '_> {
     /// Returns an obstacle if an object of `spec.healthChecks` does not exist when it is checked.
     fn missing(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
         if self.state.is_absent(id) || is_pruned(self.state, node, pass, id) {
-            let clause = format!("whose health check names {id}, which does not exist then");
-            return Some(Obstacle { clause, is_certain: true });
+            return Some(Obstacle::certain(format!("whose health check names {id}, which does not exist then")));
         }
-        let may_come_later = || {
-            let clause = format!("whose health check may come after {id} is deleted");
-            Some(Obstacle { clause, is_certain: false })
-        };
+        let may_come_later = || Some(Obstacle::possible(format!("whose health check may come after {id} is deleted")));
         if self.consequences.cascaded.contains_key(id) {
             return may_come_later();
         }
@@ -81,8 +87,7 @@ impl Health<'_, '_> {
         }
         let is_earlier = outcomes.deletions.iter().all(|deletion| order.precedes(deletion, &check));
         if is_earlier && outcomes.always_ends_as(FinalState::Deleted) {
-            let clause = format!("whose health check names {id}, which is deleted before");
-            return Some(Obstacle { clause, is_certain: true });
+            return Some(Obstacle::certain(format!("whose health check names {id}, which is deleted before")));
         }
         may_come_later()
     }
@@ -114,8 +119,7 @@ impl Health<'_, '_> {
         let is_decided = is_noticed && !state.exceeds_workers && pass.spec.value().get("healthCheckExprs").is_none();
         let certain =
             |why: &str| Some(Obstacle { clause: format!("which waits for {name}, {why}"), is_certain: is_decided });
-        let possible =
-            |why: &str| Some(Obstacle { clause: format!("which waits for {name}, {why}"), is_certain: false });
+        let possible = |why: &str| Some(Obstacle::possible(format!("which waits for {name}, {why}")));
         if waits_for(state, key, &last.spec, &node.id.key) {
             return certain("which depends on it");
         }
@@ -147,7 +151,7 @@ impl Health<'_, '_> {
         let live = self.state.live.get(&node.id.key).filter(|_| !node.id.is_new)?;
         let ready = live.condition("Ready")?;
         (ready.status == "False" && ready.reason == "HealthCheckFailed")
-            .then(|| Obstacle { clause: "whose health check fails now".to_owned(), is_certain: false })
+            .then(|| Obstacle::possible("whose health check fails now".to_owned()))
     }
 
     /// Returns an obstacle if a pass creates or changes an object that it checks and that need not become healthy.
@@ -165,7 +169,7 @@ impl Health<'_, '_> {
             } else {
                 return None;
             };
-            Some(Obstacle { clause: format!("which {verb} {id}"), is_certain: false })
+            Some(Obstacle::possible(format!("which {verb} {id}")))
         })
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::Reaction;
 use crate::flux::simulation::model::state::State;
-use crate::kubernetes::object::{ObjectId, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, list_at, text_at};
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
@@ -37,7 +37,7 @@ pub(super) fn condition(
     if let Some(condition) = applied.find_map(|applied| applied.pass.condition.as_ref()) {
         return Some(condition.detail.clone());
     }
-    for entry in spec.get("dependsOn").and_then(Value::as_array).into_iter().flatten() {
+    for entry in list_at(spec, "/dependsOn") {
         let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
         let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
         let live = state.input.snapshot.resource(&dependency);

@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use crate::kubernetes::object::text_at;
+use crate::text::unescape_step;
 
 /// Reason why a patch is not evaluated.
 const NOT_EVALUATED: &str = "a patch of its Kustomization cannot be evaluated here";
@@ -119,7 +120,7 @@ fn change(manifest: &mut Value, operation: &Value) -> Result<(), String> {
     let not_evaluated = || NOT_EVALUATED.to_owned();
     let path = text_at(operation, "/path");
     let (parent, escaped) = path.rsplit_once('/').filter(|_| path.starts_with("/spec/")).ok_or_else(not_evaluated)?;
-    let last = escaped.replace("~1", "/").replace("~0", "~");
+    let last = unescape_step(escaped);
     let value = operation.get("value").cloned();
     let changed = match (manifest.pointer_mut(parent), text_at(operation, "/op")) {
         (Some(Value::Object(fields)), op) => change_field(fields, last, op, value),
