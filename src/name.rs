@@ -37,7 +37,7 @@ pub fn renamed(text: &str, called: &str) -> String {
     if called == WRITTEN { text.to_owned() } else { text.replace(WRITTEN, called) }
 }
 
-/// What a run read, for the commands in its hints.
+/// Cluster or recording that a run reads, for the commands in its hints.
 #[derive(Debug)]
 pub enum Subject {
     /// A cluster, with the flags that select it, such as ` --context prod`.

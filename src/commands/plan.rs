@@ -54,7 +54,7 @@ pub struct PlanArgs {
     pub planning: PlanningArgs,
 }
 
-/// Plans a checkout.
+/// Plans what Flux does once a checkout is merged.
 pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
     let PlanArgs { directory, owners, by, tree, planning } = args;
     let (repo, owners) = subject(directory, owners, !tree.source.is_empty())?;

@@ -23,7 +23,7 @@ pub struct Terminal {
     interactive: bool,
     /// Words that run the program, for messages.
     called: String,
-    /// What this run reads: commands in hints get its flags.
+    /// Cluster or recording that this run reads: commands in hints get its flags.
     subject: Subject,
     /// Columns of the terminal that standard output is.
     columns: Option<usize>,

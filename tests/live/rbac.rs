@@ -347,7 +347,7 @@ fn a_user_who_may_view_gets_the_answer_and_one_line() {
     let document: Value = serde_json::from_str(&plan.stdout).unwrap();
     let gaps = document["gaps"].as_array().unwrap();
     assert!(plan.code == 0 && document["complete"] == true, "{plan}");
-    assert!(gaps.len() > 10 && gaps.iter().all(|gap| gap["affectsAnswer"] == false), "every gap is told: {plan}");
+    assert!(gaps.len() > 10 && gaps.iter().all(|gap| gap["affectsAnswer"] == false), "the plan has every gap: {plan}");
     assert!(plan.stderr.contains("; this cannot change the answer; -v 1 lists them"), "{plan}");
 
     folder.write("tree/apps/web.yaml", manifest("other"));

@@ -25,7 +25,7 @@ const CASES: u64 = 24;
 /// Number of cases from which every format must have shown a value that is not secret.
 const ENOUGH: u64 = 20;
 
-/// What the cases led to.
+/// Results of the cases.
 #[derive(Default)]
 struct Found {
     leaks: Vec<String>,

@@ -24,7 +24,7 @@ const FOREGROUND: &str = "#e6edf3";
 /// Colours of the codes 30 to 37, and of 90 to 97.
 const COLOURS: [&str; 8] = ["#6e7681", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea", "#e6edf3"];
 
-/// Writes the picture.
+/// Writes docs/plan.svg.
 pub fn run() -> Result<()> {
     let picture = render(&tool::build(false)?, &controlplane::bin("kustomize"))?;
     fs::write(workspace_root().join(FILE), picture).context("cannot write the picture")

@@ -19,7 +19,7 @@ use gitops_core::plan::Plan;
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::text::pluralize;
 
-/// What has not happened after a cancelled question.
+/// Consequence of a cancelled question, for people.
 const UNDONE: &str = "nothing was deleted";
 
 /// Number of objects above which the number is typed instead of `y`.

@@ -314,7 +314,7 @@ fn collapsed(rows: &[NestedRow<'_>], notes: &[String]) -> Vec<Line> {
     lines
 }
 
-/// What rows have in common that are counted together: the row above, action, group, kind and note.
+/// Common properties of the rows that are counted together: the row above, action, group, kind and note.
 type Likeness<'t> = (Option<usize>, Action, &'t str, &'t str, &'t str);
 
 /// Returns true if a row and those below it are certain, and all below it are deletions.

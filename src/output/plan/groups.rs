@@ -69,7 +69,7 @@ pub(crate) fn groups(plan: &Plan) -> Vec<Group<'_>> {
     let mut rows: BTreeMap<Option<&OwnerId>, Vec<NestedRow<'_>>> = BTreeMap::new();
     let mut root = None;
     for row in nested(plan) {
-        // Rows stand in the part of the owner whose deletion causes theirs.
+        // A row belongs to the owner whose deletion causes it.
         if row.depth == 0 {
             root = row.change.owner.as_ref();
         }
@@ -154,7 +154,7 @@ fn nested(plan: &Plan) -> Vec<NestedRow<'_>> {
     rows
 }
 
-/// Returns true for a change that is told by its place below the deletion that causes it.
+/// Returns true for a change whose place below the deletion that causes it says all.
 pub(crate) fn follows_from_place(change: &Change) -> bool {
     let codes = [
         ReasonCode::InNamespace,

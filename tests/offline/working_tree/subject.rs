@@ -1,4 +1,4 @@
-//! Which sources of a recorded cluster a checkout becomes the content of, and what the plan says that it is of.
+//! Sources of a recorded cluster that a checkout matches, and the subject that the plan shows.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};

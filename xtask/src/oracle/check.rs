@@ -58,7 +58,7 @@ pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTre
 /// Result of comparing rows with what happened.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
-    /// The mismatches.
+    /// Rows of the plan that differ from what the controller did.
     pub(super) wrong: Vec<String>,
     /// The mismatches that are [dangerous](is_dangerous).
     pub(super) dangerous: Vec<String>,

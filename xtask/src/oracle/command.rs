@@ -24,7 +24,7 @@ struct Options {
     seed: u64,
     /// File with scenarios in place of the written ones.
     file: Option<PathBuf>,
-    /// Where all plans find their edits, in place of what the scenarios say. With `each`, every scenario runs in each way.
+    /// Place of the edits for all plans, in place of those of the scenarios. With `each`, every scenario runs in each way.
     checkouts: Vec<Checkout>,
     dir: Option<PathBuf>,
     /// Runs of each scenario with races after the first one, to see both results.

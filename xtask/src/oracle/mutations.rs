@@ -62,7 +62,7 @@ const OPTIONS: [&str; 30] = [
     "json:commonMetadata={\"annotations\":{\"kustomize.toolkit.fluxcd.io/force\":\"enabled\"}}",
     "json:healthChecks=[{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"name\":\"a\",\"namespace\":\"@\"}]",
 ];
-/// Options by kind.
+/// Options that a line of each kind can have.
 const OF_KINDS: [(&str, &[&str]); 8] = [
     ("cm", &["v=2", "v=held", "v=x"]),
     ("deploy", &["selects=other", "replicas=0", "label:a=b"]),

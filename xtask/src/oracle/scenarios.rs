@@ -20,7 +20,7 @@ const FILES: [&str; 7] = [
     include_str!("../../scenarios/runs.txt"),
 ];
 
-/// Where the plan finds the edit.
+/// Place in which the plan finds the edit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checkout {
     /// In the work tree of the commit that is published.
@@ -68,7 +68,7 @@ pub struct Scenario {
     pub live: Vec<String>,
     /// Edit to plan and then publish.
     pub after: Vec<String>,
-    /// Where the plan finds the edit.
+    /// Place in which the plan finds the edit.
     pub checkout: Checkout,
     /// Additional flags of `prune --plan`.
     pub flags: Vec<String>,
@@ -96,7 +96,7 @@ pub fn all() -> Result<Vec<Scenario>> {
     Ok(FILES.into_iter().map(read).collect::<Result<Vec<_>>>()?.concat())
 }
 
-/// Reads scenarios.
+/// Reads scenarios in the notation of `xtask/scenarios`.
 ///
 /// # Errors
 /// A line is not in the language.

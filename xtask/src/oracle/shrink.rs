@@ -6,7 +6,7 @@ use super::scenarios::Scenario;
 /// Maximum number of rounds. Each candidate takes as long as a scenario.
 const ROUNDS: usize = 24;
 
-/// What is removed at once.
+/// Part of a scenario that is removed at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Line,

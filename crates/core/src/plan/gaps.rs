@@ -1,4 +1,4 @@
-//! Which gaps can change a plan.
+//! Gaps that can change a plan, and those that cannot.
 //!
 //! A gap counts unless a rule shows that it cannot change the plan: what is not known may hide an object that is deleted.
 //! docs/plan-a-commit.md describes the rules.

@@ -160,7 +160,7 @@ impl Plan {
         &self.document.gaps
     }
 
-    /// What could not be read or computed and can change the plan.
+    /// Gaps that can change the plan.
     pub fn counting_gaps(&self) -> impl Iterator<Item = &Gap> {
         self.document.gaps.iter().filter(|gap| gap.affects_answer).map(|gap| &gap.gap)
     }

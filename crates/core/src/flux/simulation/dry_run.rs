@@ -32,7 +32,7 @@ pub(super) struct AskedChange {
     pub(super) is_hidden: bool,
     /// The cluster cannot be asked.
     pub(super) is_unread: bool,
-    /// How far the answer holds.
+    /// Validity of the answer while the change is carried out.
     pub(super) standing: Standing,
 }
 

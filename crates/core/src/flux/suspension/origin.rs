@@ -28,7 +28,7 @@ pub fn is_own(full: &Resource) -> bool {
     effective(full).is_some_and(|by| is_own_part(full, if has_message { Mechanism::Annotation } else { by }))
 }
 
-/// Options of `resume`.
+/// Options of `resume` that choose among suspensions.
 #[derive(Clone, Debug, Default)]
 pub struct ResumeOptions {
     /// True if the user named the objects.

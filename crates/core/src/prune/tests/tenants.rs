@@ -1,4 +1,4 @@
-//! What a tenant can write, scheme by scheme: an owner that he makes never decides that the object of somebody else is
+//! Tenants who write labels, annotations and owners, scheme by scheme: an owner that he makes never decides that the object of somebody else is
 //! deleted (the table in docs/safety.md).
 
 use std::slice::from_ref;

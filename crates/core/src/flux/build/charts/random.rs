@@ -156,7 +156,7 @@ pub(super) fn alternatives() -> String {
     FUNCTIONS.map(|(name, _)| name).join("|")
 }
 
-/// What is known of a text that may be random. Sorted by what it can decide.
+/// Possible effect of a text that may be random, the lesser one first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Taint {
     /// It is never empty.

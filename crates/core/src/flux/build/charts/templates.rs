@@ -23,7 +23,7 @@ pub(crate) struct ClusterValues {
     pub(crate) kube_version: Option<String>,
     /// Answers to the lookups of templates so far.
     pub(crate) lookups: Lookups,
-    /// What stands in place of random values and of the present time.
+    /// Seed of the random values and the clock that templates see.
     pub(crate) seed: Seed,
 }
 

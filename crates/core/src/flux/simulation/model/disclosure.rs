@@ -1,6 +1,6 @@
 //! The decision which texts about an owner are shown: the only one, and made before anything else reads them.
 //!
-//! What is found out about an owner quotes its spec, the output of its templates and messages about both. If one of them
+//! Texts about an owner quote its spec, the output of its templates and messages about both. If one of them
 //! derives from a Secret, all of its texts are replaced by fixed ones.
 
 use std::ops::Deref;
@@ -16,7 +16,7 @@ const CONDITION: &str = "it depends on what is not shown, because it derives fro
 /// Explanation in place of that of a private owner.
 const DETAIL: &str = "details are not shown, because they derive from a Secret";
 
-/// What is found out about an owner, with fixed texts if its texts could show a value of a Secret.
+/// A finding about an owner, with fixed texts if its own texts could show a value of a Secret.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Disclosed<T>(T);
 

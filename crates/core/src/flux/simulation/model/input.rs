@@ -1,4 +1,4 @@
-//! What a preview is made of.
+//! Input of a preview.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -208,7 +208,7 @@ pub(crate) struct KustomizationDeletion {
     pub(crate) triggers: BTreeSet<SimulationEvent>,
     /// Every order of events deletes it.
     pub(crate) is_certain: bool,
-    /// What deletes it waits until it is gone.
+    /// True if the owner that deletes it waits until it is gone.
     pub(crate) is_awaited: bool,
     /// Service account of its finalizer; `None` for the account of the controller.
     pub(crate) account: Option<String>,

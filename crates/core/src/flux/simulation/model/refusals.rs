@@ -55,7 +55,7 @@ pub(crate) struct DeletionRefusal {
     pub(crate) message: String,
 }
 
-/// How far an answer of the API server holds. It is true of today's cluster, and the change can end it.
+/// Validity of an answer of the API server. An answer is true of today's cluster, and the change can end it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Standing {
     /// Nothing of the change touches what the answer depends on.

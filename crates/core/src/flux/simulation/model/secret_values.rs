@@ -1,4 +1,4 @@
-//! What was private before the change: objects whose last manifests hold values of Secrets.
+//! Values of Secrets, and the objects whose last manifests hold some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ const MIN_SEARCHED_IN_CONTENT: usize = 6;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SecretValues {
     values: Vec<Private<String>>,
-    /// Their transformations too.
+    /// The same values with their encodings, such as base64.
     searched: SecretMask,
     /// Objects of the last applied builds, each with what held values of it.
     last_applied: BTreeMap<ObjectId, Held>,
@@ -31,7 +31,7 @@ pub(crate) struct SecretValues {
     read: BTreeSet<NamespacedName>,
 }
 
-/// What held values of Secrets in the last manifests of an object.
+/// Parts of the last manifests of an object that held values of Secrets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     /// Any part of it.

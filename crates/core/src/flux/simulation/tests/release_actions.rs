@@ -1,4 +1,4 @@
-//! What installs and upgrades of releases delete beside the objects that leave a chart: hooks, and remedies of failures.
+//! Deletions by installs and upgrades of releases beside the objects that leave a chart: hooks, and remedies of failures.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the state alone decides, for the floors above.
+//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data.
 
 pub(crate) mod copied_data;
 pub(crate) mod refused_deletions;

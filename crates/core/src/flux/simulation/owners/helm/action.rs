@@ -1,4 +1,4 @@
-//! What one install or upgrade of a release does to live objects, and its conditions.
+//! Effects of one install or upgrade of a release on live objects, and their conditions.
 //!
 //! Source: Helm v4.2.2 `pkg/action/install.go`, `pkg/action/upgrade.go` and `pkg/kube/client.go`.
 
@@ -25,7 +25,7 @@ pub(super) struct HookRun {
     pub(super) can_fail: bool,
 }
 
-/// What an action does to live objects.
+/// Effects of an action on live objects.
 pub(super) struct ReleaseAction {
     pub(super) kind: ActionKind,
     /// Objects that the new manifest lacks.

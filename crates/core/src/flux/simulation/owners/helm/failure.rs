@@ -1,7 +1,7 @@
 //! Failures of an install or upgrade before it deletes objects, as far as they can be predicted.
 //!
 //! Source: Helm v4.2.2 `pkg/action/upgrade.go` (`prepareUpgrade`, `performUpgrade`) and `pkg/action/install.go`. An action
-//! that fails before Helm records a release is tried again for ever, and has no remedy (helm-controller v1.6.3
+//! that fails before Helm records a release is tried again without a limit, and has no remedy (helm-controller v1.6.3
 //! `internal/reconcile/upgrade.go`).
 
 use std::collections::{BTreeMap, BTreeSet};

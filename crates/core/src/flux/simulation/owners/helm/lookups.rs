@@ -1,4 +1,4 @@
-//! What templates of charts look up in the cluster of their release.
+//! Lookups of the templates of a chart in the cluster of its release.
 //!
 //! Source: Helm v4.2.2 `pkg/engine/lookup_func.go`. The rights are those of the account of the release. A Secret is read only
 //! if it is one of the release: a tree must not choose which Secrets are read.

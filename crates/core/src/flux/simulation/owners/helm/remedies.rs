@@ -14,7 +14,7 @@ use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, list_at, text_at};
 use crate::plan::Action;
 
-/// What helm-controller does after a failure.
+/// Action of helm-controller after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remedy {
     /// The failed release stays.

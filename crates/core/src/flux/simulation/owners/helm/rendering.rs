@@ -130,7 +130,7 @@ impl<'s> Place<'s> {
         Ok(Rendering::Done(second))
     }
 
-    /// Renders a chart.
+    /// Renders a chart once, with the first seed.
     ///
     /// Fails with the reason why the result is not known.
     pub(super) fn render(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {

@@ -74,7 +74,7 @@ struct Renders {
     later: Option<Rendered>,
 }
 
-/// What a change of a release leads to, before anything is rendered.
+/// Consequence of a change of a release that is known before anything is rendered.
 enum Prepared {
     Unchanged,
     Blocked(Followed),
