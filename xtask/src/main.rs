@@ -37,6 +37,8 @@ usage: cargo xtask TASK
   oracle … --checkout edited|branch|none|each  the same with the edit in a work tree, on a branch, in no checkout, in each
   oracle --file PATH …                       the same with scenarios of a file, such as one that was printed
   oracle … --races N                         repeat scenarios with races N times, to see both results
+  scoreboard [NAME…]                         compare flux, flate and plans with what the controller deletes, in written scenarios
+  scoreboard --export DIR                    write the scenarios as files, for the tests of other programs
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
   leaks [--cases N]                          search every output for a value of a Secret, in N random changes (default: 10000)
@@ -68,6 +70,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
     match words {
         ["controlplane", names @ ..] => controlplane::command(names),
         ["oracle", rest @ ..] => oracle::command(rest),
+        ["scoreboard", names @ ..] => oracle::scoreboard(names),
         ["cluster", rest @ ..] => cluster::command::dispatch(rest),
         ["advisories"] => dependencies::advisories(),
         ["fuzz", rest @ ..] => fuzz::command(rest),

@@ -99,6 +99,7 @@ const BINARIES: &[Binary] = &[
 /// Programs that only one task needs. They are built if they are named.
 const ON_REQUEST: &[Binary] = &[
     binary("act", "act", "github.com/nektos/act"),
+    binary("flate", "flate", "github.com/home-operations/flate/cmd/flate"),
     binary("opa", "opa", "github.com/open-policy-agent/opa"),
     PROMTOOL,
 ];

@@ -136,7 +136,7 @@ pub(super) fn not_happened(before: &Uids, after: &Uids, expected: &[String]) -> 
 }
 
 /// Returns true if a controller of Kubernetes creates the object.
-fn is_created_by_kubernetes(id: &str) -> bool {
+pub(super) fn is_created_by_kubernetes(id: &str) -> bool {
     ["configmap/kube-root-ca.crt", "serviceaccount/default ", "replicaset.apps/", "pod/"]
         .iter()
         .any(|own| id.starts_with(own))

@@ -159,7 +159,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         return Ok(());
     }
     let path = options.binary.clone().map_or_else(|| tool::build(false), Ok)?;
-    let program = Program { path, controller_version: options.controller_version.clone() };
+    let program = Program { path, controller_version: options.controller_version.clone(), peers: vec![] };
     let (mut clusters, mut outcomes) = (vec![], vec![]);
     for group in scenarios.chunk_by(|a, b| a.controller == b.controller) {
         let flags = &group[0].controller;

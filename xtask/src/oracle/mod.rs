@@ -8,11 +8,13 @@ mod command;
 mod idle;
 mod manifest;
 mod mutations;
+mod peers;
 mod races;
 mod random;
 mod reader;
 mod run;
 mod scenarios;
+mod scoreboard;
 mod shrink;
 
 use std::path::Path;
@@ -29,6 +31,7 @@ pub use command::command;
 use reader::Reader;
 pub use run::{Comparison, Program};
 pub use scenarios::{Scenario, all};
+pub use scoreboard::command as scoreboard;
 
 /// Version of the kustomize-controller that the control plane has.
 pub const PINNED: &str = "1.9.5";

@@ -1,9 +1,9 @@
 //! Runs one scenario on the real control plane.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use super::PINNED;
 use super::check::{self, Compared, Race, Uids};
 use super::idle::{self, ON_REQUEST, progress};
 use super::manifest::{self, File, Files};
+use super::peers::{self, Answer, Peer, Question, Score};
 use super::reader::Reader;
 use super::scenarios::{Checkout, Scenario};
 use crate::cluster::Cluster;
@@ -38,6 +39,8 @@ pub struct Comparison {
     pub gaps: Vec<String>,
     /// With mismatches: status and inventory of each Kustomization.
     pub evidence: Vec<String>,
+    /// How the plan and the answers of other programs compare with what was deleted, if they are asked.
+    pub scores: BTreeMap<&'static str, Score>,
 }
 
 /// The program that plans.
@@ -47,6 +50,8 @@ pub struct Program {
     pub path: PathBuf,
     /// Version of kustomize-controller that it is told.
     pub controller_version: String,
+    /// Other programs that are asked about the same edit.
+    pub peers: Vec<Peer>,
 }
 
 /// Runs one scenario in its own namespaces.
@@ -126,6 +131,7 @@ impl Run<'_> {
         if !scenario.live.is_empty() {
             self.wait_until_idle().context("after the live commands")?;
         }
+        let deployed = files.clone();
         manifest::edit(&mut files, &scenario.after, &self.prefix)?;
         self.write(&files)?;
         if scenario.checkout == Checkout::Branch {
@@ -133,7 +139,14 @@ impl Run<'_> {
             self.commit()?;
         }
         let before = self.uids()?;
+        let start = Instant::now();
         let plan = self.plan(program, scenario)?;
+        let time = start.elapsed();
+        let (listed, mut answers) = (self.listed()?, BTreeMap::new());
+        if !program.peers.is_empty() {
+            answers = self.ask(&program.peers, deployed, files.clone())?;
+            answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
+        }
         self.publish(&files, scenario)?;
         self.wait_until_idle().context("after")?;
         let after = self.uids()?;
@@ -143,6 +156,7 @@ impl Run<'_> {
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
         let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
+        let scores = peers::scores(&answers, &before, &after, &listed, |id| self.is_part(id));
         let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
         let gaps = items(&plan, "/gaps").filter(|_| is_incomplete);
         let gaps = gaps.map(|gap| text(gap, "/message").replace(&self.prefix, "@")).collect();
@@ -156,7 +170,7 @@ impl Run<'_> {
         mismatches.extend(unverified.map(|name| format!("{name}: its last build was not reproduced")));
         let verified = check::builds(&plan, &self.prefix, "verified").count();
         let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
-        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, gaps, evidence })
+        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, gaps, evidence, scores })
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
@@ -165,6 +179,35 @@ impl Run<'_> {
             (item["kind"] == "Kustomization" && namespace.starts_with(&self.prefix)).then(|| namespace.to_owned())
         });
         Ok(namespaces?.into_iter().collect())
+    }
+
+    /// Asks other programs, which get the repository without and with the edit.
+    fn ask(&self, peers: &[Peer], before: Files, after: Files) -> Result<BTreeMap<&'static str, Answer>> {
+        let root = manifest::object("ks root ./root", &self.prefix)?.to_string();
+        let [before, after] = [(before, "before"), (after, "after")].map(|(mut files, name)| {
+            files.insert("root.yaml".to_owned(), File::Text(root.clone()));
+            let folder = self.folder.with_extension(name);
+            write(&folder, &files).map(|()| folder)
+        });
+        let (before, after) = (before?, after?);
+        let question = Question {
+            cluster: self.cluster,
+            namespace: &self.prefix,
+            folder: &self.folder,
+            before: &before,
+            after: &after,
+        };
+        let answers = peers.iter().map(|peer| (peer.name(), peer.ask(&question))).collect();
+        std::fs::remove_dir_all(&before)?;
+        std::fs::remove_dir_all(&after)?;
+        Ok(answers)
+    }
+
+    /// Returns the objects in the inventories of the Kustomizations.
+    fn listed(&self) -> Result<BTreeSet<String>> {
+        let own = |item: &Value| text(item, "/metadata/namespace").starts_with(&self.prefix);
+        let inventories = self.reader.each(|item| own(item).then(|| peers::listed(item).collect::<Vec<_>>()))?;
+        Ok(inventories.into_iter().flatten().collect())
     }
 
     /// Returns one line for each Kustomization: its Ready condition and its inventory.
@@ -197,16 +240,7 @@ impl Run<'_> {
                 std::fs::remove_file(path)?;
             }
         }
-        for (path, file) in files {
-            let path = self.folder.join(path);
-            std::fs::create_dir_all(path.parent().unwrap_or(&self.folder))?;
-            match file {
-                File::Text(text) => std::fs::write(path, text)?,
-                File::Link(target) => std::os::unix::fs::symlink(target, path)?,
-                File::Directory => std::fs::create_dir_all(path)?,
-            }
-        }
-        Ok(())
+        write(&self.folder, files)
     }
 
     /// Returns the sources of a scenario.
@@ -295,6 +329,20 @@ impl Run<'_> {
         }
         Ok(found)
     }
+}
+
+/// Writes files to a folder.
+pub(super) fn write(folder: &Path, files: &Files) -> Result<()> {
+    for (path, file) in files {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        match file {
+            File::Text(text) => std::fs::write(path, text)?,
+            File::Link(target) => std::os::unix::fs::symlink(target, path)?,
+            File::Directory => std::fs::create_dir_all(path)?,
+        }
+    }
+    Ok(())
 }
 
 /// Returns the Ready condition of a Kustomization.
