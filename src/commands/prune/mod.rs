@@ -151,7 +151,7 @@ async fn preview(
     }
     let exit = execution::report_gaps(&plan, execution, session);
     if plan.alarms().is_empty() {
-        lossless.into_iter().for_each(|way| session.terminal.block(&format!("hint: {way}")));
+        lossless.into_iter().for_each(|way| session.terminal.hint(way));
         return judged.map(|()| exit);
     }
     if let Err(error) = judged {

@@ -20,7 +20,7 @@ use gitops_core::plan::{
     Reason, ReasonCode,
 };
 use gitops_core::text::{and_more, pluralize};
-use groups::{NestedRow, follows_from_place};
+use groups::{NestedRow, follows_from_place, race_of};
 
 /// Number of objects and owners of a kind that one message names.
 pub(super) const NAMED: usize = 5;
@@ -238,8 +238,9 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
 /// Returns what a row says beside its object: what the reason that its owner's rows have in common, and its place below
 /// the deletion that causes it, do not say.
 pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> Prose {
-    let NestedRow { change, depth } = row;
+    let NestedRow { change, depth, condition } = row;
     let Reason { code, detail } = &change.reason;
+    let detail = &condition.map_or_else(|| detail.clone(), |id| without_part(detail, &race_of(id)));
     let mut text = if depth > 0 && follows_from_place(change) {
         Prose::default().foreign_after("", detail)
     } else if depth > 0 {
@@ -257,6 +258,11 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> 
         Some(flag) => text.own(format!(" ({flag})")),
         None => text,
     }
+}
+
+/// Returns the detail of a reason without one of its parts.
+fn without_part(detail: &str, part: &str) -> String {
+    detail.split("; ").filter(|found| *found != part).collect::<Vec<_>>().join("; ")
 }
 
 /// Codes of deletions by the controller of an owner that stays.
@@ -343,7 +349,10 @@ pub(crate) fn counts(plan: &Plan) -> String {
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
     let in_doubt = owners_in_doubt(plan);
     match counts.is_empty() {
-        true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
+        true if plan.is_complete() && in_doubt[0].1.is_empty() => {
+            // Only a plan of a working tree has a subject.
+            if plan.subject().is_some() { "no changes" } else { "nothing to prune" }.to_owned()
+        }
         true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
         true => "no known deletions".to_owned(),
         false => counts.join(", "),
@@ -469,12 +478,12 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
 pub fn way_without_loss(plan: &Plan) -> Option<&'static str> {
     if plan.owners().iter().any(loses_objects) {
         return Some(
-            "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one,\n      \
+            "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one, \
              then rename it in a second commit (docs/reference/kustomize-controller.md)",
         );
     }
     plan.changes().iter().any(is_moved_with_loss).then_some(
-        "to move objects between Kustomizations and keep them, first apply `prune: false` to the old one,\n      \
+        "to move objects between Kustomizations and keep them, first apply `prune: false` to the old one, \
          then move them in a second commit (docs/reference/kustomize-controller.md)",
     )
 }
