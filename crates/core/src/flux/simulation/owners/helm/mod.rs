@@ -12,7 +12,6 @@ mod release_values;
 mod remedies;
 mod rendering;
 pub(crate) mod replaced_releases;
-mod scaling;
 pub(crate) mod uninstall;
 pub(crate) mod upgrades;
 
@@ -40,6 +39,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     acting: replaced_releases::acting,
     find_out,
     deleted: uninstall::deleted,
+    finalized: uninstall::finalized,
 };
 
 const RULES: ChangeRules = ChangeRules {
