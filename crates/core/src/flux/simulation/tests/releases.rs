@@ -136,9 +136,12 @@ fn a_hook_that_cannot_be_replaced_stops_the_uninstall() {
 
 #[test]
 fn rights_that_go_with_a_release_make_its_uninstall_a_race() {
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "tenant"}});
-    let files = |objects: Vec<Value>| -> Files { vec![("root/x.yaml", objects), ("root/s.yaml", vec![account.clone()])] };
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "tenant"}});
+    let files =
+        |objects: Vec<Value>| -> Files { vec![("root/x.yaml", objects), ("root/s.yaml", vec![account.clone()])] };
     let spec = json!({"serviceAccountName": "tenant"});
     let cluster = installed_from(&files(vec![release(spec.clone()), role.clone()]));
     let certainty = |objects: Vec<Value>| {

@@ -92,7 +92,8 @@ fn a_removed_input_deletes_what_was_generated_of_it() {
 fn what_a_deleted_set_may_not_delete_is_left_behind() {
     let mut set_of = tenants(&["a", "b"], config_maps());
     set_of["spec"]["serviceAccountName"] = "tenant".into();
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
     let mut cluster = cluster(&root(vec![set_of, account.clone()]));
     cluster.upgrades = Some([("b", "forbidden")].into());
     let rows = set(&["delete tenants", "delete a", "keep b"]);

@@ -47,6 +47,9 @@ fn a_stateful_set_that_shrinks_deletes_the_claims_of_its_last_replicas_if_its_po
     assert_eq!(unread.rows(&stateful_set(json!(1), "Delete")), set(&raced));
     let plan = cluster("Delete").plan(&stateful_set(json!(1), "Delete"));
     let row = plan.deletions().next().unwrap();
-    assert_eq!((row.reason.to_string(), row.owner.as_ref().map(|owner| &*owner.name)), ("scaled-down".into(), Some("root")));
+    assert_eq!(
+        (row.reason.to_string(), row.owner.as_ref().map(|owner| &*owner.name)),
+        ("scaled-down".into(), Some("root"))
+    );
     assert_eq!(plan.owners().iter().filter(|row| row.owner.kind == "Kustomization").count(), 1);
 }

@@ -51,9 +51,7 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         let held = failure.as_ref().filter(|failure| failure.is_first || !members.contains_key(id));
         let reason = match (state.owner_refusal(&release.object.id, id), held) {
             (Some(message), _) => Reason::new(ReasonCode::DeletionRefused, message),
-            (None, Some(failure)) => {
-                Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", failure.why))
-            }
+            (None, Some(failure)) => Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", failure.why)),
             (None, None) => {
                 let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
                 if let Some(Fate::Uncertain(why)) = members.get(id) {
