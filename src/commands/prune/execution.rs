@@ -269,5 +269,6 @@ fn ensure_within_limits(plan: &FinishedPlan, is_told: bool) -> Result<()> {
         return Ok(());
     }
     let details = output::alarm_lines(plan, is_told).join("; ");
-    Err(Error::refused(format!("refused, nothing was deleted: {details}")).hint(output::remedies(plan.alarms())))
+    Err(Error::refused(format!("refused, nothing was deleted: {details}"))
+        .hint(output::remedies(plan.alarms()).to_string()))
 }

@@ -108,7 +108,7 @@ fn head(plan: &Plan) -> String {
     }
     head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
     if !alarms.is_empty() {
-        head += &format!("\nHint: {}.\n", remedies(alarms));
+        head += &format!("\nHint: {}.\n", quote(&remedies(alarms)));
     }
     if let Some(way) = way_without_loss(plan) {
         head += &format!("\nHint: {way}.\n");

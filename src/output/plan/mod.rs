@@ -22,6 +22,9 @@ use gitops_core::plan::{
 use gitops_core::text::{and_more, pluralize};
 use groups::{NestedRow, follows_from_place, race_of};
 
+/// Advice for alarms that need no other one.
+const REVIEW: &str = "review the plan";
+
 /// Number of objects and owners of a kind that one message names.
 pub(super) const NAMED: usize = 5;
 
@@ -422,56 +425,56 @@ fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
 }
 
 /// Returns the hint for alarms: what to check, and all flags that lift them together.
-pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
+pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     let (mut advice, mut flags) = (vec![], vec![]);
     let (mut percent, mut number) = (0, 0);
     let mut kinds: Vec<&str> = vec![];
     for alarm in alarms {
+        let own = |words: &str| Prose::default().own(words);
         advice.push(match &alarm.remedy {
             Some(Remedy::CheckPaths) => {
                 percent = 100;
-                "check the paths that this change touches".to_owned()
+                own("check the paths that this change touches")
             }
             Some(Remedy::RaiseMaxPercent(least)) => {
                 percent = percent.max(*least);
-                "review the plan".to_owned()
+                own(REVIEW)
             }
             Some(Remedy::RaiseMaxDelete(least)) => {
                 number = number.max(*least);
-                "review the plan".to_owned()
+                own(REVIEW)
             }
             Some(Remedy::Allow(allowed)) => {
                 kinds.extend(allowed.iter().map(|kind| kind.name()));
-                "review the plan".to_owned()
+                own(REVIEW)
             }
             Some(Remedy::Unblock) => {
-                "correct what blocks owners; until then their controller applies and prunes nothing of them".to_owned()
+                own("correct what blocks owners; until then their controller applies and prunes nothing of them")
             }
             Some(Remedy::AllowIncomplete) => {
                 flags.push("--allow-incomplete".to_owned());
-                "get the missing permissions".to_owned()
+                own("get the missing permissions")
             }
-            Some(Remedy::FollowPolicy(file)) => format!("the rules are in {file}"),
-            Some(Remedy::InspectOwner) | None => {
-                "the inventory of the owner may be broken; inspect it first".to_owned()
-            }
+            Some(Remedy::FollowPolicy(file)) => own("the rules are in ").foreign(file),
+            Some(Remedy::InspectOwner) | None => own("the inventory of the owner may be broken; inspect it first"),
         });
     }
     flags.extend((percent > 0).then(|| format!("--max-percent={percent}")));
     flags.extend((number > 0).then(|| format!("--max-delete={number}")));
     flags.extend((!kinds.is_empty()).then(|| format!("--allow {}", kinds.join(","))));
-    let mut told: Vec<String> = vec![];
+    let mut told: Vec<Prose> = vec![];
     for text in advice {
         // Who checks the paths reviews the plan.
-        let is_general = text == "review the plan" && !told.is_empty();
+        let is_general = text == Prose::default().own(REVIEW) && !told.is_empty();
         if !is_general && !told.contains(&text) {
             told.push(text);
         }
     }
-    if flags.is_empty() {
-        return told.join("; ");
+    let mut hint = Prose::default();
+    for (number, text) in told.iter().enumerate() {
+        hint = text.parts().iter().cloned().fold(if number > 0 { hint.own("; ") } else { hint }, Prose::part);
     }
-    format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" "))
+    if flags.is_empty() { hint } else { hint.own(format!("; if it is intended, pass {}", flags.join(" "))) }
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.
