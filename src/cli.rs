@@ -94,7 +94,7 @@ impl Command {
 /// Flag of a working tree that the short help of `prune` shows; that of `plan` shows all.
 const TREE_OF_PRUNE: &str = "repo";
 /// Flags of a working tree that only the help of `plan` shows; the man pages of both have them.
-const HELP_OF_PLAN: [&str; 2] = ["plan_timeout", "require_sandbox"];
+const HELP_OF_PLAN: [&str; 3] = ["plan_timeout", "require_sandbox", "then"];
 
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";

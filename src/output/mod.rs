@@ -15,6 +15,7 @@ pub mod progress;
 pub mod prose;
 pub mod report;
 pub mod sanitize;
+pub(crate) mod sequence;
 pub mod source_change;
 pub mod suspensions;
 pub mod table;
