@@ -1,5 +1,6 @@
 //! JSON Schemas of the documents that this program writes and reads. `cargo xtask schemas` writes them to `docs/schemas`.
 
+use gitops_core::flux::handover::{self, Handover};
 use gitops_core::kubernetes::snapshot::{self, Snapshot};
 use gitops_core::ownership::report::{self, InventoryDocument};
 use gitops_core::plan::sequence::{self, Sequence};
@@ -37,6 +38,7 @@ pub fn all() -> Vec<DocumentSchema> {
         of(plan::SCHEMA, &written, plan, false),
         of(plan::SCHEMA, &read, plan, true),
         of(sequence::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Sequence>, false),
+        of(handover::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Handover>, false),
         of(snapshot::SCHEMA, &written, snapshot, false),
         of(snapshot::SCHEMA, &read, snapshot, true),
         of(report::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<InventoryDocument>, false),

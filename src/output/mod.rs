@@ -7,6 +7,7 @@ pub mod document;
 pub mod duration;
 pub mod format;
 pub(crate) mod gaps;
+mod handover;
 mod html;
 pub mod inventory;
 pub mod markdown;

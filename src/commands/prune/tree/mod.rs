@@ -3,6 +3,7 @@
 mod args;
 mod builds;
 mod controllers;
+mod handover;
 mod planner;
 mod self_check;
 mod subject;
@@ -24,6 +25,7 @@ use gitops_core::flux::simulation::questions::{Answers, Needs, Progress};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
+pub(crate) use handover::find_handover;
 use planner::Planner;
 
 /// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan

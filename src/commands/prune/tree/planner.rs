@@ -28,6 +28,8 @@ use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVers
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
 use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput, StateAfter};
 use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::matching;
+use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -55,6 +57,7 @@ pub(super) struct Planner<'s> {
 }
 
 /// A state that a step begins with.
+#[derive(Clone)]
 pub(super) struct StepState<'s> {
     pub(super) snapshot: Cow<'s, Snapshot>,
     /// What the steps before leave open.
@@ -257,6 +260,35 @@ impl<'s> Planner<'s> {
             ..self.subject.clone()
         };
         Ok(StepTrees { artifacts, gaps, subject })
+    }
+
+    /// Returns the content of the sources with these files, which no revision has.
+    pub(super) fn files(&self, tree: &Tree) -> StepTrees {
+        let snapshot = self.answerer.builds.snapshot;
+        let artifacts = self.folders.keys().map(|id| (id.clone(), sources::pack(snapshot, id, tree))).collect();
+        StepTrees { artifacts, gaps: vec![], subject: Subject { dirty: true, ..self.subject.clone() } }
+    }
+
+    /// Returns the only directory of the sources, and the commit that all of them have deployed.
+    ///
+    /// Fails if there are several, or none is known.
+    pub(super) fn deployed(&self) -> Result<(PathBuf, String)> {
+        let folders: BTreeSet<&PathBuf> = self.folders.values().collect();
+        let snapshot = self.answerer.builds.snapshot;
+        let commits: BTreeSet<&str> =
+            self.folders.keys().filter_map(|id| matching::deployed_commit(snapshot, id)).collect();
+        match (&folders.into_iter().collect::<Vec<_>>()[..], &commits.into_iter().collect::<Vec<_>>()[..]) {
+            ([folder], [commit]) => Ok(((*folder).clone(), (*commit).to_owned())),
+            (_, []) => Err(Error::failed("the sources of the checkout have deployed no commit yet, so nothing moves")
+                .hint("wait until they are ready: `kubectl gitops get gitrepositories -A`")),
+            _ => Err(Error::failed("the sources of the checkout have deployed different commits")
+                .hint("wait until all of them have the same revision, or choose a branch with --branch")),
+        }
+    }
+
+    /// Asks the API server nothing: a search looks at states that no cluster has.
+    pub(super) fn without_dry_runs(&mut self) {
+        self.dry_runs = None;
     }
 
     /// Adds to a plan what it is a plan of, and what the trees lack.
