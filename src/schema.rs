@@ -54,8 +54,12 @@ fn name_schema(schema: &mut Value, name: &str, title: &str, is_input: bool) {
         if let Some(Value::String(text)) = object.get_mut("description") {
             *text = text.replace("[`", "`").replace("`]", "`").replace("`None`", "null");
         }
-        if let Some(Value::Object(field)) = object.get_mut("properties").and_then(|fields| fields.get_mut("schema")) {
-            field.insert("const".to_owned(), name.into());
+        if let Some(Value::Object(fields)) = object.get_mut("properties") {
+            // A document that holds others holds plans.
+            let document = if fields.contains_key("changes") { plan::SCHEMA } else { name };
+            if let Some(Value::Object(field)) = fields.get_mut("schema") {
+                field.insert("const".to_owned(), document.into());
+            }
         }
         // Later versions may write more fields.
         if !is_input && object.get("additionalProperties") == Some(&Value::Bool(false)) {

@@ -33,13 +33,13 @@ use gitops_core::plan::{FinishedPlan, Outcome};
   # Show how to merge this checkout without losing what it moves
   kubectl gitops handover
   # Write the patches of the steps
-  kubectl gitops handover --to rename-apps --write steps/",
+  kubectl gitops handover --write steps/",
     after_long_help = "Examples:
   # Show how to merge this checkout without losing what it moves
   kubectl gitops handover
 
   # Write the patches of the steps
-  kubectl gitops handover --to rename-apps --write steps/"
+  kubectl gitops handover --write steps/"
 )]
 pub struct HandoverArgs {
     /// Checkout with the change
@@ -149,8 +149,7 @@ impl Role {
         match self {
             Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
-            Self::Change if steps == 1 => "merge the change: it deletes nothing that it moves".to_owned(),
-            Self::Change if steps == 2 => "merge the change".to_owned(),
+            Self::Change if steps < 3 => "merge the change".to_owned(),
             Self::Change => "take the patch of the step before back, so that the change is as it was".to_owned(),
         }
     }
@@ -161,7 +160,7 @@ impl Role {
             let shows = holds.iter().map(|(owner, hold)| {
                 let (field, value) = hold.field();
                 let ks = format!("kustomization.kustomize.toolkit.fluxcd.io/{}", owner.name);
-                format!("kubectl get {ks} -n {} -o jsonpath={{.spec.{field}}} # {value}", owner.namespace)
+                format!("kubectl get {ks} -n {} -o jsonpath='{{.spec.{field}}}' # {value}", owner.namespace)
             });
             return shows.collect();
         }

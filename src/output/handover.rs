@@ -56,7 +56,10 @@ impl Render for Handover {
 fn heading(handover: &Handover) -> String {
     let steps = pluralize(handover.steps.len(), "step");
     match handover.lost_at_once.len() {
-        0 => "The change deletes nothing that it moves: it can be merged at once.".to_owned(),
+        0 if handover.steps.iter().any(|step| step.plan.deletions().next().is_some()) => {
+            "The change moves no object with loss. What it deletes does not come back:".to_owned()
+        }
+        0 => "The change moves no object with loss: it can be merged at once.".to_owned(),
         lost => format!(
             "Merged at once, the change deletes {} that something manages afterwards: {}. In {steps} nothing of it is deleted:",
             pluralize(lost, "object"),

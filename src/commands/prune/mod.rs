@@ -239,7 +239,7 @@ async fn preview(
         session.terminal.error(&error.message);
     }
     let messages = show::alarm_lines(&plan, execution::is_told(execution, session)).join("\n       ");
-    let hints: Vec<String> = [show::remedies(plan.alarms())].into_iter().chain(lossless.map(str::to_owned)).collect();
+    let hints: Vec<String> = [show::remedies(plan.alarms())].into_iter().chain(lossless).collect();
     Err(Error::refused(messages).hint(hints.join("\n      ")))
 }
 

@@ -45,7 +45,7 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
         notices.push((Tone::Bad, Prose::default().own("Alarm: ").foreign(&alarm.detail)));
     }
     let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()));
-    for hint in hint.into_iter().chain(way_without_loss(plan).map(str::to_owned)) {
+    for hint in hint.into_iter().chain(way_without_loss(plan)) {
         let words: Vec<&str> = hint.split_whitespace().collect();
         notices.push((Tone::Info, Prose::default().own(format!("Hint: {}.", words.join(" ")))));
     }

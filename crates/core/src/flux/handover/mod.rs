@@ -173,3 +173,52 @@ impl Handover {
         self.complete
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Action, Actor};
+    use crate::testing;
+
+    fn deletion(owner: &str, code: ReasonCode) -> Change {
+        let object = testing::object("", "ConfigMap", "shop", "a");
+        let owner = OwnerId::new("flux", KIND, "flux-system", owner);
+        Change::new(Action::Recreate, &object, Some(owner), Actor::KustomizeController, code)
+    }
+
+    fn plan(change: Change) -> Plan {
+        let mut plan = Plan::default();
+        plan.add_changes([change]);
+        plan
+    }
+
+    fn key(name: &str) -> NamespacedName {
+        NamespacedName { namespace: "flux-system".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn only_what_something_manages_in_the_end_is_lost() {
+        let plan = plan(deletion("old", ReasonCode::Moved));
+        let lists = |ids: &[&str]| testing::snapshot(vec![], vec![testing::kustomization("new", ids)]);
+        let lost = losses([&plan], &lists(&["shop_a__ConfigMap"]));
+        assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(losses([&plan], &lists(&["shop_b__ConfigMap"])), []);
+    }
+
+    #[test]
+    fn an_owner_gets_one_hold_after_the_other_and_then_there_is_no_list() {
+        let live = testing::snapshot(vec![], vec![testing::kustomization("old", &[])]);
+        let mut tried = BTreeSet::new();
+        let given_away = [loss(&deletion("old", ReasonCode::Moved))];
+        let first = next_holds(&Holds::new(), &mut tried, &given_away, &live).unwrap();
+        assert_eq!(first, Holds::from([(key("old"), Hold::KeepInventory)]));
+        let second = next_holds(&first, &mut tried, &given_away, &live).unwrap();
+        assert_eq!(second, Holds::from([(key("old"), Hold::Orphan)]));
+        assert!(next_holds(&second, &mut tried, &given_away, &live).is_err());
+        let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
+        assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
+        let unknown = [loss(&deletion("new", ReasonCode::Moved))];
+        assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
+    }
+}
