@@ -20,7 +20,7 @@ use gitops_core::plan::{
     Reason, ReasonCode,
 };
 use gitops_core::text::{and_more, pluralize};
-use groups::{NestedRow, follows_from_place};
+use groups::{NestedRow, follows_from_place, race_of};
 
 /// Advice for alarms that need no other one.
 const REVIEW: &str = "review the plan";
@@ -241,8 +241,9 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
 /// Returns what a row says beside its object: what the reason that its owner's rows have in common, and its place below
 /// the deletion that causes it, do not say.
 pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> Prose {
-    let NestedRow { change, depth } = row;
+    let NestedRow { change, depth, condition } = row;
     let Reason { code, detail } = &change.reason;
+    let detail = &condition.map_or_else(|| detail.clone(), |id| without_part(detail, &race_of(id)));
     let mut text = if depth > 0 && follows_from_place(change) {
         Prose::default().foreign_after("", detail)
     } else if depth > 0 {
@@ -260,6 +261,11 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> 
         Some(flag) => text.own(format!(" ({flag})")),
         None => text,
     }
+}
+
+/// Returns the detail of a reason without one of its parts.
+fn without_part(detail: &str, part: &str) -> String {
+    detail.split("; ").filter(|found| *found != part).collect::<Vec<_>>().join("; ")
 }
 
 /// Codes of deletions by the controller of an owner that stays.
@@ -346,7 +352,10 @@ pub(crate) fn counts(plan: &Plan) -> String {
         counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
     let in_doubt = owners_in_doubt(plan);
     match counts.is_empty() {
-        true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
+        true if plan.is_complete() && in_doubt[0].1.is_empty() => {
+            // Only a plan of a working tree has a subject.
+            if plan.subject().is_some() { "no changes" } else { "nothing to prune" }.to_owned()
+        }
         true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
         true => "no known deletions".to_owned(),
         false => counts.join(", "),
@@ -469,17 +478,21 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.
-pub fn way_without_loss(plan: &Plan) -> Option<&'static str> {
-    if plan.owners().iter().any(loses_objects) {
-        return Some(
-            "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one,\n      \
-             then rename it in a second commit (docs/reference/kustomize-controller.md)",
-        );
+pub fn way_without_loss(plan: &Plan) -> Option<String> {
+    let moved = plan.deletions().filter(|change| is_moved_with_loss(change)).count();
+    if moved > 0 {
+        let all = plan.deletions().count();
+        return Some(format!(
+            "{moved} of {} {} a rename or a move: `kubectl gitops handover` shows the way without loss",
+            pluralize(all, "deletion"),
+            if moved == 1 { "is" } else { "are" }
+        ));
     }
-    plan.changes().iter().any(is_moved_with_loss).then_some(
-        "to move objects between Kustomizations and keep them, first apply `prune: false` to the old one,\n      \
-         then move them in a second commit (docs/reference/kustomize-controller.md)",
-    )
+    plan.owners().iter().any(loses_objects).then(|| {
+        "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one, \
+         then rename it in a second commit (docs/reference/kustomize-controller.md)"
+            .to_owned()
+    })
 }
 
 /// Returns true for a Kustomization that may be deleted with its objects.
