@@ -2,7 +2,7 @@
 //! in this order. Outputs and plan files take only a finished plan.
 
 pub mod finalizers;
-mod volumes;
+pub(crate) mod volumes;
 
 use std::ops::Deref;
 
