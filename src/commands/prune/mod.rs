@@ -18,6 +18,7 @@ mod spokes;
 pub mod tree;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -29,7 +30,8 @@ use crate::output::format::{self, Format, Render};
 use crate::output::plan as show;
 use crate::output::sanitize::one_line;
 use crate::suggest::nearest;
-use args::{PruneArgs, System};
+use crate::tools::plan_file;
+use args::{ExecutionArgs, PruneArgs, System};
 use execution::{PlanSource, Request};
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -207,7 +209,7 @@ async fn preview_steps(
         lines.map(move |line| format!("step {}: {line}", step.number))
     });
     let remedies = show::remedies(plans().flat_map(|plan| plan.alarms()));
-    Err(Error::refused(lines.collect::<Vec<_>>().join("\n       ")).hint(remedies))
+    Err(Error::refused(lines.collect::<Vec<_>>().join("\n       ")).hint(remedies.to_string()))
 }
 
 /// Shows what Flux will do with a tree. An exceeded limit or a rule that denies the plan decides the exit code.
@@ -226,20 +228,38 @@ async fn preview(
     session.print_masked_warnings(&secrets);
     let (plan, judged) = args.finish(plan, &secrets, policy, snapshot, session)?;
     execution::show(&plan, execution, session)?;
-    let lossless = show::way_without_loss(&plan);
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    let exit = execution::report_gaps(&plan, execution, session);
+    conclude(&plan, judged, execution, session)
+}
+
+/// Shows a plan that was written before, and ends as the command that made it.
+pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Session) -> Result<ExitCode> {
+    args.check()?;
+    let plan = plan_file::read_document(file)?;
+    execution::show(&plan, args, session)?;
+    conclude(&plan, Ok(()), args, session)
+}
+
+/// Reports what is wrong with a plan for controllers that was shown, and returns the exit code.
+fn conclude(
+    plan: &FinishedPlan,
+    judged: Result<()>,
+    execution: &ExecutionArgs,
+    session: &mut Session,
+) -> Result<ExitCode> {
+    let lossless = show::way_without_loss(plan);
+    let exit = execution::report_gaps(plan, execution, session);
     if plan.alarms().is_empty() {
-        lossless.into_iter().for_each(|way| session.terminal.block(&format!("hint: {way}")));
+        lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);
     }
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
     let messages = show::alarm_lines(&plan, execution::is_told(execution, session)).join("\n       ");
-    let hints: Vec<String> = [show::remedies(plan.alarms())].into_iter().chain(lossless).collect();
+    let hints: Vec<String> = [show::remedies(plan.alarms()).to_string()].into_iter().chain(lossless).collect();
     Err(Error::refused(messages).hint(hints.join("\n      ")))
 }
 

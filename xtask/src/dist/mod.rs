@@ -6,6 +6,7 @@ pub mod archive;
 pub mod build;
 pub mod manifests;
 pub mod platforms;
+pub mod provenance;
 pub mod sbom;
 
 use std::fs;
