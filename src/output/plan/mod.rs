@@ -438,6 +438,7 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
             Some(Remedy::Unblock) => {
                 "correct what blocks owners; until then their controller applies and prunes nothing of them".to_owned()
             }
+            Some(Remedy::RemoveReferences) => "keep what is still needed, or remove what needs it first".to_owned(),
             Some(Remedy::AllowIncomplete) => {
                 flags.push("--allow-incomplete".to_owned());
                 "get the missing permissions".to_owned()

@@ -1,9 +1,15 @@
-//! Content that only some commands need: Flux kinds that no plan needs, and Helm's release records.
+//! Content that only some commands need: Flux kinds that no plan needs, Helm's release records, and what objects refer to.
+
+use std::sync::Arc;
 
 use super::per_namespace::{Namespaces, read_content};
 use crate::cluster::connection::Cluster;
+use crate::cluster::read::list::{ListRequest, LiveReferrer, list_all};
 use gitops_core::flux::kinds;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ResourceType;
+use gitops_core::kubernetes::references::is_referrer;
+use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::helm;
 
@@ -19,6 +25,31 @@ pub(crate) async fn add_suspendable(cluster: &Cluster, snapshot: &mut Snapshot) 
     snapshot.resources.extend(contents);
     snapshot.gaps.extend(gaps);
     snapshot.normalise();
+}
+
+/// Returns what live objects refer to, sorted, and gaps for types that could be listed before and not now. Namespaced types
+/// are listed in one namespace, or everywhere. Objects with content in the snapshot are left out.
+pub(crate) async fn read_referrers(
+    cluster: &Cluster,
+    snapshot: &Snapshot,
+    namespace: Option<&Arc<str>>,
+) -> (Vec<Referrer>, Vec<Gap>) {
+    let known = snapshot.types.iter().filter(|kind| is_referrer(&kind.group, &kind.kind));
+    // A type that could not be listed before has its gap.
+    let listed = known.filter(|kind| {
+        let resource = kind.resource();
+        !has_content(snapshot, kind) && !snapshot.gaps.iter().any(|gap| gap.subject == resource)
+    });
+    let requests = listed.map(|kind| ListRequest {
+        kind: kind.clone(),
+        // Routes may name Services of other namespaces.
+        namespace: namespace.filter(|_| kind.namespaced && &*kind.group != "gateway.networking.k8s.io").cloned(),
+        selector: "".into(),
+    });
+    let (items, gaps) = list_all::<LiveReferrer>(&cluster.without_deprecations(), requests).await;
+    let mut referrers: Vec<Referrer> = items.into_iter().filter_map(|item| item.0).collect();
+    referrers.sort_by(|a, b| a.object.cmp(&b.object));
+    (referrers, gaps)
 }
 
 fn has_content(snapshot: &Snapshot, kind: &ResourceType) -> bool {

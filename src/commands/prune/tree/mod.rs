@@ -6,7 +6,7 @@ mod controllers;
 mod self_check;
 mod subject;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ use tokio::time::timeout_at;
 use super::rehearsal::Rehearsal;
 use super::sources;
 use super::spokes::SpokeClusters;
+use crate::cluster::Cluster;
+use crate::cluster::read::snapshot::read_referrers;
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::progress::BuildProgress;
@@ -35,6 +37,7 @@ use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
@@ -128,11 +131,38 @@ pub async fn plan(
     });
     let mut finished = answerer.finish(|answers| preview.step(answers)).await?;
     finished.plan.add_gaps(gaps);
+    add_live_referrers(&mut finished.plan, cluster.as_ref(), snapshot, session).await;
     finished.plan.set_subject(planned.subject);
     if let Some(rehearsal) = &answerer.rehearsal {
         report(session, &finished, rehearsal.hint());
     }
     Ok((finished.plan, finished.secrets))
+}
+
+/// Adds what live objects refer to, if the plan deletes something. Says which references are not known.
+async fn add_live_referrers(plan: &mut Plan, cluster: Option<&Cluster>, snapshot: &Snapshot, session: &mut Session) {
+    let deleted: Vec<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    if deleted.is_empty() {
+        return;
+    }
+    let namespaces: BTreeSet<&Arc<str>> = deleted.iter().map(|id| &id.namespace).collect();
+    let one = namespaces.first().filter(|namespace| namespaces.len() == 1 && !namespace.is_empty());
+    match cluster {
+        Some(cluster) => {
+            let (live, gaps) = read_referrers(cluster, snapshot, one.copied()).await;
+            plan.set_live_referrers(live);
+            plan.add_gaps(gaps);
+        }
+        None if snapshot.referrers.is_none() => session.terminal.hint(
+            "this recording does not say what live objects refer to; only references in the tree are known: record it again",
+        ),
+        None => {}
+    }
+    let unknown = plan.unknown_referrers();
+    if !unknown.is_empty() {
+        let kinds = join_limited(&unknown, NAMED_OBJECTS);
+        session.terminal.hint(&format!("references in objects of these kinds are not known: {kinds}"));
+    }
 }
 
 /// Warns if the system cannot restrict the programs that build.
