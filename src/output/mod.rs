@@ -19,6 +19,7 @@ pub mod source_change;
 pub mod suspensions;
 pub mod table;
 pub mod terminal;
+mod wrap;
 
 use gitops_core::ownership::OwnerId;
 

@@ -217,9 +217,10 @@ pub(super) fn finish(
 }
 
 pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.raw(&args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?)?;
+    let answer = args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?;
+    session.terminal.raw(&answer)?;
     let is_told = is_told(args, session);
-    if is_told {
+    if is_told && !answer.is_empty() {
         session.terminal.status("");
     }
     let folded = args.planning.output == Format::Table && plan.changes().iter().any(output::is_updated);
@@ -268,5 +269,6 @@ fn ensure_within_limits(plan: &FinishedPlan, is_told: bool) -> Result<()> {
         return Ok(());
     }
     let details = output::alarm_lines(plan, is_told).join("; ");
-    Err(Error::refused(format!("refused, nothing was deleted: {details}")).hint(output::remedies(plan.alarms())))
+    Err(Error::refused(format!("refused, nothing was deleted: {details}"))
+        .hint(output::remedies(plan.alarms()).to_string()))
 }

@@ -17,6 +17,8 @@ pub mod sources;
 mod spokes;
 pub mod tree;
 
+use std::path::Path;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Session, owners};
@@ -27,10 +29,12 @@ use crate::output::format::Format;
 use crate::output::plan as show;
 use crate::output::sanitize::one_line;
 use crate::suggest::nearest;
-use args::{PruneArgs, System};
+use crate::tools::plan_file;
+use args::{ExecutionArgs, PruneArgs, System};
 use execution::{PlanSource, Request};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::filter;
 use gitops_core::plan::finished::Executor;
 use gitops_core::prune::collectors::request::CollectorRequest;
@@ -145,20 +149,39 @@ async fn preview(
     let executor = Executor::Controllers(&index);
     let (plan, judged) = execution::finish(plan, executor, &secrets, policy, execution, snapshot);
     execution::show(&plan, execution, session)?;
-    let lossless = show::way_without_loss(&plan);
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    let exit = execution::report_gaps(&plan, execution, session);
+    conclude(&plan, judged, execution, session)
+}
+
+/// Shows a plan that was written before, and ends as the command that made it.
+pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Session) -> Result<ExitCode> {
+    args.check()?;
+    let plan = plan_file::read_document(file)?;
+    execution::show(&plan, args, session)?;
+    conclude(&plan, Ok(()), args, session)
+}
+
+/// Reports what is wrong with a plan for controllers that was shown, and returns the exit code.
+fn conclude(
+    plan: &FinishedPlan,
+    judged: Result<()>,
+    execution: &ExecutionArgs,
+    session: &mut Session,
+) -> Result<ExitCode> {
+    let lossless = show::way_without_loss(plan);
+    let exit = execution::report_gaps(plan, execution, session);
     if plan.alarms().is_empty() {
-        lossless.into_iter().for_each(|way| session.terminal.block(&format!("hint: {way}")));
+        lossless.into_iter().for_each(|way| session.terminal.hint(way));
         return judged.map(|()| exit);
     }
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
-    let messages = show::alarm_lines(&plan, execution::is_told(execution, session)).join("\n       ");
-    let hints: Vec<String> = [show::remedies(plan.alarms())].into_iter().chain(lossless.map(str::to_owned)).collect();
+    let messages = show::alarm_lines(plan, execution::is_told(execution, session)).join("\n       ");
+    let hints: Vec<String> =
+        [show::remedies(plan.alarms()).to_string()].into_iter().chain(lossless.map(str::to_owned)).collect();
     Err(Error::refused(messages).hint(hints.join("\n      ")))
 }
 

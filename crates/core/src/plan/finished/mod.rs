@@ -16,7 +16,7 @@ use self::volumes::add_volume_outcomes;
 use super::limits::{Base, Limits, check_plan, check_preview};
 use super::mask::SecretMask;
 use super::policy::{Denial, Policy};
-use super::{Alarm, Plan};
+use super::{Alarm, Plan, file};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::text::join_limited;
@@ -34,6 +34,17 @@ impl Deref for FinishedPlan {
 
     fn deref(&self) -> &Plan {
         &self.0
+    }
+}
+
+impl FinishedPlan {
+    /// Reads the document of a plan, to show it again: that of `-o json`, or a plan file. Whoever could write it decides
+    /// what it says, and nothing else.
+    ///
+    /// Fails with the reason if the text is no plan of this schema, has a field that this version does not know, or
+    /// contradicts itself.
+    pub fn read(text: &[u8]) -> Result<Self, String> {
+        file::read_document(text).map(Self)
     }
 }
 

@@ -17,6 +17,7 @@ mod release_charts;
 mod releases;
 mod resource_sets;
 mod runs;
+mod scaling;
 mod shared_objects;
 mod spokes;
 mod suspended_owners;
