@@ -112,7 +112,7 @@ fn reference(value: &Value, field: &Field, from: &ObjectId) -> Option<Reference>
     let kind = text("kind").unwrap_or(field.kind);
     let by_version = text("apiVersion").map(|version| version.split_once('/').map_or("", |(group, _)| group));
     let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(field.group);
-    let own = if table::is_cluster_scoped(kind) { "" } else { &*from.namespace };
+    let own = &*from.namespace;
     let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
     (!name.is_empty()).then_some(Reference { to, usage: field.usage })
