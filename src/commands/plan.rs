@@ -35,6 +35,9 @@ const HERE: &str = ".";
   # Plan the result of merging with what is deployed
   kubectl gitops plan --merge
 
+  # Plan the merge, and then its revert: what does not come back?
+  kubectl gitops plan --then main
+
   # Write the plan as a comment on a pull request, without access to the cluster
   kubectl gitops plan --snapshot prod.json.gz -o markdown
 

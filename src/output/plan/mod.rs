@@ -479,17 +479,21 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.
-pub fn way_without_loss(plan: &Plan) -> Option<&'static str> {
-    if plan.owners().iter().any(loses_objects) {
-        return Some(
-            "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one, \
-             then rename it in a second commit (docs/reference/kustomize-controller.md)",
-        );
+pub fn way_without_loss(plan: &Plan) -> Option<String> {
+    let moved = plan.deletions().filter(|change| is_moved_with_loss(change)).count();
+    if moved > 0 {
+        let all = plan.deletions().count();
+        return Some(format!(
+            "{moved} of {} {} a rename or a move: `kubectl gitops handover` shows the way without loss",
+            pluralize(all, "deletion"),
+            if moved == 1 { "is" } else { "are" }
+        ));
     }
-    plan.changes().iter().any(is_moved_with_loss).then_some(
-        "to move objects between Kustomizations and keep them, first apply `prune: false` to the old one, \
-         then move them in a second commit (docs/reference/kustomize-controller.md)",
-    )
+    plan.owners().iter().any(loses_objects).then(|| {
+        "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one, \
+         then rename it in a second commit (docs/reference/kustomize-controller.md)"
+            .to_owned()
+    })
 }
 
 /// Returns true for a Kustomization that may be deleted with its objects.

@@ -5,6 +5,7 @@
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
 //! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
+mod after;
 mod applied_builds;
 mod dry_run;
 mod kustomization;
@@ -32,6 +33,7 @@ use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
+pub use after::StateAfter;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
 pub use model::questions;

@@ -90,7 +90,10 @@ impl<'a> Staying<'a> {
         let stays = |id: &ObjectId| !departures.gone.contains(id);
         let mut referrers: Vec<&Referrer> = built.iter().filter(|built| stays(&built.object)).collect();
         let mut pods = vec![];
-        for referrer in live.filter(|live| stays(&live.object) && !by_id.contains_key(&live.object)) {
+        // Of a state that a plan predicts, what was read can be gone already.
+        let exists = |live: &&Referrer| snapshot.object(&live.object).is_some();
+        let unbuilt = live.filter(|live| stays(&live.object) && !by_id.contains_key(&live.object)).filter(exists);
+        for referrer in unbuilt {
             let controllers = controllers(snapshot, &referrer.object);
             if controllers.iter().any(|controller| !stays(&controller.id)) {
                 continue;

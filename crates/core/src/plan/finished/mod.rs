@@ -3,7 +3,7 @@
 
 pub mod finalizers;
 mod references;
-mod volumes;
+pub(crate) mod volumes;
 
 use std::ops::Deref;
 
