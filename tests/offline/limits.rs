@@ -31,11 +31,7 @@ const ROWS: [(&str, &str, &[&str]); 34] = [
         &["MAX_STEPS"],
     ),
     ("`--plan-timeout` of a plan of a working tree", "src/commands/prune/tree/args.rs", &[]),
-    (
-        "private memory of all children that run at the same time",
-        "src/tools/limits.rs",
-        &["MAX_CHILDREN_MEMORY"],
-    ),
+    ("private memory of all children that run at the same time", "src/tools/limits.rs", &["MAX_CHILDREN_MEMORY"]),
     ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
     ("repetitions of a preview with new answers", "crates/core/src/flux/simulation/rehearsal.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
