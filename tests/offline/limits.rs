@@ -20,6 +20,7 @@ const ROWS: [(&str, &str, &[&str]); 34] = [
     ("length of a name, of a path", "crates/core/src/flux/source/path.rs", &["MAX_NAME", "MAX_PATH"]),
     ("one git command", "src/tools/limits.rs", &["GIT_TIME"]),
     ("names that a git command prints", "src/tools/limits.rs", &["MAX_GIT_LISTING"]),
+    ("claims of one template of a StatefulSet", "crates/core/src/kubernetes/references/reader.rs", &["MAX_REPLICAS"]),
     (
         "events of one object that may or may not happen",
         "crates/core/src/flux/simulation/schedule/explore.rs",
