@@ -2,6 +2,7 @@
 
 use gitops_core::kubernetes::snapshot::{self, Snapshot};
 use gitops_core::ownership::report::{self, InventoryDocument};
+use gitops_core::plan::fleet::{self, Fleet};
 use gitops_core::plan::{self, Plan};
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
@@ -35,6 +36,7 @@ pub fn all() -> Vec<DocumentSchema> {
     vec![
         of(plan::SCHEMA, &written, plan, false),
         of(plan::SCHEMA, &read, plan, true),
+        of(fleet::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Fleet>, false),
         of(snapshot::SCHEMA, &written, snapshot, false),
         of(snapshot::SCHEMA, &read, snapshot, true),
         of(report::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<InventoryDocument>, false),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::prune::args::{ExecutionArgs, PlanningArgs, PruneArgs};
+use super::prune::fleet::{self, FleetArgs};
 use super::prune::tree::{TreeArgs, TreeOptions};
 use super::{Session, owners, prune};
 use crate::error::{Error, Result};
@@ -36,7 +37,10 @@ const HERE: &str = ".";
   kubectl gitops plan --merge
 
   # Write the plan as a comment on a pull request, without access to the cluster
-  kubectl gitops plan --snapshot prod.json.gz -o markdown"
+  kubectl gitops plan --snapshot prod.json.gz -o markdown
+
+  # Plan for all clusters that follow the checkout, as one answer
+  kubectl gitops plan --contexts eu,us"
 )]
 pub struct PlanArgs {
     /// Checkout, or part of one; the current directory when absent
@@ -49,6 +53,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SYSTEM", hide_short_help = true)]
     pub by: Option<String>,
     #[command(flatten)]
+    pub fleet: FleetArgs,
+    #[command(flatten)]
     pub tree: TreeOptions,
     #[command(flatten)]
     pub planning: PlanningArgs,
@@ -56,7 +62,8 @@ pub struct PlanArgs {
 
 /// Plans what Flux does once a checkout is merged.
 pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
-    let PlanArgs { directory, owners, by, tree, planning } = args;
+    let PlanArgs { directory, owners, by, fleet, tree, planning } = args;
+    let clusters = fleet.clusters(&session.connection, &planning)?;
     let (repo, owners) = subject(directory, owners, !tree.source.is_empty())?;
     let request = PruneArgs {
         owners,
@@ -67,7 +74,10 @@ pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
         execution: ExecutionArgs::of_plan(planning),
         system: None,
     };
-    prune::run(&request, session).await
+    match clusters {
+        Some(clusters) => fleet::run(&request, clusters, session).await,
+        None => prune::run(&request, session).await,
+    }
 }
 
 /// Returns the checkout and the owners that the words mean: a first word that is no directory names an owner. Without a

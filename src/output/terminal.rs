@@ -3,6 +3,7 @@
 //! Every method escapes what it writes, except [`Terminal::raw`].
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dialoguer::Input;
 use dialoguer::console::{Key, Term, measure_text_width};
@@ -15,6 +16,28 @@ use crate::name::{self, Subject};
 /// Prefixes of messages that kubectl prints without `error: `.
 const KUBECTL_PREFIXES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
+
+/// Messages that were collected, to be printed later.
+#[derive(Clone, Default)]
+pub struct Messages(Arc<Mutex<Vec<u8>>>);
+
+impl Messages {
+    /// Returns the lines, which are escaped.
+    pub fn lines(&self) -> Vec<String> {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Write for Messages {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Output streams of the process, or buffers in tests.
 pub struct Terminal {
@@ -46,6 +69,14 @@ impl Terminal {
             columns,
             is_shared: columns.is_some() && io::stderr().is_terminal(),
         }
+    }
+
+    /// Returns a terminal that asks nothing and prints no data, and whose messages are collected.
+    pub(crate) fn collecting(&self) -> (Self, Messages) {
+        let messages = Messages::default();
+        let (out, err) = (Box::new(io::sink()), Box::new(messages.clone()));
+        let (called, subject) = (self.called.clone(), Subject::Cluster(String::new()));
+        (Self { out, err, interactive: false, called, subject, columns: None, is_shared: false }, messages)
     }
 
     /// Writes rendered data to stdout unchanged and flushes it: what renders it has escaped it.
@@ -234,8 +265,6 @@ fn no_answer(dialoguer::Error::IO(error): dialoguer::Error, undone: &str) -> Err
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
     #[test]
@@ -246,22 +275,9 @@ mod tests {
         assert_eq!(wrapped("averylongword b", 5), "averylongword\n  b");
     }
 
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
     #[test]
     fn every_message_is_escaped() {
-        let (out, err) = (Buffer::default(), Buffer::default());
+        let (out, err) = (Messages::default(), Messages::default());
         let mut terminal = Terminal {
             out: Box::new(out.clone()),
             err: Box::new(err.clone()),

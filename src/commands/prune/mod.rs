@@ -4,6 +4,7 @@
 pub mod applyset;
 pub mod args;
 mod execution;
+pub(super) mod fleet;
 pub mod flux_v1;
 mod leaked;
 pub mod manifests;
@@ -31,12 +32,15 @@ use args::{PruneArgs, System};
 use execution::{PlanSource, Request};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::filter;
 use gitops_core::plan::finished::Executor;
+use gitops_core::plan::mask::SecretMask;
 use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
 use spokes::SpokeClusters;
+use tree::{NotPlanned, SharedWork};
 
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
@@ -120,22 +124,25 @@ impl PruneArgs {
     }
 }
 
-/// Shows what Flux will do with a tree. An exceeded limit or a rule that denies the plan decides the exit code.
-async fn preview(
+/// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
+/// that messages about the cluster can show.
+async fn plan_tree(
     args: &PruneArgs,
     policy: Option<&PolicyFile<'_>>,
     session: &mut Session,
     snapshot: &Snapshot,
     spokes: &SpokeClusters,
-) -> Result<ExitCode> {
+    shared: &SharedWork,
+) -> Result<(FinishedPlan, Result<()>, SecretMask), NotPlanned> {
     let index = Index::build(snapshot);
     let execution = &args.execution;
-    session.print_warnings();
-    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.planning.snapshot.is_some()).await;
-    // What the server said about manifests can show values of Secrets, which are known once there is a plan.
-    let (mut plan, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
-    session.print_masked_warnings(&secrets);
-    let options = leaked::options(args, session, &index)?;
+    let offline = execution.planning.snapshot.is_some();
+    let (mut plan, secrets) = tree::plan(&args.tree, session, snapshot, spokes, offline, shared).await?;
+    let options = leaked::options(args, session, &index).map_err(|error| {
+        // An owner that was not found may be one that could not be read.
+        let is_missing = error.exit == ExitCode::Error && snapshot.gaps.is_empty();
+        if is_missing { NotPlanned::Unaffected(error) } else { error.into() }
+    })?;
     if options.is_restricted() {
         filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
     }
@@ -144,6 +151,23 @@ async fn preview(
     }
     let executor = Executor::Controllers(&index);
     let (plan, judged) = execution::finish(plan, executor, &secrets, policy, execution, snapshot);
+    Ok((plan, judged, secrets))
+}
+
+/// Shows what Flux will do with a tree. An exceeded limit or a rule that denies the plan decides the exit code.
+async fn preview(
+    args: &PruneArgs,
+    policy: Option<&PolicyFile<'_>>,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    spokes: &SpokeClusters,
+) -> Result<ExitCode> {
+    let execution = &args.execution;
+    session.print_warnings();
+    let planned = plan_tree(args, policy, session, snapshot, spokes, &SharedWork::default()).await;
+    // What the server said about manifests can show values of Secrets, which are known once there is a plan.
+    let (plan, judged, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
+    session.print_masked_warnings(&[secrets]);
     execution::show(&plan, execution, session)?;
     let lossless = show::way_without_loss(&plan);
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {

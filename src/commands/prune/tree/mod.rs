@@ -4,6 +4,7 @@ mod args;
 mod builds;
 mod controllers;
 mod self_check;
+mod shared;
 mod subject;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,6 @@ use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
 use crate::tools::sandbox;
-use crate::tools::worktree;
 pub use args::{TreeArgs, TreeOptions, WORKING_TREE};
 use builds::Builds;
 use gitops_core::flux::build::secrets_in_use;
@@ -40,28 +40,51 @@ use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::text::join_limited;
 use self_check::LastApplied;
+pub(super) use shared::{CheckoutFacts, SharedWork};
 use subject::PlannedTree;
 
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
 
+/// Reason why a tree has no plan for a cluster.
+pub(super) enum NotPlanned {
+    /// Nothing in the cluster follows the tree.
+    Unaffected(Error),
+    Failed(Error),
+}
+
+impl From<Error> for NotPlanned {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<NotPlanned> for Error {
+    fn from(reason: NotPlanned) -> Self {
+        match reason {
+            NotPlanned::Unaffected(error) | NotPlanned::Failed(error) => error,
+        }
+    }
+}
+
 /// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan
 /// is shown. `spokes` are other clusters that the snapshot has, with a connection. `offline` is true if the snapshot came from
-/// a file: then no cluster is asked.
+/// a file: then no cluster is asked. `shared` has what was read and built for other clusters.
 ///
 /// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
-pub async fn plan(
+pub(super) async fn plan(
     args: &TreeArgs,
     session: &mut Session,
     snapshot: &Snapshot,
     spokes: &SpokeClusters,
     offline: bool,
-) -> Result<(Plan, SecretMask)> {
+    shared: &SharedWork,
+) -> Result<(Plan, SecretMask), NotPlanned> {
     let TreeArgs { repo, options } = args;
     let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
     check_sandbox(options, session)?;
-    let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot)?;
-    let mut planned = PlannedTree::of(args, &found, snapshot)?;
+    let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot, shared)?;
+    let mut planned = PlannedTree::of(args, &found, snapshot, shared)?;
     let folders = found.folders;
     for unused in sources::unused(&folders, snapshot)? {
         session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
@@ -71,7 +94,9 @@ pub async fn plan(
         .with_remote_bases(options.allow_remote_bases);
     // The program starts, and prints its version while git reads the trees.
     let (version, read) =
-        futures::join!(kustomize.version(), async { read_trees(&folders, &planned.states, snapshot) });
+        futures::join!(shared.kustomize_version(&kustomize), async {
+            read_trees(&folders, &planned.states, snapshot, shared)
+        });
     let (trees, gaps) = read?;
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let given = options.controller_version.as_deref();
@@ -98,12 +123,13 @@ pub async fn plan(
             secrets: secrets_in_use(snapshot),
             progress: BuildProgress::new(session.terminal.can_ask()),
         },
+        shared,
         answers: Answers::default(),
         deadline,
         limit: options.plan_timeout,
     };
     let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
-    for warning in sources::missing_history(&checked.missing, &folders) {
+    for warning in sources::missing_history(&checked.missing, &folders, shared) {
         session.terminal.warning(&warning);
     }
     let KustomizeController { features, workers, flags, .. } = controller;
@@ -187,11 +213,13 @@ fn read_trees(
     folders: &BTreeMap<SourceId, PathBuf>,
     states: &BTreeMap<SourceId, WorktreeState>,
     snapshot: &Snapshot,
+    shared: &SharedWork,
 ) -> Result<(Trees, Vec<Gap>)> {
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in folders {
-        let tree = worktree::read(folder, states.get(id).unwrap_or(&WorktreeState::Worktree))?;
-        let artifact = sources::pack(snapshot, id, &tree);
+        let state = states.get(id).unwrap_or(&WorktreeState::Worktree);
+        let tree = shared.tree(folder, state)?;
+        let artifact = shared.artifact(folder, state, sources::options(snapshot, id))?;
         gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
         trees.insert(id.clone(), artifact);
     }
@@ -203,6 +231,7 @@ struct Answerer<'s> {
     builds: Builds<'s>,
     /// Dry-runs; `None` if the API server is not asked.
     rehearsal: Option<Rehearsal<'s>>,
+    shared: &'s SharedWork,
     answers: Answers,
     /// End of the time of the plan; `None` if it has no limit.
     deadline: Option<Instant>,
@@ -237,7 +266,7 @@ impl Answerer<'_> {
     }
 
     async fn answer(&mut self, needs: Needs) -> Result<()> {
-        self.builds.answer(needs.builds, &mut self.answers.builds).await?;
+        self.shared.answer(&self.builds, needs.builds, &mut self.answers.builds).await?;
         if let Some(rehearsal) = &mut self.rehearsal {
             rehearsal.answer(needs.dry_runs, &mut self.answers.dry_runs).await;
         }
