@@ -61,6 +61,7 @@ pub enum Command {
     Plan(Box<commands::plan::PlanArgs>),
     Prune(Box<commands::prune::args::PruneArgs>),
     Snapshot(commands::snapshot::SnapshotArgs),
+    Mcp(commands::mcp::McpArgs),
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
     /// Print the connection options, which all commands take
@@ -85,6 +86,7 @@ impl Command {
             Self::Plan(_) => "plan",
             Self::Prune(_) => "prune",
             Self::Snapshot(_) => "snapshot",
+            Self::Mcp(_) => "mcp",
             Self::Complete(_) => "complete",
             Self::Completion(_) | Self::Man(_) | Self::Options | Self::Version => "",
         }

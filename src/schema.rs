@@ -53,7 +53,8 @@ fn name_schema(schema: &mut Value, name: &str, title: &str, is_input: bool) {
             *text = text.replace("[`", "`").replace("`]", "`").replace("`None`", "null");
         }
         if let Some(Value::Object(field)) = object.get_mut("properties").and_then(|fields| fields.get_mut("schema")) {
-            field.insert("const".to_owned(), name.into());
+            // A document inside of another one has its own name.
+            field.entry("const").or_insert_with(|| name.into());
         }
         // Later versions may write more fields.
         if !is_input && object.get("additionalProperties") == Some(&Value::Bool(false)) {

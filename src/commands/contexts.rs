@@ -89,7 +89,8 @@ pub(super) async fn read_each<T>(
     if answers.iter().any(|(_, answer)| answer.is_ok()) {
         return Ok(answers.into_iter().map(|(context, answer)| (context, answer.map_err(gap))).collect());
     }
-    let errors = answers.into_iter().filter_map(|(context, answer)| Some((format!("context {context}"), answer.err()?)));
+    let errors =
+        answers.into_iter().filter_map(|(context, answer)| Some((format!("context {context}"), answer.err()?)));
     Err(failure_of_all(errors.collect(), "could be read", session))
 }
 

@@ -8,6 +8,7 @@ mod elsewhere;
 pub mod get;
 pub mod inventory;
 pub mod man;
+pub mod mcp;
 pub mod owners;
 pub mod plan;
 pub mod prune;
@@ -69,8 +70,8 @@ impl Session {
 
     /// Begins a part of the run that is about one of several clusters, and whose messages are collected.
     pub(crate) fn collecting(&self, name: &str) -> (Self, Messages) {
-        let (terminal, messages) = self.terminal.collecting();
-        (Self { terminal, ..self.of_context(name) }, messages)
+        let (terminal, collected) = self.terminal.collecting();
+        (Self { terminal, ..self.of_context(name) }, collected.messages)
     }
 
     /// Returns true for a part of a run that is about several clusters.

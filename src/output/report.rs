@@ -3,8 +3,8 @@
 //! The formats `sarif`, `gitlab` and `junit` show the same findings. A plan knows no files, so the place of a finding is
 //! its owner: `Kustomization/flux-system/apps`.
 
-use super::plan::{action, owners_in_doubt, reason, shown_alarms};
 use super::gaps;
+use super::plan::{action, owners_in_doubt, reason, shown_alarms};
 use super::sanitize::one_line;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::ownership::OwnerId;
@@ -82,7 +82,8 @@ fn gap(gap: &Gap) -> ReportedFinding {
 
 /// Returns the findings of a plan, alarms first.
 pub fn findings(plan: &Plan) -> Vec<ReportedFinding> {
-    let mut findings: Vec<ReportedFinding> = shown_alarms(plan).map(alarm).chain(plan.counting_gaps().map(gap)).collect();
+    let mut findings: Vec<ReportedFinding> =
+        shown_alarms(plan).map(alarm).chain(plan.counting_gaps().map(gap)).collect();
     for (what, owners) in owners_in_doubt(plan) {
         for OwnerOutcome { owner, reason, .. } in owners {
             let (rule, subject) = (reason.code.to_string(), owner.to_string());

@@ -17,16 +17,25 @@ use crate::name::{self, Subject};
 const KUBECTL_PREFIXES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
 
-/// Messages that were collected, to be printed later.
+/// Text that was collected, to be printed later.
 #[derive(Clone, Default)]
 pub struct Messages(Arc<Mutex<Vec<u8>>>);
 
 impl Messages {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
     /// Returns the lines, which are escaped.
     pub fn lines(&self) -> Vec<String> {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+        self.text().lines().map(str::to_owned).collect()
     }
+}
+
+/// Everything that a part of a run printed.
+pub(crate) struct Collected {
+    pub(crate) data: Messages,
+    pub(crate) messages: Messages,
 }
 
 impl Write for Messages {
@@ -71,12 +80,12 @@ impl Terminal {
         }
     }
 
-    /// Returns a terminal that asks nothing and prints no data, and whose messages are collected.
-    pub(crate) fn collecting(&self) -> (Self, Messages) {
-        let messages = Messages::default();
-        let (out, err) = (Box::new(io::sink()), Box::new(messages.clone()));
+    /// Returns a terminal that asks nothing, and what is printed there.
+    pub(crate) fn collecting(&self) -> (Self, Collected) {
+        let collected = Collected { data: Messages::default(), messages: Messages::default() };
+        let (out, err) = (Box::new(collected.data.clone()), Box::new(collected.messages.clone()));
         let (called, subject) = (self.called.clone(), Subject::Cluster(String::new()));
-        (Self { out, err, interactive: false, called, subject, columns: None, is_shared: false }, messages)
+        (Self { out, err, interactive: false, called, subject, columns: None, is_shared: false }, collected)
     }
 
     /// Writes rendered data to stdout unchanged and flushes it: what renders it has escaped it.

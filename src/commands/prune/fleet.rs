@@ -57,9 +57,10 @@ impl FleetArgs {
     ) -> Result<Option<Vec<NamedCluster>>> {
         let clusters = match &self.snapshots {
             Some(directory) => Some(recordings(directory, connection)?),
-            None => self.contexts.names(connection, planning.output)?.map(|names| {
-                names.into_iter().map(|name| NamedCluster { name, file: None }).collect()
-            }),
+            None => self
+                .contexts
+                .names(connection, planning.output)?
+                .map(|names| names.into_iter().map(|name| NamedCluster { name, file: None }).collect()),
         };
         if clusters.is_none() {
             return Ok(None);
@@ -125,11 +126,7 @@ struct PlannedPart {
 ///
 /// # Errors
 /// If no cluster can be planned for, if a plan exceeds a limit, or a rule denies it.
-pub(crate) async fn run(
-    args: &PruneArgs,
-    clusters: Vec<NamedCluster>,
-    session: &mut Session,
-) -> Result<ExitCode> {
+pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: &mut Session) -> Result<ExitCode> {
     let execution = &args.execution;
     execution.check()?;
     args.check()?;

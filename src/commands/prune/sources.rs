@@ -149,10 +149,7 @@ fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot, hint: String
 
 /// Returns the sources that nothing in the cluster uses.
 /// Fails if nothing uses any of them: the plan would be empty and look safe.
-pub(super) fn unused(
-    folders: &BTreeMap<SourceId, PathBuf>,
-    snapshot: &Snapshot,
-) -> Result<Vec<SourceId>, NotPlanned> {
+pub(super) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>, NotPlanned> {
     let used = matching::sources_in_use(snapshot);
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
     if unused.len() < folders.len() {

@@ -35,7 +35,8 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
         clusters.lines += &one_line(&format!("{}: {}", cluster.name, fleet::cluster_text(fleet, cluster)));
         clusters.lines.push('\n');
     }
-    let mut page = Page { title: format!("Plan: {}", fleet::counts(fleet)), sections: vec![clusters], ..Page::default() };
+    let mut page =
+        Page { title: format!("Plan: {}", fleet::counts(fleet)), sections: vec![clusters], ..Page::default() };
     page.facts.extend(fleet::tree_text(fleet).map(|tree| ("Plan of", tree)));
     let complete = if fleet.is_complete() { "yes" } else { "no: see the gaps" };
     page.facts.push(("Complete", complete.to_owned()));
@@ -50,7 +51,8 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
     for CommonPlan { clusters, plan, differing } in plans {
         let place = fleet.place(clusters);
         if let Some(words) = fleet::differing_words(*differing) {
-            page.notices.push((Tone::Info, Prose::default().own("Deleted ").foreign(&place).own(format!(": {words}."))));
+            page.notices
+                .push((Tone::Info, Prose::default().own("Deleted ").foreign(&place).own(format!(": {words}."))));
         }
         page.notices.extend(notices(plan));
         page.sections.extend(sections(plan).into_iter().map(|section| {

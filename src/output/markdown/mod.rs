@@ -14,8 +14,8 @@ use escape::{fenced, html_code, quote, span};
 use super::gaps;
 use super::plan::groups::{Group, NestedRow, groups};
 use super::plan::{
-    NAMED, fleet, action, counts, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies, warnings,
-    way_without_loss,
+    NAMED, action, counts, fleet, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies,
+    warnings, way_without_loss,
 };
 use super::prose::Prose;
 use gitops_core::kubernetes::gap::GapGroup;

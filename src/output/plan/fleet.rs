@@ -23,7 +23,11 @@ impl Render for Fleet {
         let width = self.clusters().iter().map(|cluster| cluster.name.len()).max().unwrap_or_default();
         for cluster in self.clusters() {
             let name = one_line(&cluster.name);
-            page.wrapped(2, width + 4, &format!("{name:width$}  {}", one_line(&cluster_text(self, cluster).to_string())));
+            page.wrapped(
+                2,
+                width + 4,
+                &format!("{name:width$}  {}", one_line(&cluster_text(self, cluster).to_string())),
+            );
         }
         for line in alarm_lines(self) {
             page.alarm(&line);
@@ -87,13 +91,15 @@ pub(crate) fn cluster_text(fleet: &Fleet, cluster: &FleetCluster) -> Prose {
     let Some(plan) = &cluster.plan else {
         return match cluster.state {
             ClusterState::SameCluster => {
-                text.own("the same cluster as ").foreign(cluster.same_cluster_as.as_deref().unwrap_or_default())
+                let other = cluster.same_cluster_as.as_deref().unwrap_or_default();
+                text.own("the same cluster as ").foreign(other).own(", which counts once")
             }
             ClusterState::Unaffected => text.own("unaffected: ").foreign(&cluster.detail),
             _ => text.own("not planned: ").foreign(&cluster.detail),
         };
     };
-    let text = limitations(plan, 0).parts().iter().fold(text.own(super::counts(plan)), |text, part| text.part(part.clone()));
+    let text =
+        limitations(plan, 0).parts().iter().fold(text.own(super::counts(plan)), |text, part| text.part(part.clone()));
     match plan.subject() {
         Some(subject) if tree_text(fleet).is_some() => text.own("; ").foreign(subject.cluster_text()),
         Some(subject) => text.own("; ").foreign(subject),
@@ -124,9 +130,10 @@ pub(crate) fn gap_sentences(fleet: &Fleet) -> Vec<Prose> {
 
 /// Returns the warnings that a table would show: clusters that the tree does not affect, and those of the plans.
 pub(crate) fn messages(fleet: &Fleet) -> Vec<String> {
-    let without = fleet.clusters().iter().filter(|cluster| {
-        matches!(cluster.state, ClusterState::SameCluster | ClusterState::Unaffected)
-    });
+    let without = fleet
+        .clusters()
+        .iter()
+        .filter(|cluster| matches!(cluster.state, ClusterState::SameCluster | ClusterState::Unaffected));
     let mut messages: Vec<String> =
         without.map(|cluster| format!("{}: {}", cluster.name, cluster_text(fleet, cluster))).collect();
     for CommonPlan { clusters, plan, .. } in fleet.common_plans() {

@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::gitops::binary;
 
 /// Commands that do not run, by a part of their text, and why.
-const NOT_RUN: [(&str, &str); 18] = [
+const NOT_RUN: [(&str, &str); 19] = [
     ("kubectl krew", "installs into the home of the user"),
     ("kubectl gitops man ~", "the man pages have a test of their own"),
     ("kubectl apply -f config/rbac", "the roles have a test of their own"),
@@ -37,6 +37,7 @@ const NOT_RUN: [(&str, &str); 18] = [
     ("--owner-context hub", "needs a second cluster; tests/live/inventory/hub.rs has it"),
     ("--contexts ", "needs several clusters; tests/live/clusters.rs has them"),
     ("--all-contexts", "needs several clusters; tests/live/clusters.rs has them"),
+    ("--snapshots ", "needs recordings of several clusters; tests/offline/fleet.rs has them"),
     (" -w", "watches until it is interrupted"),
 ];
 

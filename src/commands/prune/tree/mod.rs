@@ -93,10 +93,9 @@ pub(super) async fn plan(
         .of_trees(folders.values().cloned())
         .with_remote_bases(options.allow_remote_bases);
     // The program starts, and prints its version while git reads the trees.
-    let (version, read) =
-        futures::join!(shared.kustomize_version(&kustomize), async {
-            read_trees(&folders, &planned.states, snapshot, shared)
-        });
+    let (version, read) = futures::join!(shared.kustomize_version(&kustomize), async {
+        read_trees(&folders, &planned.states, snapshot, shared)
+    });
     let (trees, gaps) = read?;
     let cluster = if offline { None } else { Some(session.cluster().await?) };
     let given = options.controller_version.as_deref();

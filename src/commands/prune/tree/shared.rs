@@ -112,9 +112,8 @@ impl SharedWork {
         options: SourceOptions,
     ) -> Result<Arc<Artifact>> {
         let key = (folder.to_path_buf(), state.clone(), options);
-        self.artifacts.get(key, |(folder, state, options)| {
-            Ok(Arc::new(Artifact::pack(&*self.tree(folder, state)?, options)))
-        })
+        self.artifacts
+            .get(key, |(folder, state, options)| Ok(Arc::new(Artifact::pack(&*self.tree(folder, state)?, options))))
     }
 
     /// Returns the version of kustomize.

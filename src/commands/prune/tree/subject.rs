@@ -33,12 +33,7 @@ impl PlannedTree {
     /// Describes the tree of these sources.
     ///
     /// Fails if git fails, or a merge result is asked for and the checkout does not have a commit.
-    pub(super) fn of(
-        args: &TreeArgs,
-        found: &TreeSources,
-        snapshot: &Snapshot,
-        shared: &SharedWork,
-    ) -> Result<Self> {
+    pub(super) fn of(args: &TreeArgs, found: &TreeSources, snapshot: &Snapshot, shared: &SharedWork) -> Result<Self> {
         let state = args.options.state();
         let mut planned = Self {
             subject: Subject {
