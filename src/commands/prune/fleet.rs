@@ -130,6 +130,10 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     let execution = &args.execution;
     execution.check()?;
     args.check()?;
+    if !args.tree.options.then.is_empty() {
+        return Err(Error::usage("--then plans the steps of one cluster")
+            .hint("plan for it alone with --context or --snapshot, or leave --then out"));
+    }
     let policy = PolicyFile::read(execution)?;
     let shared = SharedWork::default();
     let number = pluralize(clusters.len(), "cluster");
@@ -252,13 +256,13 @@ fn show_fleet(fleet: &Fleet, judged: Result<()>, args: &PruneArgs, session: &mut
     let exit = if planning.detailed_exitcode && deletes && gaps == ExitCode::Done { ExitCode::Found } else { gaps };
     let lossless = fleet.plans().find_map(|(_, plan)| show::way_without_loss(plan));
     if fleet.alarms().is_empty() {
-        lossless.into_iter().for_each(|way| session.terminal.block(&format!("hint: {way}")));
+        lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);
     }
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
     let remedies = show::remedies(fleet.alarms().iter().map(|alarm| &alarm.part));
-    let hints: Vec<String> = [remedies].into_iter().chain(lossless.map(str::to_owned)).collect();
+    let hints: Vec<String> = [remedies.to_string()].into_iter().chain(lossless).collect();
     Err(Error::refused(show::fleet::alarm_lines(fleet).join("\n       ")).hint(hints.join("\n      ")))
 }

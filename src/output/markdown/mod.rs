@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use escape::{fenced, html_code, quote, span};
 
 use super::gaps;
-use super::plan::groups::{Group, NestedRow, groups};
+use super::plan::groups::{Group, NestedRow, common_reason, groups};
 use super::plan::{
     NAMED, action, counts, fleet, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies,
     warnings, way_without_loss,
@@ -126,10 +126,10 @@ fn head(plan: &Plan) -> String {
     }
     head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
     if !alarms.is_empty() {
-        head += &format!("\nHint: {}.\n", remedies(alarms));
+        head += &format!("\nHint: {}.\n", quote(&remedies(alarms)));
     }
     if let Some(way) = way_without_loss(plan) {
-        head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));
+        head += &format!("\nHint: {way}.\n");
     }
     if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
@@ -205,7 +205,7 @@ fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a
     if let Some(row) = group.outcome.filter(|row| has_own_reason(row)) {
         notes += &format!("Reason: {}\n\n", quote(&owner_explanation(plan, row)));
     }
-    let common = group.common_reason();
+    let common = common_reason(&group.rows);
     if let Some(reason) = common {
         let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
         notes += &format!("Reason of its objects, unless another one stands there: {}\n\n", quote(&words));
@@ -291,7 +291,7 @@ fn fleet_head(fleet: &Fleet, plans: &[CommonPlan]) -> String {
         head += &format!("\n{more}\n");
     }
     if !fleet.alarms().is_empty() {
-        head += &format!("\nHint: {}.\n", remedies(fleet.alarms().iter().map(|alarm| &alarm.part)));
+        head += &format!("\nHint: {}.\n", quote(&remedies(fleet.alarms().iter().map(|alarm| &alarm.part))));
     }
     if let Some(way) = fleet.plans().find_map(|(_, plan)| way_without_loss(plan)) {
         head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));

@@ -18,6 +18,7 @@ pub mod mask;
 pub mod outcome;
 pub mod policy;
 pub mod reason;
+pub mod sequence;
 pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -59,7 +60,6 @@ pub struct Plan {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct PlanDocument {
-    #[cfg_attr(feature = "schema", schemars(extend("const" = SCHEMA)))]
     schema: String,
     complete: bool,
     rehearsed: bool,

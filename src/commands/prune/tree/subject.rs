@@ -154,7 +154,7 @@ impl PlannedTree {
         }
         // The answer about several clusters says it of each.
         if !session.is_part() {
-            session.terminal.paragraph(&text);
+            session.terminal.status(&text);
         }
         if let Some(text) = self.subject.behind_text() {
             session.terminal.warning(&text);
