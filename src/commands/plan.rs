@@ -45,7 +45,8 @@ const HERE: &str = ".";
   # Plan for all clusters that follow the checkout, as one answer
   kubectl gitops plan --contexts eu,us
 
-  # Write the comment of a plan that another job made, and that this one does not trust
+  # Plan in one job, and write the comment in another one that does not trust it
+  kubectl gitops plan -o json > plan.json
   kubectl gitops plan --show plan.json -o markdown"
 )]
 pub struct PlanArgs {

@@ -65,7 +65,10 @@ pub struct Loss {
 /// in the end.
 pub fn losses<'p>(plans: impl IntoIterator<Item = &'p Plan>, last: &Snapshot) -> Vec<Loss> {
     let managed = listed(last);
-    plans.into_iter().flat_map(Plan::deletions).filter(|change| managed.contains(&change.object.id)).map(loss).collect()
+    let deletions = plans.into_iter().flat_map(Plan::deletions);
+    // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
+    let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
+    deletions.filter(|change| is_lost(&change.object.id)).map(loss).collect()
 }
 
 /// Returns the objects that the inventories of a state list.
@@ -199,10 +202,12 @@ mod tests {
     #[test]
     fn only_what_something_manages_in_the_end_is_lost() {
         let plan = plan(deletion("old", ReasonCode::Moved));
-        let lists = |ids: &[&str]| testing::snapshot(vec![], vec![testing::kustomization("new", ids)]);
-        let lost = losses([&plan], &lists(&["shop_a__ConfigMap"]));
+        let object = || vec![testing::object("", "ConfigMap", "shop", "a")];
+        let lists = |objects, id: &str| testing::snapshot(objects, vec![testing::kustomization("new", &[id])]);
+        let lost = losses([&plan], &lists(object(), "shop_a__ConfigMap"));
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
-        assert_eq!(losses([&plan], &lists(&["shop_b__ConfigMap"])), []);
+        assert_eq!(losses([&plan], &lists(object(), "shop_b__ConfigMap")), []);
+        assert_eq!(losses([&plan], &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
     }
 
     #[test]
