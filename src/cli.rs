@@ -62,6 +62,7 @@ pub enum Command {
     Handover(commands::handover::HandoverArgs),
     Prune(Box<commands::prune::args::PruneArgs>),
     Snapshot(commands::snapshot::SnapshotArgs),
+    Mcp(commands::mcp::McpArgs),
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
     /// Print the connection options, which all commands take
@@ -87,6 +88,7 @@ impl Command {
             Self::Handover(_) => "handover",
             Self::Prune(_) => "prune",
             Self::Snapshot(_) => "snapshot",
+            Self::Mcp(_) => "mcp",
             Self::Complete(_) => "complete",
             Self::Completion(_) | Self::Man(_) | Self::Options | Self::Version => "",
         }

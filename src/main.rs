@@ -50,6 +50,7 @@ fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
         Command::Handover(args) => block_on(commands::handover::run(&args, session)),
         Command::Prune(args) => block_on(commands::prune::run(&args, session)),
         Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),
+        Command::Mcp(args) => block_on(commands::mcp::run(&args, session)),
         Command::Completion(args) => commands::completion::run(&args, session, Cli::command()),
         Command::Man(args) => commands::man::run(&args, Cli::command(), cli::command()),
         Command::Options => commands::options(session, Cli::command()),

@@ -3,6 +3,7 @@
 use gitops_core::flux::handover::{self, Handover};
 use gitops_core::kubernetes::snapshot::{self, Snapshot};
 use gitops_core::ownership::report::{self, InventoryDocument};
+use gitops_core::plan::fleet::{self, Fleet};
 use gitops_core::plan::sequence::{self, Sequence};
 use gitops_core::plan::{self, Plan};
 use schemars::generate::SchemaSettings;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<DocumentSchema> {
     vec![
         of(plan::SCHEMA, &written, plan, false),
         of(plan::SCHEMA, &read, plan, true),
+        of(fleet::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Fleet>, false),
         of(sequence::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Sequence>, false),
         of(handover::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Handover>, false),
         of(snapshot::SCHEMA, &written, snapshot, false),
@@ -56,7 +58,8 @@ fn name_schema(schema: &mut Value, name: &str, title: &str, is_input: bool) {
         }
         if let Some(Value::Object(fields)) = object.get_mut("properties") {
             // A document that holds others holds plans.
-            let document = if fields.contains_key("changes") { plan::SCHEMA } else { name };
+            let is_plan = fields.contains_key("changes") && !fields.contains_key("clusters");
+            let document = if is_plan { plan::SCHEMA } else { name };
             if let Some(Value::Object(field)) = fields.get_mut("schema") {
                 field.insert("const".to_owned(), document.into());
             }

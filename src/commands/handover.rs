@@ -95,7 +95,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let left_over = left_over(&snapshot, &found.last);
     let (mut steps, last) = (vec![], found.steps.len());
     for (at, (patches, step)) in found.steps.into_iter().enumerate() {
-        session.print_masked_warnings(&step.secrets);
+        session.print_masked_warnings(std::slice::from_ref(&step.secrets));
         let index = Index::build(&step.snapshot);
         let finish = Finish {
             snapshot: &step.snapshot,

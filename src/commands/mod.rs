@@ -9,6 +9,7 @@ pub mod get;
 pub mod handover;
 pub mod inventory;
 pub mod man;
+pub mod mcp;
 pub mod owners;
 pub mod plan;
 pub mod prune;
@@ -31,7 +32,7 @@ use crate::exit::ExitCode;
 use crate::name::Subject;
 use crate::output::gaps;
 use crate::output::sanitize::one_line;
-use crate::output::terminal::Terminal;
+use crate::output::terminal::{Messages, Terminal};
 use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -57,20 +58,34 @@ impl Session {
 
     /// Returns the cluster of the connection flags. The first call connects, and fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
-        self.connections.get((self.place.clone(), None), &self.connection).await
+        let part = self.connection.context.clone().filter(|_| self.is_part());
+        self.connections.get((self.place.clone(), part), &self.connection).await
     }
 
     /// Begins a part of the run that is about another context of the kubeconfig. This session prints its warnings.
     fn of_context(&self, context: &str) -> Self {
         let connection = ConnectionArgs { context: Some(context.to_owned()), ..self.connection.clone() };
-        let (place, connections) = (format!("context {context}: "), self.connections.clone());
+        let (place, connections) = (place_of(context), self.connections.clone());
         Self { place, connections, ..Self::new(connection, Terminal::process(), self.now) }
     }
 
+    /// Begins a part of the run that is about one of several clusters, and whose messages are collected.
+    pub(crate) fn collecting(&self, name: &str) -> (Self, Messages) {
+        let (terminal, collected) = self.terminal.collecting();
+        (Self { terminal, ..self.of_context(name) }, collected.messages)
+    }
+
+    /// Returns true for a part of a run that is about several clusters.
+    pub(crate) fn is_part(&self) -> bool {
+        !self.place.is_empty()
+    }
+
     /// Returns the cluster of another context. The first call connects, without the flags that are about the cluster of this
-    /// run.
+    /// run. A cluster that is a part of this run too is connected to once, unless the run acts as somebody else there.
     pub(crate) async fn cluster_of(&self, context: &str) -> Result<Cluster> {
-        let key = (String::new(), Some(context.to_owned()));
+        let is_shared = self.is_part() && !self.connection.impersonates();
+        let place = if is_shared { place_of(context) } else { String::new() };
+        let key = (place, Some(context.to_owned()));
         self.connections.get(key, &self.connection.of_context(context)).await
     }
 
@@ -107,13 +122,14 @@ impl Session {
 
     /// Prints the warnings of the API servers since the last call, each text once. `main` calls it after every command.
     pub fn print_warnings(&mut self) {
-        self.print_masked_warnings(&SecretMask::default());
+        self.print_masked_warnings(&[]);
     }
 
-    /// Prints the warnings as [`Self::print_warnings`], without the values of Secrets.
-    pub(crate) fn print_masked_warnings(&mut self, secrets: &SecretMask) {
+    /// Prints the warnings as [`Self::print_warnings`], without the values of the Secrets of each cluster.
+    pub(crate) fn print_masked_warnings(&mut self, secrets: &[SecretMask]) {
         for warning in self.connections.take_warnings() {
-            self.terminal.warning(&secrets.mask_values(&warning));
+            let masked = secrets.iter().fold(warning, |text, secrets| secrets.mask_values(&text));
+            self.terminal.warning(&masked);
         }
     }
 
@@ -157,6 +173,11 @@ impl Session {
         let text = format!("{}{} could not be read: {}", gap.subject, gaps::place(answer_gap), gap.message);
         self.terminal.warning(&text);
     }
+}
+
+/// Returns the beginning of the warnings of a context.
+fn place_of(context: &str) -> String {
+    format!("context {context}: ")
 }
 
 /// Prints the connection options, which are those of the root command. Fails if standard output cannot be written.

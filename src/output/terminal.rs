@@ -3,6 +3,7 @@
 //! Every method escapes what it writes, except [`Terminal::raw`].
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dialoguer::Input;
 use dialoguer::console::{Key, Term, measure_text_width};
@@ -16,6 +17,37 @@ use crate::name::{self, Subject};
 /// Prefixes of messages that kubectl prints without `error: `.
 const KUBECTL_PREFIXES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
+
+/// Text that was collected, to be printed later.
+#[derive(Clone, Default)]
+pub struct Messages(Arc<Mutex<Vec<u8>>>);
+
+impl Messages {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// Returns the lines, which are escaped.
+    pub fn lines(&self) -> Vec<String> {
+        self.text().lines().map(str::to_owned).collect()
+    }
+}
+
+/// Everything that a part of a run printed.
+pub(crate) struct Collected {
+    pub(crate) data: Messages,
+    pub(crate) messages: Messages,
+}
+
+impl Write for Messages {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Output streams of the process, or buffers in tests.
 pub struct Terminal {
@@ -50,6 +82,17 @@ impl Terminal {
             is_shared: columns.is_some() && io::stderr().is_terminal(),
             message_columns: io::stderr().is_terminal().then(|| usize::from(Term::stderr().size().1)),
         }
+    }
+
+    /// Returns a terminal that asks nothing, and what is printed there.
+    pub(crate) fn collecting(&self) -> (Self, Collected) {
+        let collected = Collected { data: Messages::default(), messages: Messages::default() };
+        let (out, err) = (Box::new(collected.data.clone()), Box::new(collected.messages.clone()));
+        let (called, subject) = (self.called.clone(), Subject::Cluster(String::new()));
+        let (columns, message_columns) = (None, None);
+        let terminal =
+            Self { out, err, interactive: false, called, subject, columns, is_shared: false, message_columns };
+        (terminal, collected)
     }
 
     /// Writes rendered data to stdout unchanged and flushes it: what renders it has escaped it.
@@ -223,24 +266,9 @@ fn no_answer(dialoguer::Error::IO(error): dialoguer::Error, undone: &str) -> Err
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn terminal(out: &Buffer, err: &Buffer, message_columns: Option<usize>) -> Terminal {
+    fn terminal(out: &Messages, err: &Messages, message_columns: Option<usize>) -> Terminal {
         Terminal {
             out: Box::new(out.clone()),
             err: Box::new(err.clone()),
@@ -255,8 +283,8 @@ mod tests {
 
     #[test]
     fn messages_are_broken_between_words_on_a_terminal() {
-        let err = Buffer::default();
-        let mut terminal = terminal(&Buffer::default(), &err, Some(24));
+        let err = Messages::default();
+        let mut terminal = terminal(&Messages::default(), &err, Some(24));
         terminal.status("19 managed, 2 leaked, 6 controlled");
         terminal.warning("3 types could not be read");
         terminal
@@ -270,7 +298,7 @@ mod tests {
 
     #[test]
     fn every_message_is_escaped() {
-        let (out, err) = (Buffer::default(), Buffer::default());
+        let (out, err) = (Messages::default(), Messages::default());
         let mut terminal = terminal(&out, &err, None);
         let hostile = "a\u{1b}[31m\tb\nerror: forged";
         terminal.status(hostile);

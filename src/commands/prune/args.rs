@@ -181,6 +181,22 @@ fn report(text: &str) -> std::result::Result<Report, String> {
     Ok(Report { format: found, file: file.into() })
 }
 
+impl PruneArgs {
+    /// Returns the flags of the plan of a working tree for another cluster: one that was recorded in this file.
+    pub(super) fn of_cluster(&self, snapshot: Option<PathBuf>) -> Self {
+        let planning = PlanningArgs { snapshot, ..self.execution.planning.clone() };
+        Self {
+            owners: self.owners.clone(),
+            by: self.by.clone(),
+            include: vec![],
+            assume_no_hub: false,
+            tree: self.tree.clone(),
+            execution: ExecutionArgs::of_plan(planning),
+            system: None,
+        }
+    }
+}
+
 impl ExecutionArgs {
     /// Returns the flags of a plan that is not executed.
     pub(crate) fn of_plan(planning: PlanningArgs) -> Self {

@@ -252,7 +252,7 @@ pub(super) fn is_told(args: &ExecutionArgs, session: &Session) -> bool {
 }
 
 /// Writes the answer in the formats of `--report`. Fails when a file cannot be written.
-fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
+pub(super) fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
     for Report { format, file } in &args.planning.reports {
         tools::write_report(file, &format.render(answer, Look::whole(!args.planning.no_headers))?)?;
     }

@@ -4,6 +4,7 @@
 pub mod applyset;
 pub mod args;
 mod execution;
+pub(super) mod fleet;
 pub mod flux_v1;
 mod leaked;
 pub mod manifests;
@@ -44,6 +45,7 @@ use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
 use spokes::SpokeClusters;
+use tree::{NotPlanned, SharedWork};
 
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
@@ -187,7 +189,7 @@ async fn preview_steps(
     let steps = planned.inspect_err(|_| session.discard_warnings())?;
     let (mut plans, mut failed) = (vec![], Ok(()));
     for step in steps {
-        session.print_masked_warnings(&step.secrets);
+        session.print_masked_warnings(std::slice::from_ref(&step.secrets));
         let title = step.plan.subject().map(Subject::tree_text).unwrap_or_default();
         let (plan, judged) = args.finish(step.plan, &step.secrets, policy, &step.snapshot, session)?;
         failed = failed.and(judged);
@@ -212,6 +214,27 @@ async fn preview_steps(
     Err(Error::refused(lines.collect::<Vec<_>>().join("\n       ")).hint(remedies.to_string()))
 }
 
+/// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
+/// that messages about the cluster can show.
+async fn plan_tree(
+    args: &PruneArgs,
+    policy: Option<&PolicyFile<'_>>,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    spokes: &SpokeClusters,
+    shared: &SharedWork,
+) -> Result<(FinishedPlan, Result<()>, SecretMask), NotPlanned> {
+    let offline = args.execution.planning.snapshot.is_some();
+    let (plan, secrets) = tree::plan(&args.tree, session, snapshot, spokes, offline, shared).await?;
+    let finished = args.finish(plan, &secrets, policy, snapshot, session).map_err(|error| {
+        // An owner that was not found may be one that could not be read.
+        let is_missing = error.exit == ExitCode::Error && snapshot.gaps.is_empty();
+        if is_missing { NotPlanned::Unaffected(error) } else { error.into() }
+    })?;
+    let (plan, judged) = finished;
+    Ok((plan, judged, secrets))
+}
+
 /// Shows what Flux will do with a tree. An exceeded limit or a rule that denies the plan decides the exit code.
 async fn preview(
     args: &PruneArgs,
@@ -222,11 +245,10 @@ async fn preview(
 ) -> Result<ExitCode> {
     let execution = &args.execution;
     session.print_warnings();
-    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.planning.snapshot.is_some()).await;
+    let planned = plan_tree(args, policy, session, snapshot, spokes, &SharedWork::default()).await;
     // What the server said about manifests can show values of Secrets, which are known once there is a plan.
-    let (plan, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
-    session.print_masked_warnings(&secrets);
-    let (plan, judged) = args.finish(plan, &secrets, policy, snapshot, session)?;
+    let (plan, judged, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
+    session.print_masked_warnings(&[secrets]);
     execution::show(&plan, execution, session)?;
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;

@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 use super::page::{Page, Row, Section, Tone, gap_notices, objects};
 use crate::output::plan::groups::{Group, NestedRow, common_reason, groups};
 use crate::output::plan::{
-    action, counts, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
+    action, counts, fleet, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
     way_without_loss,
 };
 use crate::output::prose::Prose;
+use crate::output::sanitize::one_line;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
+use gitops_core::plan::fleet::{CommonPlan, Fleet};
 use gitops_core::plan::{Action, Certainty, Outcome, OwnerOutcome, Plan, Reason};
 use gitops_core::text::pluralize;
 
@@ -24,6 +26,41 @@ pub(super) fn page(plan: &Plan) -> Page<'_> {
         notices: notices(plan),
         sections: sections(plan),
     }
+}
+
+/// Returns the page of several clusters: a line for each, and then the owners with the clusters that their rows are in.
+pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a> {
+    let mut clusters = Section::new("Clusters");
+    for cluster in fleet.clusters() {
+        clusters.lines += &one_line(&format!("{}: {}", cluster.name, fleet::cluster_text(fleet, cluster)));
+        clusters.lines.push('\n');
+    }
+    let mut page =
+        Page { title: format!("Plan: {}", fleet::counts(fleet)), sections: vec![clusters], ..Page::default() };
+    page.facts.extend(fleet::tree_text(fleet).map(|tree| ("Plan of", tree)));
+    let complete = if fleet.is_complete() { "yes" } else { "no: see the gaps" };
+    page.facts.push(("Complete", complete.to_owned()));
+    for alarm in fleet::alarm_lines(fleet) {
+        page.notices.push((Tone::Bad, Prose::default().own("Alarm ").foreign(alarm)));
+    }
+    if !fleet.alarms().is_empty() {
+        let hint = remedies(fleet.alarms().iter().map(|alarm| &alarm.part));
+        page.notices.push((Tone::Info, Prose::default().own(format!("Hint: {hint}."))));
+    }
+    page.notices.extend(gap_notices(fleet.gaps()));
+    for CommonPlan { clusters, plan, differing } in plans {
+        let place = fleet.place(clusters);
+        if let Some(words) = fleet::differing_words(*differing) {
+            page.notices
+                .push((Tone::Info, Prose::default().own("Deleted ").foreign(&place).own(format!(": {words}."))));
+        }
+        page.notices.extend(notices(plan));
+        page.sections.extend(sections(plan).into_iter().map(|section| {
+            let summary = format!("{}, {place}", section.summary);
+            Section { summary, ..section }
+        }));
+    }
+    page
 }
 
 fn facts(plan: &Plan) -> Vec<(&'static str, String)> {

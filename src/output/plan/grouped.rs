@@ -14,7 +14,7 @@ use crate::output::table::Look;
 use crate::output::wrap::wrap;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason};
+use gitops_core::plan::{Action, Certainty, Change, Outcome, Plan, Reason};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of like objects below one object or owner that are listed, and of messages of one sort.
@@ -29,13 +29,13 @@ const ACTION: usize = 10;
 const OBJECT: usize = 60;
 
 /// Returns the table; empty if the plan says nothing.
-pub(super) fn render(plan: &FinishedPlan, look: Look) -> String {
-    let mut page = Lines { text: String::new(), look };
+pub(super) fn render(plan: &Plan, look: Look) -> String {
+    let mut page = Lines::new(look);
     if let Some(subject) = plan.subject().filter(|_| look.subject) {
         page.wrapped(0, 2, &format!("plan of {}", one_line(&subject.to_string())));
     }
     for alarm in shown_alarms(plan) {
-        page.labelled("alarm", Tone::Bad, &alarm.detail);
+        page.alarm(&alarm.detail);
     }
     let (suspended, groups): (Vec<_>, Vec<_>) = groups(plan).into_iter().partition(Group::is_only_suspended);
     for group in &groups {
@@ -57,8 +57,8 @@ enum Tone {
 }
 
 /// Text that grows by lines.
-struct Lines {
-    text: String,
+pub(super) struct Lines {
+    pub(super) text: String,
     look: Look,
 }
 
@@ -74,8 +74,22 @@ enum Line {
 }
 
 impl Lines {
+    pub(super) fn new(look: Look) -> Self {
+        Self { text: String::new(), look }
+    }
+
+    /// Adds the sentence of an alarm.
+    pub(super) fn alarm(&mut self, detail: &str) {
+        self.labelled("alarm", Tone::Bad, detail);
+    }
+
+    /// Adds what could not be read or computed.
+    pub(super) fn gap(&mut self, sentence: &str) {
+        self.labelled("gap", Tone::Warn, sentence);
+    }
+
     /// Adds an owner and its rows.
-    fn group(&mut self, plan: &FinishedPlan, group: &Group<'_>) {
+    fn group(&mut self, plan: &Plan, group: &Group<'_>) {
         let margin = 2 * group.depth.min(DEEPEST);
         let shown: Vec<NestedRow<'_>> = group.rows.iter().filter(|row| !is_updated(row.change)).copied().collect();
         let namespace = common_namespace(&shown);
@@ -154,7 +168,7 @@ impl Lines {
     }
 
     /// Adds what the plan says beside its rows.
-    fn notes(&mut self, plan: &FinishedPlan, suspended: &[Group<'_>]) {
+    fn notes(&mut self, plan: &Plan, suspended: &[Group<'_>]) {
         let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
         let gaps = gap_messages(plan);
         let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
@@ -189,7 +203,7 @@ impl Lines {
     }
 
     /// Adds a text, which continues with the other margin if it is wider than the terminal.
-    fn wrapped(&mut self, margin: usize, continued: usize, text: &str) {
+    pub(super) fn wrapped(&mut self, margin: usize, continued: usize, text: &str) {
         self.line(&wrap(text, margin, continued, self.look.width));
     }
 
@@ -361,7 +375,7 @@ fn text_of(note: &Prose) -> String {
 }
 
 /// Returns what a row says beside its object. The object of the owner itself says nothing that the owner has said.
-fn group_note(plan: &FinishedPlan, group: &Group<'_>, row: NestedRow<'_>, common: Option<&Reason>) -> String {
+fn group_note(plan: &Plan, group: &Group<'_>, row: NestedRow<'_>, common: Option<&Reason>) -> String {
     let is_told = group
         .outcome
         .is_some_and(|outcome| outcome.owner.is_object(&row.change.object.id) && outcome.reason == row.change.reason);
@@ -369,7 +383,7 @@ fn group_note(plan: &FinishedPlan, group: &Group<'_>, row: NestedRow<'_>, common
 }
 
 /// Returns a message for each group of gaps that can change the plan, unless it is the reason of an owner above.
-fn gap_messages(plan: &FinishedPlan) -> Vec<String> {
+fn gap_messages(plan: &Plan) -> Vec<String> {
     let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
     let groups = GapGroup::of(plan.gaps()).into_iter();
     // A reason can go on with what would be at stake.
@@ -401,7 +415,7 @@ mod tests {
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::ownership::OwnerId;
     use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, OwnerOutcome, PinnedObject, Plan, ReasonCode};
+    use gitops_core::plan::{Actor, Alarm, FinishedPlan, OwnerOutcome, PinnedObject, ReasonCode};
 
     fn owner(name: &str) -> OwnerId {
         OwnerId::new("flux", "Kustomization", "flux-system", name)

@@ -1,5 +1,6 @@
 //! Text of plans: the tables, the summary, the warnings, and the hints.
 
+pub(crate) mod fleet;
 mod grouped;
 pub(crate) mod groups;
 
@@ -17,7 +18,7 @@ use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, FinishedPlan, Outcome, OwnerOutcome, Plan,
-    Reason, ReasonCode,
+    Reason, ReasonCode, Summary,
 };
 use gitops_core::text::{and_more, pluralize};
 use groups::{NestedRow, follows_from_place, race_of};
@@ -58,7 +59,7 @@ impl Render for FinishedPlan {
 }
 
 /// Returns a table with one row per object: alarms, then changes with deletions first, then what else the plan says.
-fn wide_table(plan: &FinishedPlan, look: Look) -> String {
+fn wide_table(plan: &Plan, look: Look) -> String {
     let changes = in_order_of_importance(plan).into_iter().map(|change| PlanRow::of_change(plan, change));
     let rows: Vec<PlanRow<'_>> = alarms(plan).chain(changes).chain(notes(plan)).collect();
     let table = Columns::new()
@@ -339,17 +340,7 @@ pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
 
 /// Returns the counts of a plan.
 pub(crate) fn counts(plan: &Plan) -> String {
-    let summary = plan.summary();
-    let counts = [
-        (summary.delete, "to delete"),
-        (summary.recreate, "to delete and create again"),
-        (summary.create, "to create"),
-        (summary.update, "to update"),
-        (summary.keep, "kept"),
-        (summary.unknown, "unknown"),
-    ];
-    let counts: Vec<String> =
-        counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
+    let counts = number_words(&plan.summary());
     let in_doubt = owners_in_doubt(plan);
     match counts.is_empty() {
         true if plan.is_complete() && in_doubt[0].1.is_empty() => {
@@ -360,6 +351,19 @@ pub(crate) fn counts(plan: &Plan) -> String {
         true => "no known deletions".to_owned(),
         false => counts.join(", "),
     }
+}
+
+/// Returns the number of changes of each action: `3 to delete`.
+fn number_words(summary: &Summary) -> Vec<String> {
+    let counts = [
+        (summary.delete, "to delete"),
+        (summary.recreate, "to delete and create again"),
+        (summary.create, "to create"),
+        (summary.update, "to update"),
+        (summary.keep, "kept"),
+        (summary.unknown, "unknown"),
+    ];
+    counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect()
 }
 
 /// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, of which some are named, and

@@ -38,6 +38,7 @@ const NOT_RUN: [(&str, &str); 19] = [
     ("--owner-context hub", "needs a second cluster; tests/live/inventory/hub.rs has it"),
     ("--contexts ", "needs several clusters; tests/live/clusters.rs has them"),
     ("--all-contexts", "needs several clusters; tests/live/clusters.rs has them"),
+    ("--snapshots ", "needs recordings of several clusters; tests/offline/fleet.rs has them"),
     (" -w", "watches until it is interrupted"),
 ];
 

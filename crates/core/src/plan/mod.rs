@@ -10,6 +10,7 @@ pub mod execution;
 pub mod file;
 pub mod filter;
 pub mod finished;
+pub mod fleet;
 mod gaps;
 pub mod grave;
 pub mod limits;
@@ -21,6 +22,7 @@ pub mod sequence;
 pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Add;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -465,4 +467,19 @@ pub struct Summary {
     pub create: usize,
     pub update: usize,
     pub unknown: usize,
+}
+
+impl Add for Summary {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            delete: self.delete + other.delete,
+            recreate: self.recreate + other.recreate,
+            keep: self.keep + other.keep,
+            create: self.create + other.create,
+            update: self.update + other.update,
+            unknown: self.unknown + other.unknown,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::planner::{Planner, StepState, StepTrees};
-use super::{PlannedStep, TreeArgs};
+use super::{PlannedStep, SharedWork, TreeArgs};
 use crate::commands::Session;
 use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::{Error, Result};
@@ -37,8 +37,8 @@ pub(crate) async fn find_handover(
     snapshot: &Snapshot,
     offline: bool,
 ) -> Result<FoundHandover> {
-    let spokes = SpokeClusters::new();
-    let (mut planner, start, target) = Planner::prepare(args, session, snapshot, &spokes, offline).await?;
+    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
+    let (mut planner, start, target) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
     planner.without_dry_runs();
     let (folder, commit) = planner.deployed()?;
     let trees = Trees {

@@ -6,6 +6,7 @@ mod controllers;
 mod handover;
 mod planner;
 mod self_check;
+mod shared;
 mod subject;
 
 use std::borrow::Cow;
@@ -27,20 +28,43 @@ use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
 pub(crate) use handover::find_handover;
 use planner::Planner;
+pub(super) use shared::{CheckoutFacts, SharedWork};
+
+/// Reason why a tree has no plan for a cluster.
+pub(super) enum NotPlanned {
+    /// Nothing in the cluster follows the tree.
+    Unaffected(Error),
+    Failed(Error),
+}
+
+impl From<Error> for NotPlanned {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<NotPlanned> for Error {
+    fn from(reason: NotPlanned) -> Self {
+        match reason {
+            NotPlanned::Unaffected(error) | NotPlanned::Failed(error) => error,
+        }
+    }
+}
 
 /// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan
 /// is shown. `spokes` are other clusters that the snapshot has, with a connection. `offline` is true if the snapshot came from
-/// a file: then no cluster is asked.
+/// a file: then no cluster is asked. `shared` has what was read and built for other clusters.
 ///
 /// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
-pub async fn plan(
+pub(super) async fn plan(
     args: &TreeArgs,
     session: &mut Session,
     snapshot: &Snapshot,
     spokes: &SpokeClusters,
     offline: bool,
-) -> Result<(Plan, SecretMask)> {
-    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline).await?;
+    shared: &SharedWork,
+) -> Result<(Plan, SecretMask), NotPlanned> {
+    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
     let mut finished = planner.preview(&start, &trees).await?;
     planner.add_live_referrers(&mut finished.plan).await;
     planner.describe(&mut finished.plan, &trees);
@@ -59,7 +83,8 @@ pub async fn plan_steps(
     spokes: &SpokeClusters,
     offline: bool,
 ) -> Result<Vec<PlannedStep>> {
-    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline).await?;
+    let shared = SharedWork::default();
+    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline, &shared).await?;
     let mut pending = vec![trees];
     for revision in &args.options.then {
         pending.push(planner.revision(revision)?);
@@ -130,6 +155,7 @@ struct Answerer<'s> {
     builds: Builds<'s>,
     /// Dry-runs; `None` if the API server is not asked.
     rehearsal: Option<Rehearsal<'s>>,
+    shared: &'s SharedWork,
     answers: Answers,
     /// End of the time of the plan; `None` if it has no limit.
     deadline: Option<Instant>,
@@ -164,7 +190,7 @@ impl Answerer<'_> {
     }
 
     async fn answer(&mut self, needs: Needs) -> Result<()> {
-        self.builds.answer(needs.builds, &mut self.answers.builds).await?;
+        self.shared.answer(&self.builds, needs.builds, &mut self.answers.builds).await?;
         if let Some(rehearsal) = &mut self.rehearsal {
             rehearsal.answer(needs.dry_runs, &mut self.answers.dry_runs).await;
         }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::builds::Builds;
 use super::self_check::{self, LastApplied};
 use super::subject::PlannedTree;
-use super::{Answerer, TreeArgs, check_sandbox, controllers, warn_of_controller};
+use super::{Answerer, NotPlanned, SharedWork, TreeArgs, check_sandbox, controllers, warn_of_controller};
 use crate::cluster::read::snapshot::read_referrers;
 use crate::commands::Session;
 use crate::commands::prune::rehearsal::Rehearsal;
@@ -22,7 +22,6 @@ use crate::tools::git::{Checkout, WorktreeState};
 use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
-use crate::tools::worktree;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
@@ -90,12 +89,13 @@ impl<'s> Planner<'s> {
         snapshot: &'s Snapshot,
         spokes: &'s SpokeClusters,
         offline: bool,
-    ) -> Result<(Self, StepState<'s>, StepTrees)> {
+        shared: &'s SharedWork,
+    ) -> Result<(Self, StepState<'s>, StepTrees), NotPlanned> {
         let TreeArgs { repo, options } = args;
         let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
         check_sandbox(options, session)?;
-        let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot)?;
-        let mut planned = PlannedTree::of(args, &found, snapshot)?;
+        let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot, shared)?;
+        let mut planned = PlannedTree::of(args, &found, snapshot, shared)?;
         let folders = found.folders;
         for unused in sources::unused(&folders, snapshot)? {
             session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
@@ -104,8 +104,9 @@ impl<'s> Planner<'s> {
             .of_trees(folders.values().cloned())
             .with_remote_bases(options.allow_remote_bases);
         // The program starts, and prints its version while git reads the trees.
-        let (version, read) =
-            futures::join!(kustomize.version(), async { read_trees(&folders, &planned.states, snapshot) });
+        let (version, read) = futures::join!(shared.kustomize_version(&kustomize), async {
+            read_trees(&folders, &planned.states, snapshot, shared)
+        });
         let (artifacts, gaps) = read?;
         let cluster = if offline { None } else { Some(session.cluster().await?) };
         let given = options.controller_version.as_deref();
@@ -132,12 +133,13 @@ impl<'s> Planner<'s> {
                 secrets: secrets_in_use(snapshot),
                 progress: BuildProgress::new(session.terminal.can_ask()),
             },
+            shared,
             answers: Answers::default(),
             deadline,
             limit: options.plan_timeout,
         };
         let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
-        for warning in sources::missing_history(&checked.missing, &folders) {
+        for warning in sources::missing_history(&checked.missing, &folders, shared) {
             session.terminal.warning(&warning);
         }
         let LastApplied { fidelity, applied: last_applied, deployed, differing, .. } = checked;
@@ -250,7 +252,8 @@ impl<'s> Planner<'s> {
         }
         let state = WorktreeState::Revision(revision.to_owned());
         let states = self.folders.keys().map(|id| (id.clone(), state.clone())).collect();
-        let (artifacts, gaps) = read_trees(&self.folders, &states, self.answerer.builds.snapshot)?;
+        let (artifacts, gaps) =
+            read_trees(&self.folders, &states, self.answerer.builds.snapshot, self.answerer.shared)?;
         let subject = Subject {
             content: SubjectContent::Revision,
             revision: commit,
@@ -266,7 +269,8 @@ impl<'s> Planner<'s> {
     /// Returns the content of the sources with these files, which no revision has.
     pub(super) fn files(&self, tree: &Tree) -> StepTrees {
         let snapshot = self.answerer.builds.snapshot;
-        let artifacts = self.folders.keys().map(|id| (id.clone(), sources::pack(snapshot, id, tree))).collect();
+        let pack = |id| Arc::new(Artifact::pack(tree, &sources::options(snapshot, id)));
+        let artifacts = self.folders.keys().map(|id| (id.clone(), pack(id))).collect();
         StepTrees { artifacts, gaps: vec![], subject: Subject { dirty: true, ..self.subject.clone() } }
     }
 
@@ -363,11 +367,13 @@ fn read_trees(
     folders: &BTreeMap<SourceId, PathBuf>,
     states: &BTreeMap<SourceId, WorktreeState>,
     snapshot: &Snapshot,
+    shared: &SharedWork,
 ) -> Result<(Trees, Vec<Gap>)> {
     let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
     for (id, folder) in folders {
-        let tree = worktree::read(folder, states.get(id).unwrap_or(&WorktreeState::Worktree))?;
-        let artifact = sources::pack(snapshot, id, &tree);
+        let state = states.get(id).unwrap_or(&WorktreeState::Worktree);
+        let tree = shared.tree(folder, state)?;
+        let artifact = shared.artifact(folder, state, sources::options(snapshot, id))?;
         gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
         trees.insert(id.clone(), artifact);
     }
