@@ -3,15 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::model::owner_names::owner_id;
-use super::model::questions::Answers;
-use super::model::refusals::{DeletionRefusal, ForcedDeletion, Refusal, Standing};
-use super::rows::applied_objects::LastRuns;
-use super::rows::object_rows::kustomization_row;
+use super::premises::asked_change::AskedChange;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
+use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::questions::Answers;
+use crate::flux::simulation::model::refusals::{Delay, DeletionRefusal, ForcedDeletion, Refusal, Standing};
+use crate::flux::simulation::rows::applied_objects::LastRuns;
+use crate::flux::simulation::rows::object_rows::kustomization_row;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
@@ -22,41 +23,6 @@ use crate::text::join_limited;
 
 /// Number of objects that one gap names.
 const NAMED_OBJECTS: usize = 5;
-
-/// A change by a Kustomization that the API server is asked about, or that needs no request.
-pub(super) struct AskedChange {
-    pub(super) question: Question,
-    /// Answer that is known without a request.
-    pub(super) known: Option<DryRunAnswer>,
-    /// The name holds values of Secrets, so that no request may have it.
-    pub(super) is_hidden: bool,
-    /// The cluster cannot be asked.
-    pub(super) is_unread: bool,
-    /// Validity of the answer while the change is carried out.
-    pub(super) standing: Standing,
-}
-
-impl AskedChange {
-    /// Returns the answer; `None` if it was not recorded.
-    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
-        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
-    }
-
-    /// Returns the result that counts in place of the one that the server returned.
-    pub(super) fn result<'r>(&'r self, returned: &'r DryRunResult) -> &'r DryRunResult {
-        match &self.standing {
-            Standing::Replaced(result) => result,
-            Standing::Holds | Standing::Open(_) => returned,
-        }
-    }
-
-    fn condition(&self) -> Option<&str> {
-        match &self.standing {
-            Standing::Open(condition) => Some(condition),
-            Standing::Holds | Standing::Replaced(_) => None,
-        }
-    }
-}
 
 /// The answer to the apply of an object.
 #[derive(Clone, Copy)]
@@ -74,6 +40,8 @@ pub(super) struct DryRuns<'r> {
     applied: Vec<Answered<'r>>,
     /// Refusals that stop a Kustomization, or may stop it.
     pub(super) refusals: Vec<Refusal>,
+    /// Applies that succeed only after other changes.
+    pub(super) delays: Vec<Delay>,
     /// Live objects that Kustomizations delete by force.
     pub(super) forced: Vec<ForcedDeletion>,
     /// Objects that an apply changes, apart from their metadata.
@@ -105,14 +73,15 @@ impl<'r> DryRuns<'r> {
             match (&question.request, answer) {
                 (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
                     let (result, condition) = (asked.result(result), asked.condition());
+                    dry_runs.delays.extend(delay(applied, &asked.standing));
                     dry_runs.add_applied(Answered { applied, result, condition });
                 }
                 (_, Some(DryRunAnswer::Result(result))) => {
-                    dry_runs.add_deletion(question, result, asked.condition());
+                    dry_runs.add_deletion(question, asked.result(result), asked.condition());
                 }
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
-                        Request::ApplyBuilt(applied) => applied.built.shown_id(),
+                        Request::ApplyBuilt(applied) | Request::Create(applied) => applied.built.shown_id(),
                         Request::Apply(_) | Request::Delete | Request::Read => &question.id,
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
@@ -271,6 +240,7 @@ impl<'a> Rows<'a> {
     fn add_open(&mut self, applied: &AppliedObject, result: &DryRunResult, condition: &str) {
         let (action, reason) = match result {
             DryRunResult::Updated(Update { reason, .. }) => (Action::Update, reason.clone()),
+            DryRunResult::Unchanged => return,
             _ if self.snapshot.object(&applied.id).is_some() => (Action::Update, ReasonCode::Refused.into()),
             _ => return,
         };
@@ -343,6 +313,14 @@ impl<'a> Rows<'a> {
 
 fn held_by(finalizer: &str) -> String {
     format!("is deleted, and the controller waits without a limit until its finalizer {finalizer} is removed")
+}
+
+/// Returns the delay of an apply that succeeds only after other changes.
+fn delay(applied: &AppliedObject, standing: &Standing) -> Option<Delay> {
+    let Standing::Replaced(_, after) = standing else { return None };
+    let AppliedObject { owner, spec, id, built } = applied;
+    let (owner, id, manifest, spec) = (owner.clone(), id.clone(), built.manifest.clone(), spec.clone());
+    (!after.is_empty()).then(|| Delay { owner, id, manifest, spec, after: after.clone() })
 }
 
 /// Returns the deletion of an object by force that a result means.

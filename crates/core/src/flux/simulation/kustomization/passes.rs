@@ -25,7 +25,7 @@ use crate::flux::simulation::model::node::{
     PassSpec, SimulationEvent,
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
-use crate::flux::simulation::model::refusals::Refusal;
+use crate::flux::simulation::model::refusals::{Premise, Refusal};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
@@ -52,10 +52,18 @@ fn apply_refusals(
     spec: &KustomizationSpec,
     outcome: PassOutcome,
 ) -> (PassOutcome, Option<Reason>) {
-    let PassOutcome::Applied(objects) = &outcome else { return (outcome, None) };
+    let (PassOutcome::Applied(objects) | PassOutcome::Partial { desired: objects, .. }) = &outcome else {
+        return (outcome, None);
+    };
     let custom = &state.input.flags.custom_stage_kinds;
+    // A stage that fails in the middle, or after its last object, has passed its check.
+    let applied = outcome.applied_objects();
+    let missing = objects.keys().filter(|id| applied.is_none_or(|applied| !applied.contains_key(*id)));
+    let interrupted = missing.map(|id| stage(id, custom)).min();
     let refusals = refusals_of_run(state, key, spec, objects).filter(|refusal| {
-        !comes_back(state, &refusal.id, objects) && !was_replaced_before(state, key, spec, &refusal.id)
+        !comes_back(state, &refusal.id, objects)
+            && !was_replaced_before(state, key, spec, &refusal.id)
+            && interrupted.is_none_or(|interrupted| stage(&refusal.id, custom) <= interrupted)
     });
     let (open, certain): (Vec<&Refusal>, Vec<&Refusal>) = refusals.partition(|refusal| refusal.condition.is_some());
     let first = certain.into_iter().min_by_key(|refusal| stage(&refusal.id, custom));
@@ -64,10 +72,9 @@ fn apply_refusals(
         open.into_iter().filter(|refusal| failing.is_none_or(|failing| stage(&refusal.id, custom) < failing));
     let condition = open.find_map(|refusal| refusal.condition.clone());
     let condition = condition.map(|condition| Reason::new(ReasonCode::MayBeRefused, condition));
-    match first {
-        Some(refusal) => (stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom), condition),
-        None => (outcome, condition),
-    }
+    let stopped = first.map(|refusal| stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom));
+    let is_earlier = stopped.as_ref().is_some_and(|stopped| stopped.applied_objects() != outcome.applied_objects());
+    (stopped.filter(|_| is_earlier).unwrap_or(outcome), condition)
 }
 
 /// Returns what the server refuses of the objects that a Kustomization applies in a run with a spec.
@@ -83,6 +90,22 @@ fn refusals_of_run<'s>(
             && refusal.spec.apply_fields() == spec.apply_fields()
             && built.is_some_and(|built| built.manifest == refusal.manifest)
     })
+}
+
+/// Returns the changes without which the server refuses an object that a Kustomization applies in a run with a spec.
+fn delays_of_run(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: &PassOutcome,
+) -> Vec<Premise> {
+    let delays = state.delays.iter().filter(|delay| {
+        let built = outcome.applied_objects().and_then(|objects| objects.get(&delay.id));
+        delay.owner == *key
+            && delay.spec.apply_fields() == spec.apply_fields()
+            && built.is_some_and(|built| built.manifest == delay.manifest)
+    });
+    delays.flat_map(|delay| delay.after.iter().cloned()).collect()
 }
 
 /// Returns true if an earlier run of a live Kustomization, with another spec, has created an object anew: what the server
@@ -432,7 +455,8 @@ impl Derivation<'_, '_> {
         let (outcome, refusal) = apply_refusals(state, key, &spec, outcome);
         let outcome = stop_if_stuck(state, key, &spec, outcome);
         let forced = forced_objects(state, key, &spec, &outcome);
-        let mut pass = Pass { is_optional, forced, ..Pass::new(spec, caused_by, outcome) };
+        let after = delays_of_run(state, key, &spec, &outcome);
+        let mut pass = Pass { is_optional, forced, after, ..Pass::new(spec, caused_by, outcome) };
         for condition in condition.into_iter().chain(refusal) {
             pass.add_condition(condition);
         }
