@@ -31,6 +31,8 @@ struct Answered<'r> {
     result: &'r DryRunResult,
     /// Condition on which the answer is another one; `None` for an answer that holds.
     condition: Option<&'r str>,
+    /// The server accepts the dry-run and refuses the apply.
+    is_late: bool,
 }
 
 /// Answers of the server to the changes by the Kustomizations of one preview.
@@ -74,7 +76,8 @@ impl<'r> DryRuns<'r> {
                 (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
                     let (result, condition) = (asked.result(result), asked.condition());
                     dry_runs.delays.extend(delay(applied, &asked.standing));
-                    dry_runs.add_applied(Answered { applied, result, condition });
+                    let is_late = asked.is_refused_late();
+                    dry_runs.add_applied(Answered { applied, result, condition, is_late });
                 }
                 (_, Some(DryRunAnswer::Result(result))) => {
                     dry_runs.add_deletion(question, asked.result(result), asked.condition());
@@ -103,7 +106,7 @@ impl<'r> DryRuns<'r> {
 
     fn add_applied(&mut self, answered: Answered<'r>) {
         self.applied.push(answered);
-        let Answered { applied, result, condition } = answered;
+        let Answered { applied, result, condition, is_late } = answered;
         self.forced.extend(forced_deletion(applied, result));
         let AppliedObject { owner, spec, id, built } = applied;
         if matches!(result, DryRunResult::Updated(Update { changes_content: true, .. }) | DryRunResult::Recreated(_)) {
@@ -120,7 +123,7 @@ impl<'r> DryRuns<'r> {
         };
         let (owner, spec, id, manifest) = (owner.clone(), spec.clone(), id.clone(), built.manifest.clone());
         let condition = condition.map(str::to_owned);
-        self.refusals.push(Refusal { owner, id, manifest, spec, message, condition });
+        self.refusals.push(Refusal { owner, id, manifest, spec, message, is_late, condition });
     }
 
     fn add_deletion(&mut self, question: &Question, result: &DryRunResult, condition: Option<&str>) {
@@ -168,7 +171,7 @@ impl<'r> DryRuns<'r> {
         let mut rows = Rows::new(plan, snapshot);
         rows.with_diffs = with_diffs;
         for answered in self.applied {
-            let Answered { applied: object, result, condition } = answered;
+            let Answered { applied: object, result, condition, .. } = answered;
             let is_applied = applied.contains(&(&object.owner, &object.id));
             match condition {
                 Some(condition) if is_applied => rows.add_open(object, result, condition),
@@ -383,7 +386,7 @@ mod tests {
     fn dry_runs(results: &[(AppliedObject, DryRunResult)]) -> DryRuns<'_> {
         let mut dry_runs = DryRuns::default();
         for (applied, result) in results {
-            dry_runs.add_applied(Answered { applied, result, condition: None });
+            dry_runs.add_applied(Answered { applied, result, condition: None, is_late: false });
         }
         dry_runs
     }

@@ -1,6 +1,7 @@
 //! The reconciliations of each Kustomization: their specs, and the outcome of each.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
-use super::scope::{stage, stop_at};
+use super::scope::{stage, stop_at, stop_from};
 use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
@@ -31,6 +32,7 @@ use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -66,13 +68,20 @@ fn apply_refusals(
             && interrupted.is_none_or(|interrupted| stage(&refusal.id, custom) <= interrupted)
     });
     let (open, certain): (Vec<&Refusal>, Vec<&Refusal>) = refusals.partition(|refusal| refusal.condition.is_some());
-    let first = certain.into_iter().min_by_key(|refusal| stage(&refusal.id, custom));
+    let first = certain.into_iter().min_by(|a, b| {
+        let key = |refusal: &Refusal| (stage(&refusal.id, custom), refusal.is_late);
+        let order = if a.is_late { apply_order(&a.id, &b.id) } else { Ordering::Equal };
+        key(a).cmp(&key(b)).then(order)
+    });
     let failing = first.map(|refusal| stage(&refusal.id, custom));
     let mut open =
         open.into_iter().filter(|refusal| failing.is_none_or(|failing| stage(&refusal.id, custom) < failing));
     let condition = open.find_map(|refusal| refusal.condition.clone());
     let condition = condition.map(|condition| Reason::new(ReasonCode::MayBeRefused, condition));
-    let stopped = first.map(|refusal| stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom));
+    let stopped = first.map(|refusal| {
+        let stop = if refusal.is_late { stop_from } else { stop_at };
+        stop(objects.clone(), &refusal.id, refusal.message.clone(), custom)
+    });
     let is_earlier = stopped.as_ref().is_some_and(|stopped| stopped.applied_objects() != outcome.applied_objects());
     (stopped.filter(|_| is_earlier).unwrap_or(outcome), condition)
 }

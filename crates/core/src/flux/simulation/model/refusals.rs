@@ -20,6 +20,8 @@ pub(crate) struct Refusal {
     pub(crate) spec: KustomizationSpec,
     /// Message of the server.
     pub(crate) message: String,
+    /// The dry-run is accepted, and the apply is refused: the objects before it are applied.
+    pub(crate) is_late: bool,
     /// Condition on which the server accepts the object later, or refuses it only then; `None` if nothing of the change
     /// decides about it.
     pub(crate) condition: Option<String>,

@@ -59,12 +59,11 @@ fn reached<'w>(
         |rule: &AdmissionRule, namespace: &KeyValues| rule.matches(AdmissionRequest { kind, id, operation, namespace });
     let mut all = vec![];
     for binding in &bindings {
-        let names =
-            [&binding.before, &binding.after].map(|value| value.as_ref().map(|it| text_at(it, "/spec/policyName")));
+        let names = [binding.before, binding.after].map(|value| value.map(|it| text_at(it, "/spec/policyName")));
         let [old, new] = names.map(|name| policies.iter().find(|policy| name == Some(&*policy.id.name)));
         let rule = |policy: Option<&Value>, binding: Option<&Value>| AdmissionRule::of_policy(policy?, binding?);
-        let before = rule(old.and_then(|policy| policy.before.as_ref()), binding.before.as_ref());
-        let after = rule(new.and_then(|policy| policy.after.as_ref()), binding.after.as_ref());
+        let before = rule(old.and_then(|policy| policy.before), binding.before);
+        let after = rule(new.and_then(|policy| policy.after), binding.after);
         let mut events: Vec<&Event> = binding.events.clone();
         events.extend(old.into_iter().chain(new).flat_map(|policy| policy.events.iter().copied()));
         let policy = old.or(new).map_or("", |policy| &policy.id.name);
@@ -72,8 +71,8 @@ fn reached<'w>(
         all.push(Reached { name, before, after, events });
     }
     for Fact { before, after, events, .. } in &webhooks {
-        let [mut old, new] =
-            [before, after].map(|value| value.iter().flat_map(AdmissionRule::of_webhooks).collect::<BTreeMap<_, _>>());
+        let [mut old, new] = [before, after]
+            .map(|value| value.iter().copied().flat_map(AdmissionRule::of_webhooks).collect::<BTreeMap<_, _>>());
         for (name, after) in new {
             let before = old.remove(&name);
             all.push(Reached {

@@ -1,5 +1,6 @@
 //! A change that the API server is asked about, with its answer and how far that holds.
 
+use crate::flux::apply::cause::Cause;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question};
 use crate::flux::simulation::model::questions::Answers;
@@ -29,6 +30,16 @@ impl AskedChange {
         match &self.standing {
             Standing::Replaced(result, _) => result,
             Standing::Holds | Standing::Open(_) => returned,
+        }
+    }
+
+    /// Returns true if the server accepts the dry-run and refuses the apply: what is applied before uses a quota up.
+    pub(in crate::flux::simulation) fn is_refused_late(&self) -> bool {
+        match &self.standing {
+            Standing::Replaced(result, _) => {
+                matches!(&**result, DryRunResult::Refused(message) if Cause::of(message) == Cause::Quota)
+            }
+            Standing::Holds | Standing::Open(_) => false,
         }
     }
 

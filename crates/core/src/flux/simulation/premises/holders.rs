@@ -15,13 +15,13 @@ pub(super) fn freeing<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> O
     let wanted = node_ports(&object.built.manifest);
     let facts = world.facts("v1", &["Service"])?;
     let others = facts.iter().filter(|fact| fact.id != object.id);
-    let has = |service: &Option<Value>| service.as_ref().is_some_and(|it| !wanted.is_disjoint(&node_ports(it)));
+    let has = |service: Option<&Value>| service.is_some_and(|it| !wanted.is_disjoint(&node_ports(it)));
     let mut freeing = vec![];
     for other in others {
-        if has(&other.before) && other.after.as_ref().is_some_and(keeps_ports) {
+        if has(other.before) && other.after.is_some_and(|after| other.before != Some(after) && keeps_ports(after)) {
             return None;
         }
-        match (has(&other.before), has(&other.after)) {
+        match (has(other.before), has(other.after)) {
             (true, true) => return Some(vec![]),
             (false, true) => return None,
             (true, false) => freeing.extend(&other.events),

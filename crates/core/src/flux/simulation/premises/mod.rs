@@ -13,6 +13,7 @@ pub(super) mod applied_builds;
 pub(super) mod asked_change;
 mod event;
 mod holders;
+mod quotas;
 mod rights;
 pub(super) mod world;
 
@@ -25,6 +26,7 @@ use self::admission::Ruling;
 use self::applied_builds::AppliedBuilds;
 use self::asked_change::AskedChange;
 use self::event::Event;
+use self::quotas::{Room, room};
 use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
@@ -204,8 +206,9 @@ impl<'s, 'a> Premises<'s, 'a> {
                 }
                 open(&events)
             }
-            Some(_) => Standing::Holds,
-            None => {
+            Some(Rights { before: true, .. }) => Standing::Holds,
+            // Something else gives the right that it has.
+            Some(_) | None => {
                 let lost = self.world.events.iter().find(|event| self.takes_the_right(event, id));
                 lost.map_or(Standing::Holds, |event| open(&[event]))
             }
@@ -251,7 +254,8 @@ impl<'s, 'a> Premises<'s, 'a> {
             Cause::Rights => self.after_rights(object),
             Cause::Allocation => self.after_allocations(object, message),
             Cause::Value => self.after_deletion(object, &events, result),
-            Cause::Quota | Cause::Unknown => None,
+            Cause::Quota => self.after_quotas(object),
+            Cause::Unknown => None,
         };
         // What the controller deletes by force is gone unless the refusal ends before its first try.
         let is_forced = matches!(result, DryRunResult::Recreated(_) | DryRunResult::DeletedOnly(_));
@@ -329,6 +333,16 @@ impl<'s, 'a> Premises<'s, 'a> {
         is_accepted.then(|| self.accepted(object, &freeing))
     }
 
+    /// Returns how far a refusal by a quota holds; `None` if that is not known.
+    fn after_quotas(&self, object: &AppliedObject) -> Option<Standing> {
+        match room(&self.world, object)? {
+            Room::Enough(events) if events.is_empty() => None,
+            Room::Enough(events) => Some(self.accepted(object, &events)),
+            Room::Full(_) => Some(Standing::Holds),
+            Room::Unknown(_) => None,
+        }
+    }
+
     /// Returns how far a refusal of a changed value holds if the live object is deleted; `None` if that is not known, or if it
     /// is not deleted.
     fn after_deletion(&self, object: &AppliedObject, events: &[&Event], result: &DryRunResult) -> Option<Standing> {
@@ -377,6 +391,16 @@ impl<'s, 'a> Premises<'s, 'a> {
                 return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
             }
             Ruling::Same | Ruling::Free(_) => {}
+        }
+        match room(&self.world, object) {
+            Some(Room::Full(message)) => {
+                return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+            }
+            Some(Room::Unknown(quota)) => {
+                let detail = format!("the quota {quota} may not leave room for {shown} and what else is created");
+                return Standing::Open(detail);
+            }
+            Some(Room::Enough(_)) | None => {}
         }
         let Some(account) = self.account_of(object) else { return Standing::Holds };
         match rights(&self.world, Some(&account), self.verbs(object), id) {

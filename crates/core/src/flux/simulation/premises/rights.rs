@@ -32,8 +32,8 @@ pub(super) fn rights<'w>(
     }
     let facts = world.facts(VERSION, &KINDS)?;
     let [before, after] = [true, false].map(|is_before| {
-        let values = facts.iter().map(|fact| (&fact.id, if is_before { &fact.before } else { &fact.after }));
-        Rbac { objects: values.filter_map(|(id, value)| Some((id, value.as_ref()?))).collect() }
+        let values = facts.iter().map(|fact| (&fact.id, if is_before { fact.before } else { fact.after }));
+        Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() }
     });
     let has = |rbac: &Rbac<'_>| verbs.iter().all(|verb| rbac.allows(account, verb, kind, id));
     let (before, after) = (has(&before), has(&after));
@@ -56,7 +56,7 @@ fn is_decisive(
     id: &ObjectId,
     after: bool,
 ) -> bool {
-    let values = facts.iter().map(|fact| (&fact.id, if fact.id == event.id { &fact.before } else { &fact.after }));
-    let rbac = Rbac { objects: values.filter_map(|(id, value)| Some((id, value.as_ref()?))).collect() };
+    let values = facts.iter().map(|fact| (&fact.id, if fact.id == event.id { fact.before } else { fact.after }));
+    let rbac = Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() };
     verbs.iter().all(|verb| rbac.allows(account, verb, kind, id)) != after
 }

@@ -35,6 +35,8 @@ pub(super) struct World<'s, 'a> {
     pub(super) answers: &'s Answers,
     pub(super) events: Vec<Event>,
     order: OnceCell<EventOrder>,
+    /// Kinds with a live object.
+    live_kinds: OnceCell<BTreeSet<GroupKind>>,
     /// What must be read or asked before there is an answer.
     pub(super) needs: RefCell<Needs>,
 }
@@ -42,8 +44,8 @@ pub(super) struct World<'s, 'a> {
 /// An object before and after the change.
 pub(super) struct Fact<'w> {
     pub(super) id: ObjectId,
-    pub(super) before: Option<Value>,
-    pub(super) after: Option<Value>,
+    pub(super) before: Option<&'w Value>,
+    pub(super) after: Option<&'w Value>,
     /// What changes it.
     pub(super) events: Vec<&'w Event>,
 }
@@ -65,7 +67,15 @@ impl<'s, 'a> World<'s, 'a> {
         answers: &'s Answers,
         events: Vec<Event>,
     ) -> Self {
-        Self { state, builds, answers, events, order: OnceCell::new(), needs: RefCell::default() }
+        Self {
+            state,
+            builds,
+            answers,
+            events,
+            order: OnceCell::new(),
+            live_kinds: OnceCell::new(),
+            needs: RefCell::default(),
+        }
     }
 
     /// Returns all objects of some kinds of a group, before and after the change; `None` if they are not known yet, or what
@@ -82,21 +92,25 @@ impl<'s, 'a> World<'s, 'a> {
         let events: Vec<&Event> = self.events.iter().filter(|event| event.id.is_here(group, kind)).collect();
         let snapshot = self.state.input.snapshot;
         let is_known = snapshot.gaps_hiding(&GroupKind::new(group, kind)).next().is_none();
-        let has_live = snapshot.objects.iter().any(|object| object.id.is_here(group, kind));
+        let live_kinds = self.live_kinds.get_or_init(|| {
+            let here = snapshot.objects.iter().filter(|object| object.id.cluster.is_none());
+            here.map(|object| object.id.group_kind()).collect()
+        });
+        let has_live = live_kinds.contains(&GroupKind::new(group, kind));
         let mut facts: Vec<Fact<'_>> = vec![];
         if has_live || !is_known {
             let list = self.read(api_version, kind, "", "")??;
-            for item in list_at(&list, "/items") {
+            for item in list_at(list, "/items") {
                 let (namespace, name) = (text_at(item, "/metadata/namespace"), text_at(item, "/metadata/name"));
                 let id = ObjectId::new(group, kind, namespace, name);
-                facts.push(Fact { id, before: Some(item.clone()), after: Some(item.clone()), events: vec![] });
+                facts.push(Fact { id, before: Some(item), after: Some(item), events: vec![] });
             }
         }
         for event in events {
             if !event.is_certain || (!event.is_deleted && event.built.is_none()) {
                 return None;
             }
-            let after = event.manifest().map(|manifest| (**manifest).clone());
+            let after = event.manifest().map(|manifest| &**manifest);
             match facts.iter_mut().find(|fact| fact.id == event.id) {
                 // Two owners change it.
                 Some(fact) if !fact.events.is_empty() => return None,
@@ -108,11 +122,11 @@ impl<'s, 'a> World<'s, 'a> {
     }
 
     /// Returns an object, or the list of a kind; nothing if it does not exist, and `None` if it is not known yet.
-    pub(super) fn read(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Option<Value>> {
+    pub(super) fn read(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Option<&Value>> {
         let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
         let query = ClusterQuery { cluster: None, query: ObjectQuery { api_version, kind, namespace, name } };
         match self.answers.builds.query(&query) {
-            Some(QueryAnswer::Found(found)) => Some(Some(found.clone())),
+            Some(QueryAnswer::Found(found)) => Some(Some(found)),
             Some(QueryAnswer::Missing) => Some(None),
             Some(QueryAnswer::Unreadable(_)) => None,
             None => {
@@ -174,7 +188,7 @@ impl<'s, 'a> World<'s, 'a> {
             return Some(labels.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect());
         }
         let live = self.read("v1", "Namespace", "", &namespace.name)??;
-        let entries = list_at(&live, "/metadata/managedFields").iter();
+        let entries = list_at(live, "/metadata/managedFields").iter();
         let own =
             entries.filter(|entry| entry["manager"] == kustomize_controller::NAME && entry["operation"] == "Apply");
         let owned = own.filter_map(|entry| entry.pointer("/fieldsV1/f:metadata/f:labels")?.as_object());

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
+use crate::plan::Certainty;
 use crate::testing::resource_type;
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
@@ -15,6 +16,7 @@ fn refused(owner: &str, manifest: &Value, spec: &Value, message: &str) -> Refusa
         manifest: manifest.clone().into(),
         spec: KustomizationSpec::new(spec),
         message: message.into(),
+        is_late: false,
         condition: None,
     }
 }
@@ -58,6 +60,7 @@ fn cluster_of(files: &Files) -> TestCluster {
         (rbac, "Role", "roles", true),
         (rbac, "RoleBinding", "rolebindings", true),
         ("", "Service", "services", true),
+        ("", "ResourceQuota", "resourcequotas", true),
         ("apps", "Deployment", "deployments", true),
         ("e.com", "Widget", "widgets", true),
         ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
@@ -306,4 +309,40 @@ fn a_stage_that_fails_in_the_middle_has_passed_its_check() {
     assert_eq!(created(&cluster, both.clone()), set(&["one"]));
     cluster.refusals.push(refused("k", &bad, &Value::Null, "Service \"zz\" is invalid: spec.ports[0].port"));
     assert_eq!(created(&cluster, [both, vec![bad]].concat()), set(&[]));
+}
+
+#[test]
+fn a_quota_has_room_for_the_objects_that_are_applied_first() {
+    let quota = |hard: u32, used: &str| {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS},
+            "spec": {"hard": {"count/configmaps": hard}},
+            "status": {"hard": {"count/configmaps": "4"}, "used": {"count/configmaps": used}}})
+    };
+    let rows = |cluster: &TestCluster, files: &Files| {
+        let plan = cluster.plan(files);
+        let shown = plan.changes().iter().map(|row| {
+            let race = if row.certainty == Certainty::Race { "?" } else { "" };
+            format!("{}{race} {}", row.action, row.object.id.name)
+        });
+        shown.collect::<BTreeSet<_>>()
+    };
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.add(&quota(4, "3"), None);
+    cluster.snapshot.normalise();
+    let after = |rules: Vec<Value>, more: Vec<Value>| files(rules, json!({}), [vec![cm("b")], more].concat());
+    let one = after(vec![cm("c")], vec![cm("d")]);
+    assert_eq!(rows(&cluster, &one), set(&["create d", "delete a"]));
+    let two = after(vec![cm("c")], vec![cm("d"), cm("e")]);
+    assert_eq!(rows(&cluster, &two), set(&["create d", "keep a", "unknown e"]));
+    let of_two = after(vec![cm("c"), cm("d")], vec![cm("e")]);
+    assert_eq!(rows(&cluster, &of_two), set(&["create? d", "create? e", "delete? a"]));
+
+    // One that is used up, until another owner raises it.
+    let full = "configmaps \"d\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 4, limited: 4";
+    let mut cluster = cluster_of(&files(vec![quota(3, "4"), cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.refusals.push(refused("k", &cm("d"), &Value::Null, full));
+    let raised = after(vec![quota(9, "4"), cm("c")], vec![cm("d")]);
+    assert_eq!(rows(&cluster, &raised), set(&["create d", "delete a", "update few"]));
+    let kept = after(vec![quota(3, "4"), cm("c")], vec![cm("d")]);
+    assert_eq!(rows(&cluster, &kept), set(&["keep a", "unknown d"]));
 }

@@ -15,6 +15,7 @@ fn refused(owner: &str, manifest: &Value, message: &str) -> Refusal {
         manifest: manifest.clone().into(),
         spec: KustomizationSpec::new(&Value::Null),
         message: message.into(),
+        is_late: false,
         condition: None,
     }
 }
