@@ -59,6 +59,7 @@ pub enum Command {
     Resume(commands::resume::ResumeArgs),
     Inventory(commands::inventory::InventoryArgs),
     Plan(Box<commands::plan::PlanArgs>),
+    Handover(commands::handover::HandoverArgs),
     Prune(Box<commands::prune::args::PruneArgs>),
     Snapshot(commands::snapshot::SnapshotArgs),
     Completion(commands::completion::CompletionArgs),
@@ -83,6 +84,7 @@ impl Command {
             Self::Resume(_) => "resume",
             Self::Inventory(_) => "inventory",
             Self::Plan(_) => "plan",
+            Self::Handover(_) => "handover",
             Self::Prune(_) => "prune",
             Self::Snapshot(_) => "snapshot",
             Self::Complete(_) => "complete",
@@ -91,10 +93,8 @@ impl Command {
     }
 }
 
-/// Flag of a working tree that the short help of `prune` shows; that of `plan` shows all.
+/// Flag of a working tree that the help of `prune` shows; that of `plan` and the man pages of both show all.
 const TREE_OF_PRUNE: &str = "repo";
-/// Flags of a working tree that only the help of `plan` shows; the man pages of both have them.
-const HELP_OF_PLAN: [&str; 2] = ["plan_timeout", "require_sandbox"];
 
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";
@@ -106,8 +106,7 @@ pub fn command() -> clap::Command {
         "prune" => verb.mut_args(|argument| {
             let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
             let is_shown = !is_of_plan || argument.get_id() == TREE_OF_PRUNE;
-            let is_of_plan_alone = HELP_OF_PLAN.contains(&argument.get_id().as_str());
-            if is_shown { argument } else { argument.hide_short_help(true).hide_long_help(is_of_plan_alone) }
+            if is_shown { argument } else { argument.hide_short_help(true).hide_long_help(true) }
         }),
         _ => verb,
     });

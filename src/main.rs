@@ -47,6 +47,7 @@ fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
         Command::Resume(args) => block_on(commands::resume::run(&args, session)),
         Command::Inventory(args) => block_on(commands::inventory::run(&args, session)),
         Command::Plan(args) => block_on(commands::plan::run(*args, session)),
+        Command::Handover(args) => block_on(commands::handover::run(&args, session)),
         Command::Prune(args) => block_on(commands::prune::run(&args, session)),
         Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),
         Command::Completion(args) => commands::completion::run(&args, session, Cli::command()),

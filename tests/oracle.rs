@@ -27,8 +27,11 @@ fn plans_equal_what_the_controller_does() {
     assert_eq!(scenarios.len(), HERE.len());
     scenarios.extend(oracle::random(SEED, 25));
     let cluster = oracle::cluster().unwrap();
-    let program =
-        oracle::Program { path: test_support::gitops::binary(), controller_version: oracle::PINNED.to_owned() };
+    let program = oracle::Program {
+        path: test_support::gitops::binary(),
+        controller_version: oracle::PINNED.to_owned(),
+        reverts: false,
+    };
     let outcomes = oracle::run(&cluster, &program, &scenarios).unwrap();
     for (scenario, outcome) in scenarios.iter().zip(outcomes) {
         let comparison = outcome.unwrap_or_else(|error| panic!("{}: {error:#}", scenario.name)).comparison;

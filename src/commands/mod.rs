@@ -6,6 +6,7 @@ mod connections;
 mod contexts;
 mod elsewhere;
 pub mod get;
+pub mod handover;
 pub mod inventory;
 pub mod man;
 pub mod owners;
@@ -85,9 +86,12 @@ impl Session {
     pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
         let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
-            let message = one_line(&gap.message);
-            return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))
-                .hint("`kubectl auth can-i --list` shows your rights"));
+            let (message, namespace) = (one_line(&gap.message), &cluster.namespace);
+            // Where the whole cluster may not be read, one namespace was tried.
+            return Err(Error::failed(format!(
+                "nothing can be read, in the whole cluster or in namespace {namespace}: {message}"
+            ))
+            .hint("pass -n with a namespace that you may read; `kubectl auth can-i --list` shows your rights"));
         }
         Ok(snapshot)
     }

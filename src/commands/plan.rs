@@ -35,8 +35,14 @@ const HERE: &str = ".";
   # Plan the result of merging with what is deployed
   kubectl gitops plan --merge
 
+  # Plan the merge, and then its revert: what does not come back?
+  kubectl gitops plan --then main
+
   # Write the plan as a comment on a pull request, without access to the cluster
-  kubectl gitops plan --snapshot prod.json.gz -o markdown"
+  kubectl gitops plan --snapshot prod.json.gz -o markdown
+
+  # Write the comment of a plan that another job made, and that this one does not trust
+  kubectl gitops plan --show plan.json -o markdown"
 )]
 pub struct PlanArgs {
     /// Checkout, or part of one; the current directory when absent
@@ -48,6 +54,14 @@ pub struct PlanArgs {
     /// Limit the plan to owners of SYSTEM
     #[arg(long, value_name = "SYSTEM", hide_short_help = true)]
     pub by: Option<String>,
+    /// Show the plan in FILE, which `-o json` or --out wrote, and read nothing else
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["directory", "owners", "by", "snapshot", "out", "policy", "TreeOptions"],
+        hide_short_help = true
+    )]
+    pub show: Option<PathBuf>,
     #[command(flatten)]
     pub tree: TreeOptions,
     #[command(flatten)]
@@ -56,7 +70,10 @@ pub struct PlanArgs {
 
 /// Plans what Flux does once a checkout is merged.
 pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
-    let PlanArgs { directory, owners, by, tree, planning } = args;
+    let PlanArgs { directory, owners, by, show, tree, planning } = args;
+    if let Some(file) = show {
+        return prune::show_again(&file, &ExecutionArgs::of_plan(planning), session);
+    }
     let (repo, owners) = subject(directory, owners, !tree.source.is_empty())?;
     let request = PruneArgs {
         owners,

@@ -9,7 +9,8 @@ use mdbook_driver::config::Config;
 use xtask::files::copy_folder;
 
 /// Files and folders of the repository that are in the book, or that its pages link to.
-const FILES: [&str; 4] = ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
+const FILES: [&str; 6] =
+    ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "GOVERNANCE.md", "CODE_OF_CONDUCT.md"];
 const FOLDERS: [&str; 5] = ["action", "ci", "config", "docs", "examples"];
 
 /// Copies the sources of the book. Its summary is docs/SUMMARY.md, seen from the root of the repository.

@@ -14,8 +14,17 @@ use test_support::pages::{self, Scene};
 const PIPELINES: [&str; 2] = ["docs/ci/github-actions.yaml", "docs/ci/gitlab-ci.yaml"];
 
 fn documents() -> Vec<PathBuf> {
-    let mut found: Vec<_> =
-        ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "SECURITY.md"].map(PathBuf::from).into();
+    let mut found: Vec<_> = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "GOVERNANCE.md",
+        "CODE_OF_CONDUCT.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+    ]
+    .map(PathBuf::from)
+    .into();
     for folder in ["docs", "docs/ci"] {
         let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         found.extend(entries.filter(|path| path.is_file()));

@@ -1,15 +1,30 @@
 //! Installed by the real flux from a catalog on loopback, as RFC-0013 of Flux describes, and run and completed by it.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
-use test_support::folder::Folder;
+use flate2::Compression;
+use test_support::folder::{Folder, reports};
+use test_support::gitops::binary;
 use test_support::servers;
 use xtask::controlplane;
-use xtask::dist::manifests;
+use xtask::dist::{self, archive, manifests};
 
-use crate::krew::{ARCHIVE, platform, sum};
+use crate::krew::{platform, sum};
 
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
+
+/// Archive for flux with the program under test, in a folder of its own.
+static ARCHIVE: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = reports().join("release-for-flux");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    let path = folder.join(platform().flux_archive(VERSION));
+    archive::write(&path, &dist::flux_entries(platform(), binary()).unwrap(), Compression::none()).unwrap();
+    path
+});
 
 /// A home folder whose catalog has the plugin.
 struct Flux {
@@ -23,7 +38,7 @@ impl Flux {
         let home = Folder::outside_checkouts(name);
         let archives = servers::files(ARCHIVE.parent().unwrap());
         let address = format!("{archives}/{}", ARCHIVE.file_name().unwrap().display());
-        let manifest = manifests::flux(VERSION, &[(platform(), sum)]).replace(&platform().url(VERSION), &address);
+        let manifest = manifests::flux(VERSION, &[(platform(), sum)]).replace(&platform().flux_url(VERSION), &address);
         home.write("catalog/gitops.yaml", manifest);
         home.write("catalog/catalog.yaml", manifests::flux_catalog());
         let catalog = format!("{}/", servers::files(&home.path().join("catalog")));

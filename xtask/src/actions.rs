@@ -7,21 +7,32 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::dist::platforms::HOMEPAGE;
 use crate::{answer, child, controlplane, debian, target_dir, workspace_root};
 
 /// The component, which has a copy of the script.
 pub const COMPONENT: &str = "ci/templates/plan.yml";
+const ACTION: &str = "action/action.yml";
 const SCRIPT: &str = "ci/plan.sh";
+/// Page that describes the action.
+const GUIDE: &str = "docs/pull-requests.md";
 const PACKAGES: [&str; 3] = ["rsync", "libxxhash0", "libpopt0"];
 /// Time limit of a job of gitlab-ci-local and of act, in seconds.
 const LIMIT: &str = "300";
 
-/// Runs the action and the component, or writes the copy of the script in the component again.
+/// Runs the action and the component, writes the copy of the script in the component again, or writes a repository that has
+/// the action alone.
 pub fn command(words: &[&str]) -> Result<()> {
     match words {
         [] => run(),
         ["template"] => write_template(),
-        _ => bail!("usage: cargo xtask actions [template]"),
+        ["repository"] => {
+            let folder = target_dir().join("action");
+            write_repository(&folder)?;
+            answer(format!("the files of a repository for the action: {}", folder.display()));
+            Ok(())
+        }
+        _ => bail!("usage: cargo xtask actions [template|repository]"),
     }
 }
 
@@ -71,7 +82,49 @@ fn write_template() -> Result<()> {
         .with_context(|| format!("cannot write {COMPONENT}"))
 }
 
+/// Writes the files of a repository that has the action alone: GitHub's Marketplace wants `action.yml` at the root of one.
+fn write_repository(folder: &Path) -> Result<()> {
+    let read =
+        |path: &str| fs::read_to_string(workspace_root().join(path)).with_context(|| format!("cannot read {path}"));
+    let files = [
+        ("action.yml", read(ACTION)?.replace("$GITHUB_ACTION_PATH/../ci/", "$GITHUB_ACTION_PATH/")),
+        ("plan.sh", read(SCRIPT)?),
+        ("LICENSE", read("LICENSE")?),
+        (
+            "README.md",
+            format!(
+                "# kubectl gitops plan\n\nShows what a pull request of a Flux repository deletes: <{HOMEPAGE}/blob/main/{GUIDE}>\n"
+            ),
+        ),
+    ];
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    for (name, text) in files {
+        fs::write(folder.join(name), text).with_context(|| format!("cannot write {name}"))?;
+    }
+    Ok(())
+}
+
 /// Returns a line of the script as it is in the component.
 fn indented(line: &str) -> String {
     if line.is_empty() { "\n".to_owned() } else { format!("      {line}\n") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_of_the_action_needs_no_file_outside_of_it() {
+        let folder = target_dir().join("action-test");
+        write_repository(&folder).unwrap();
+        let action = fs::read_to_string(folder.join("action.yml")).unwrap();
+        assert!(!action.contains(".."), "{action}");
+        assert!(
+            action.contains("\nbranding:\n") && action.contains("sh \"$GITHUB_ACTION_PATH/plan.sh\" plan"),
+            "{action}"
+        );
+        for file in ["plan.sh", "LICENSE", "README.md"] {
+            assert!(folder.join(file).is_file(), "{file}");
+        }
+    }
 }

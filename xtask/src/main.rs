@@ -41,7 +41,8 @@ usage: cargo xtask TASK
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
   leaks [--cases N]                          search every output for a value of a Secret, in N random changes (default: 10000)
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
-  actions [template]                         run action/ and ci/ by act and gitlab-ci-local, or copy ci/plan.sh to ci/templates
+  actions [template|repository]              run action/ and ci/ by act and gitlab-ci-local; copy ci/plan.sh to ci/templates;
+                                             or write a repository that has the action alone
   shells                                     complete in bash, zsh and fish, and lint the man pages; needs Debian
   picture                                    draw the plan of the demo as docs/plan.svg again
   record                                     run the story of the demo on a real cluster, and record it again";

@@ -38,7 +38,8 @@ const MAX_PARALLEL: usize = 32;
   # Show what would be deleted, and why
   kubectl gitops prune --plan
 
-  # Show what Flux will delete once this checkout is merged; `kubectl gitops plan` is the short name
+  # Show what Flux will delete once this checkout is merged, as `kubectl gitops plan` does, whose help
+  # has the flags of a working tree
   kubectl gitops prune --plan --repo .
 
   # Review a plan, and execute exactly that plan later

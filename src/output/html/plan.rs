@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, gap_notices, objects};
-use crate::output::plan::groups::{Group, NestedRow, groups};
+use crate::output::plan::groups::{Group, NestedRow, common_reason, groups};
 use crate::output::plan::{
     action, counts, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
     way_without_loss,
@@ -44,13 +44,12 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
     for alarm in shown_alarms(plan) {
         notices.push((Tone::Bad, Prose::default().own("Alarm: ").foreign(&alarm.detail)));
     }
-    let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()));
-    for hint in hint.into_iter().chain(way_without_loss(plan).map(str::to_owned)) {
-        let words: Vec<&str> = hint.split_whitespace().collect();
-        notices.push((Tone::Info, Prose::default().own(format!("Hint: {}.", words.join(" ")))));
+    let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()).to_string());
+    for hint in hint.into_iter().chain(way_without_loss(plan)) {
+        notices.push((Tone::Info, Prose::default().own(format!("Hint: {hint}."))));
     }
     if plan.changes().iter().any(|change| change.certainty == Certainty::Race) {
-        let words = "A question mark (delete?): it depends on what happens first; the reason says on what.";
+        let words = "A question mark (delete?): it depends on what happens first, as the reason or the row above says.";
         notices.push((Tone::Info, Prose::default().own(words)));
     }
     notices.extend(gap_notices(plan.gaps()));
@@ -77,7 +76,7 @@ fn sections(plan: &Plan) -> Vec<Section<'_>> {
 
 fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Section<'a> {
     let heading = group.owner.map_or_else(|| "In no inventory".to_owned(), ToString::to_string);
-    let common = group.common_reason();
+    let common = common_reason(&group.rows);
     let summary = format!("{} to delete, {}", group.deletions(), objects(group.rows.len()));
     let mut section = Section { summary, depth: group.depth, ..Section::new(heading) };
     if let Some(row) = group.outcome {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use escape::{fenced, html_code, quote, span};
 
 use super::gaps;
-use super::plan::groups::{Group, NestedRow, groups};
+use super::plan::groups::{Group, NestedRow, common_reason, groups};
 use super::plan::{
     NAMED, action, counts, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies, warnings,
     way_without_loss,
@@ -108,10 +108,10 @@ fn head(plan: &Plan) -> String {
     }
     head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
     if !alarms.is_empty() {
-        head += &format!("\nHint: {}.\n", remedies(alarms));
+        head += &format!("\nHint: {}.\n", quote(&remedies(alarms)));
     }
     if let Some(way) = way_without_loss(plan) {
-        head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));
+        head += &format!("\nHint: {way}.\n");
     }
     if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
@@ -191,7 +191,7 @@ fn section<'a>(plan: &Plan, group: Group<'a>) -> OwnerSection<'a> {
     if let Some(row) = group.outcome.filter(|row| has_own_reason(row)) {
         notes += &format!("Reason: {}\n\n", quote(&owner_explanation(plan, row)));
     }
-    let common = group.common_reason();
+    let common = common_reason(&group.rows);
     if let Some(reason) = common {
         let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
         notes += &format!("Reason of its objects, unless another one stands there: {}\n\n", quote(&words));

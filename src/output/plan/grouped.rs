@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use dialoguer::console::{Style, measure_text_width};
 
-use super::groups::{Group, NestedRow, groups};
+use super::groups::{Group, NestedRow, common_reason, groups};
 use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
 use crate::output::gaps;
 use crate::output::prose::Prose;
 use crate::output::sanitize::one_line;
 use crate::output::table::Look;
+use crate::output::wrap::wrap;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason};
@@ -82,7 +83,8 @@ impl Lines {
             self.blank();
         }
         self.heading(group, margin, namespace);
-        let common = group.common_reason();
+        // Rows that are only counted need no reason beside those that are listed.
+        let common = common_reason(if shown.is_empty() { &group.rows } else { &shown });
         let own = group.outcome.filter(|row| has_own_reason(row)).map(|row| owner_explanation(plan, row).to_string());
         let of_objects = if own.is_some() { "its objects" } else { "reason" };
         for (label, reason) in [("reason", own), (of_objects, common.map(Reason::to_string))] {
@@ -160,7 +162,8 @@ impl Lines {
             self.blank();
         }
         if has_races {
-            let words = "a question mark (delete?): it depends on what happens first; the reason says on what";
+            let words =
+                "a question mark (delete?): it depends on what happens first, as the reason or the row above says";
             self.wrapped(0, 4, words);
         }
         if !suspended.is_empty() {
@@ -187,19 +190,7 @@ impl Lines {
 
     /// Adds a text, which continues with the other margin if it is wider than the terminal.
     fn wrapped(&mut self, margin: usize, continued: usize, text: &str) {
-        let mut line = " ".repeat(margin);
-        let mut is_empty = true;
-        for word in text.split(' ') {
-            let longer = if is_empty { format!("{line}{word}") } else { format!("{line} {word}") };
-            if is_empty || self.fits(&longer) {
-                line = longer;
-            } else {
-                self.line(&line);
-                line = format!("{}{word}", " ".repeat(continued));
-            }
-            is_empty = false;
-        }
-        self.line(&line);
+        self.line(&wrap(text, margin, continued, self.look.width));
     }
 
     fn fits(&self, line: &str) -> bool {
@@ -459,6 +450,59 @@ mod tests {
                     reason: dependency-not-ready (kustomization/lost -n flux-system)\n\n\
                     suspended: their controllers apply and prune nothing of them: kustomization/paused -n flux-system\n";
         assert!(text.ends_with(rest), "{text}");
+    }
+
+    fn row(action: Action, kind: &str, reason: Reason, cause: Option<&ObjectId>) -> Change {
+        let id = ObjectId::new("", kind, if kind == "Namespace" { "" } else { "shop" }, "a");
+        let object = PinnedObject::absent(id);
+        let change = Change::new(action, object, Some(owner("apps")), Actor::KustomizeController, reason);
+        let certainty = if change.reason.detail.contains("race: ") { Certainty::Race } else { Certainty::Certain };
+        Change { certainty, cause: cause.cloned(), ..change }
+    }
+
+    /// Renders these rows of one owner.
+    fn rendered(rows: impl IntoIterator<Item = Change>) -> String {
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes(rows);
+        plan.add_owners([OwnerOutcome::new(owner("apps"), Outcome::Applies, ReasonCode::NewRevision)]);
+        render(&plan.into(), Look::whole(true))
+    }
+
+    #[test]
+    fn a_race_is_told_on_the_row_of_the_event_that_it_depends_on() {
+        let namespace = ObjectId::new("", "Namespace", "", "a");
+        let secret = ObjectId::new("", "Secret", "shop", "a");
+        let told = "race: it depends on whether namespace/a is deleted";
+        let text = rendered([
+            row(Action::Delete, "Namespace", Reason::new(ReasonCode::NotInBuild, "race: it depends on x"), None),
+            row(Action::Delete, "Secret", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
+            row(Action::Recreate, "Service", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
+            row(Action::Delete, "Pod", Reason::new(ReasonCode::Dependent, &format!("one; {told}; two")), Some(&secret)),
+            row(Action::Delete, "Job", Reason::new(ReasonCode::Dependent, "race: it depends on y"), Some(&secret)),
+        ]);
+        let expected = "  delete?   Namespace/a   not-in-build: race: it depends on x\n    delete?   Secret/a\n      \
+                        delete?   Job/a     race: it depends on y\n      delete?   Pod/a     one; two\n    \
+                        recreate? Service/a   in-namespace\n";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn the_reason_of_rows_that_are_only_counted_is_not_that_of_the_others() {
+        let update = |name: &str| {
+            let reason = Reason::new(ReasonCode::TakenOver, "spec.suspend is removed");
+            let id = ObjectId::new("", "ConfigMap", "shop", name);
+            Change::new(
+                Action::Update,
+                PinnedObject::absent(id),
+                Some(owner("apps")),
+                Actor::KustomizeController,
+                reason,
+            )
+        };
+        let delete = row(Action::Delete, "Secret", Reason::from(ReasonCode::NotInBuild), None);
+        let text = rendered([update("a"), update("b"), delete]);
+        assert!(!text.contains("taken-over") && text.contains("  delete    Secret/a   not-in-build\n"), "{text}");
+        assert!(rendered([update("a"), update("b")]).contains("  reason: taken-over: spec.suspend is removed\n"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod chart_renders;
 mod diff;
 mod finalizers;
 mod generators;
+mod handover;
 mod helm_release;
 mod mistyped_path;
 mod owner_references;

@@ -70,7 +70,8 @@ fn selector(platform: &Platform) -> String {
     format!("  - selector: {{matchLabels: {{os: {}, arch: {}}}}}\n", platform.os, platform.arch)
 }
 
-/// Returns the manifest for `flux plugin install` of a version such as `v1.2.3` (RFC-0013 of Flux).
+/// Returns the manifest for `flux plugin install` of a version such as `v1.2.3` (RFC-0013 of Flux), with the sums of the
+/// archives for flux.
 pub fn flux(version: &str, sums: &[Sum]) -> String {
     let mut text = format!(
         "apiVersion: cli.fluxcd.io/v1beta1\nkind: Plugin\nname: {PLUGIN}\ndescription: {SHORT}\nhomepage: {HOMEPAGE}\n\
@@ -80,11 +81,10 @@ pub fn flux(version: &str, sums: &[Sum]) -> String {
     for (platform, sum) in sums {
         let _ = write!(
             text,
-            "      - os: {}\n        arch: {}\n        url: {}\n        checksum: sha256:{sum}\n        extractPath: {}\n",
+            "      - os: {}\n        arch: {}\n        url: {}\n        checksum: sha256:{sum}\n",
             platform.os,
             platform.arch,
-            platform.url(version),
-            platform.program()
+            platform.flux_url(version)
         );
     }
     text

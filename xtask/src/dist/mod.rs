@@ -6,6 +6,7 @@ pub mod archive;
 pub mod build;
 pub mod manifests;
 pub mod platforms;
+pub mod provenance;
 pub mod sbom;
 
 use std::fs;
@@ -17,7 +18,8 @@ use anyhow::{Context, Result, bail};
 use flate2::Compression;
 
 use self::archive::{Entries, executable, plain};
-use self::platforms::{GLIBC, PLATFORMS, PLUGIN, Platform};
+use self::manifests::Sum;
+use self::platforms::{GLIBC, PLATFORMS, PLUGIN, Platform, flux_release};
 use crate::{answer, child, say, sha256_hex, target_dir, workspace_root};
 
 /// Files with the sums of the archives, and manifests, in the folder of a release.
@@ -59,6 +61,11 @@ fn build_all(platforms: &[&Platform]) -> Result<()> {
         let archive = folder().join(platform.archive(&version));
         let command = || build::runner(platform, &program);
         archive::write(&archive, &entries(platform, &program, &command)?, Compression::best())?;
+        archive::write(
+            &folder().join(platform.flux_archive(&version)),
+            &flux_entries(platform, &program)?,
+            Compression::best(),
+        )?;
         fs::write(archive.with_extension("").with_extension("cdx.json"), sbom::document(platform.target, &version)?)?;
         let size = fs::metadata(&archive)?.len();
         answer(format!("{}: built, ran, {:.1} MB: {}", platform.name(), size as f64 / 1e6, archive.display()));
@@ -80,12 +87,7 @@ fn check_glibc(platform: &Platform, program: &Path) -> Result<()> {
 
 /// Returns the files of an archive. `command` returns a command that runs the program.
 pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result<Command>) -> Result<Entries> {
-    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-    let mut entries = Entries::from([
-        (platform.program(), executable(read(program)?)),
-        ("LICENSE".to_owned(), plain(read(&workspace_root().join("LICENSE"))?)),
-        ("README.md".to_owned(), plain(read(&workspace_root().join("README.md"))?)),
-    ]);
+    let mut entries = program_and_texts(platform.program(), program)?;
     let pages = man_folder(platform)?;
     child::output(command()?.arg("man").arg(&pages))?;
     archive::add_folder(&mut entries, &pages, "man/")?;
@@ -104,6 +106,20 @@ pub fn entries(platform: &Platform, program: &Path, command: &dyn Fn() -> Result
     Ok(entries)
 }
 
+/// Returns the files of an archive for flux, which takes the program alone and completes by it.
+pub fn flux_entries(platform: &Platform, program: &Path) -> Result<Entries> {
+    program_and_texts(platform.flux_program(), program)
+}
+
+fn program_and_texts(name: String, program: &Path) -> Result<Entries> {
+    let read = |path: &Path| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+    Ok(Entries::from([
+        (name, executable(read(program)?)),
+        ("LICENSE".to_owned(), plain(read(&workspace_root().join("LICENSE"))?)),
+        ("README.md".to_owned(), plain(read(&workspace_root().join("README.md"))?)),
+    ]))
+}
+
 /// Returns a new, empty folder for the man pages of a platform. No other call has it, also none in another thread.
 fn man_folder(platform: &Platform) -> Result<PathBuf> {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -114,27 +130,41 @@ fn man_folder(platform: &Platform) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Writes the sums and the manifests for the archives in a folder. With `all`, every platform must have one.
+/// Writes the sums and the manifests for the archives in a folder. With `all`, every platform must have both of its archives.
 pub fn write_manifests(folder: &Path, all: bool) -> Result<()> {
     let version = version()?;
+    let archives = sums(folder, all, |platform| platform.archive(&version))?;
+    let flux_archives = sums(folder, all, |platform| platform.flux_archive(&version))?;
+    let plugin_lines = lines(&archives, |platform| platform.archive(&version));
+    let flux_lines = lines(&flux_archives, |platform| platform.flux_archive(&version));
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&format!("{}_checksums.txt", flux_release(&version)), flux_lines.clone())?;
+    write(SUMS, plugin_lines + &flux_lines)?;
+    write("plugin.yaml", manifests::krew(&version, &archives))?;
+    write(&format!("{PLUGIN}.yaml"), manifests::flux(&version, &flux_archives))?;
+    write("catalog.yaml", manifests::flux_catalog())
+}
+
+/// Returns the sums of the archives with these names in a folder. With `all`, every platform must have one.
+fn sums(folder: &Path, all: bool, name: impl Fn(&Platform) -> String) -> Result<Vec<Sum<'static>>> {
     let mut sums = vec![];
     for platform in &PLATFORMS {
-        let path = folder.join(platform.archive(&version));
+        let path = folder.join(name(platform));
         match fs::read(&path) {
             Ok(content) => sums.push((platform, sha256_hex(&content))),
             Err(_) if !all => {}
             Err(error) => bail!("{} has no archive: {}: {error}", platform.name(), path.display()),
         }
     }
-    let lines: Vec<_> = sums.iter().map(|(platform, sum)| format!("{sum}  {}\n", platform.archive(&version))).collect();
-    let write = |name: &str, text: String| {
-        let path = folder.join(name);
-        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-    };
-    write(SUMS, lines.concat())?;
-    write("plugin.yaml", manifests::krew(&version, &sums))?;
-    write(&format!("{PLUGIN}.yaml"), manifests::flux(&version, &sums))?;
-    write("catalog.yaml", manifests::flux_catalog())
+    Ok(sums)
+}
+
+/// Returns sums as `sha256sum` writes them.
+fn lines(sums: &[Sum], name: impl Fn(&Platform) -> String) -> String {
+    sums.iter().map(|(platform, sum)| format!("{sum}  {}\n", name(platform))).collect()
 }
 
 /// Files of this repository that come from the table: name and content.

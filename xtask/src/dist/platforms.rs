@@ -71,6 +71,27 @@ impl Platform {
     pub fn url(&self, version: &str) -> String {
         format!("{HOMEPAGE}/releases/download/{version}/{}", self.archive(version))
     }
+
+    /// Returns the name of the program in the archive for flux.
+    pub fn flux_program(&self) -> String {
+        format!("flux-{PLUGIN}{}", if self.os == "windows" { ".exe" } else { "" })
+    }
+
+    /// Returns the file name of the archive for flux. The catalog of Flux updates itself from archives with this form of name.
+    pub fn flux_archive(&self, version: &str) -> String {
+        let extension = if self.os == "windows" { "zip" } else { "tar.gz" };
+        format!("{}_{}_{}.{extension}", flux_release(version), self.os, self.arch)
+    }
+
+    /// Returns the address of the archive for flux in a release.
+    pub fn flux_url(&self, version: &str) -> String {
+        format!("{HOMEPAGE}/releases/download/{version}/{}", self.flux_archive(version))
+    }
+}
+
+/// Returns how the names of the files for flux begin, such as `flux-gitops_1.2.3` for `v1.2.3`.
+pub fn flux_release(version: &str) -> String {
+    format!("flux-{PLUGIN}_{}", version.trim_start_matches('v'))
 }
 
 fn names() -> Vec<String> {

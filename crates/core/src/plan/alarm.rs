@@ -18,7 +18,7 @@ pub struct Alarm {
     /// One short sentence for people.
     pub detail: String,
     /// Action that lifts the limit.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Remedy>,
 }
 
@@ -69,7 +69,9 @@ impl fmt::Display for AlarmCode {
 }
 
 /// Action that lifts a limit; the command line names the flag.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", tag = "action", content = "value")]
 pub enum Remedy {
     /// Check the paths that the change touches, and raise the percentage to 100 if the change is intended.
     CheckPaths,

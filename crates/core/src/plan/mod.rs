@@ -17,6 +17,7 @@ pub mod mask;
 pub mod outcome;
 pub mod policy;
 pub mod reason;
+pub mod sequence;
 pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};

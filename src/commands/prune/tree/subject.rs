@@ -145,7 +145,7 @@ impl PlannedTree {
         if self.subject.at.is_none() {
             text += &format!("; {}", session.now.to_rfc3339_opts(SecondsFormat::Secs, true));
         }
-        session.terminal.paragraph(&text);
+        session.terminal.status(&text);
         if let Some(text) = self.subject.behind_text() {
             session.terminal.warning(&text);
             session.terminal.hint("--merge plans the merge result");

@@ -132,6 +132,22 @@ impl Answers {
         self.data.insert(reference, found);
     }
 
+    /// Replaces what is known of ConfigMaps and Secrets, with nothing where there is no answer, and returns what was known of
+    /// them. Another step of a plan sees other content.
+    pub fn swap_data(&mut self, data: BTreeMap<DataRef, Option<Lookup>>) -> BTreeMap<DataRef, Option<Lookup>> {
+        if !data.is_empty() {
+            self.finished = FinishedBuilds::default();
+        }
+        let swapped = data.into_iter().map(|(reference, found)| {
+            let known = match found {
+                Some(found) => self.data.insert(reference.clone(), found),
+                None => self.data.remove(&reference),
+            };
+            (reference, known)
+        });
+        swapped.collect()
+    }
+
     /// Returns the values of the Secrets that were read.
     pub(crate) fn secret_values(&self) -> impl Iterator<Item = &Private<String>> {
         let secrets = self.data.values().filter_map(|found| match found {

@@ -5,6 +5,7 @@
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
 //! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
+mod after;
 mod dry_run;
 mod kustomization;
 mod model;
@@ -30,6 +31,7 @@ use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
+pub use after::StateAfter;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
 pub use model::questions;
@@ -38,7 +40,7 @@ use model::secret_values::SecretValues;
 use model::state::State;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
-use owners::search::find_affected;
+use owners::search::{Found, find_affected};
 use premises::world::event_order;
 use rehearsal::{Reconsidered, Rehearsal};
 use schedule::consequences::Consequences;
@@ -90,6 +92,7 @@ impl<'a> Preview<'a> {
             forced: vec![],
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
+            owner_refusals: BTreeMap::new(),
             affected: vec![],
             secrets: SecretValues::default(),
             generated: GeneratedArtifacts::default(),
@@ -135,17 +138,19 @@ impl<'a> Preview<'a> {
                 return Progress::of_builds(needs);
             }
             if is_stable {
-                let (affected, needs) = find_affected(&self.state, &consequences, answers);
+                let Found { affected, refusals, needs } = find_affected(&self.state, &consequences, answers);
                 if !needs.builds.is_empty() {
                     return Progress::of_builds(needs.builds);
                 }
                 self.owner_questions = needs.dry_runs;
+                let is_refused = refusals != self.state.owner_refusals;
+                self.state.owner_refusals = refusals;
                 // Objects that other owners change have consequences of their own.
                 let mut before_and_after = affected.iter().chain(&self.state.affected);
                 let is_followed =
                     affected == self.state.affected || before_and_after.all(|owner| owner.effect.is_none());
                 self.state.affected = affected;
-                if is_followed {
+                if is_followed && !is_refused {
                     return Progress::Done(plan(&self.state, &consequences, true));
                 }
             }

@@ -1,5 +1,6 @@
 //! Answers of the API server to dry-runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::flux::apply::dry_run::DryRunResult;
@@ -79,6 +80,8 @@ pub(crate) struct Delay {
     pub(crate) spec: KustomizationSpec,
     pub(crate) after: Vec<Premise>,
 }
+/// Messages of the server about deletions that it refuses to the controller of a deleted owner, by owner and object.
+pub(crate) type OwnerRefusals = BTreeMap<(ObjectId, ObjectId), String>;
 
 /// Validity of an answer of the API server. An answer is true of today's cluster, and the change can end it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -91,6 +91,7 @@ impl TestCluster {
     /// Returns true if the test says anything about dry-runs.
     pub(crate) fn sends_dry_runs(&self) -> bool {
         self.quotes_manifests
+            || !self.quoted_values.is_empty()
             || self.upgrades.is_some()
             || !self.results.is_empty()
             || !self.refusals.is_empty()
@@ -100,6 +101,12 @@ impl TestCluster {
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
         if self.quotes_manifests {
             return quoting(question);
+        }
+        if !self.quoted_values.is_empty() {
+            let message = quoted(question);
+            let holds_value = self.quoted_values.iter().any(|value| message.to_lowercase().contains(value.as_str()));
+            let result = if holds_value { DryRunResult::Refused(message) } else { DryRunResult::Accepted };
+            return DryRunAnswer::Result(result);
         }
         let owner = NamespacedName::of(&question.owner);
         let refusal = match &question.request {
@@ -151,11 +158,7 @@ impl TestCluster {
 
 /// Returns an answer that quotes what was sent, as admission webhooks do.
 fn quoting(question: &Question) -> DryRunAnswer {
-    let message = match &question.request {
-        Request::ApplyBuilt(applied) | Request::Create(applied) => format!("denied: {}", applied.built.manifest),
-        Request::Apply(manifest) => format!("denied: {manifest}"),
-        Request::Delete | Request::Read => format!("denied: {}", question.id.name),
-    };
+    let message = quoted(question);
     match message.len() % 9 {
         0 => DryRunAnswer::Result(DryRunResult::Refused(message)),
         1..=6 => DryRunAnswer::Result(DryRunResult::Accepted),
@@ -163,6 +166,15 @@ fn quoting(question: &Question) -> DryRunAnswer {
             let subject = format!("answers to dry-runs of {}", question.id.group_kind());
             DryRunAnswer::Missing(Gap { kind: GapKind::Failed, subject, namespace: None, message })
         }
+    }
+}
+
+/// Returns a refusal that quotes what was sent.
+fn quoted(question: &Question) -> String {
+    match &question.request {
+        Request::ApplyBuilt(applied) | Request::Create(applied) => format!("denied: {}", applied.built.manifest),
+        Request::Apply(manifest) => format!("denied: {manifest}"),
+        Request::Delete | Request::Read => format!("denied: {}", question.id.name),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
+mod after;
 mod changed_rules;
 mod conditions;
 mod controller_flags;
@@ -17,6 +18,7 @@ mod release_charts;
 mod releases;
 mod resource_sets;
 mod runs;
+mod scaling;
 mod shared_objects;
 mod spokes;
 mod suspended_owners;
