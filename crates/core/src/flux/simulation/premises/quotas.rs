@@ -8,8 +8,10 @@ use serde_json::Value;
 use super::event::Event;
 use super::world::{Fact, World};
 use crate::flux::apply::AppliedObject;
+use crate::flux::simulation::model::node::Node;
+use crate::flux::simulation::model::protection::is_never_applied;
 use crate::kubernetes::deletion::order::apply_order;
-use crate::kubernetes::object::ResourceType;
+use crate::kubernetes::object::{ObjectId, ResourceType};
 
 /// What the quotas leave for an object.
 pub(super) enum Room<'w> {
@@ -28,26 +30,29 @@ pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Opti
         return None;
     }
     let kind = world.state.input.snapshot.type_of(id)?;
-    let is_counted = |event: &&Event| event.id.namespace == id.namespace && event.id.group_kind() == id.group_kind();
-    let touching: Vec<&Event> = world.events.iter().filter(is_counted).collect();
-    let is_live = |event: &Event| world.state.live_object(&event.id).is_some();
-    let created: Vec<&Event> = touching.iter().copied().filter(|event| !event.is_deleted && !is_live(event)).collect();
-    let freed: Vec<&Event> = touching
-        .iter()
-        .copied()
-        .filter(|event| event.is_deleted && event.is_certain && !event.is_of(&object.owner))
+    let is_counted = |other: &ObjectId| other.namespace == id.namespace && other.group_kind() == id.group_kind();
+    let is_new = |other: &ObjectId| is_counted(other) && world.state.live_object(other).is_none();
+    let others: Vec<&Event> =
+        world.events.iter().filter(|event| is_counted(&event.id) && !event.is_of(&object.owner)).collect();
+    let freed: Vec<&Event> = others.iter().copied().filter(|event| event.is_deleted && event.is_certain).collect();
+    let of_others = others.iter().filter(|event| !event.is_deleted && is_new(&event.id)).count() as i64;
+    // While one of them is refused, a run applies none.
+    let last = world.state.nodes.iter().rfind(|node| node.id.key == object.owner).and_then(Node::last_pass)?;
+    let desired = last.desired_objects().into_iter().flatten();
+    let own: Vec<&ObjectId> = desired
+        .filter(|(own, built)| is_new(own) && !is_never_applied(built, &last.spec))
+        .map(|(own, _)| own)
         .collect();
-    let is_own = created.iter().all(|event| event.is_of(&object.owner));
-    let before = created.iter().filter(|event| apply_order(&event.id, id).is_lt()).count() as i64;
+    let count = own.len() as i64 + of_others;
+    let before = own.iter().filter(|own| apply_order(own, id).is_lt()).count() as i64;
     let mut room = Room::Enough(vec![]);
     for fact in world.facts("v1", &["ResourceQuota"])?.iter().filter(|fact| fact.id.namespace == id.namespace) {
         let Some((left, left_after)) = left(fact, kind) else { continue };
         let name = fact.id.name.to_string();
-        let (count, freed_count) = (created.len() as i64, freed.len() as i64);
         if count <= left.min(left_after) {
             continue;
         }
-        if left_after == left && freed.is_empty() && is_own {
+        if left_after == left && freed.is_empty() && of_others == 0 {
             if before < left {
                 continue;
             }
@@ -56,7 +61,7 @@ pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Opti
         }
         let events: Vec<&Event> = fact.events.iter().copied().chain(freed.iter().copied()).collect();
         match &mut room {
-            Room::Enough(all) if count <= left_after.saturating_add(freed_count) => all.extend(events),
+            Room::Enough(all) if count <= left_after.saturating_add(freed.len() as i64) => all.extend(events),
             _ => room = Room::Unknown(name),
         }
     }
