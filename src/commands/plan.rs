@@ -41,7 +41,8 @@ const HERE: &str = ".";
   # Write the plan as a comment on a pull request, without access to the cluster
   kubectl gitops plan --snapshot prod.json.gz -o markdown
 
-  # Write the comment of a plan that another job made, and that this one does not trust
+  # Plan in one job, and write the comment in another one that does not trust it
+  kubectl gitops plan -o json > plan.json
   kubectl gitops plan --show plan.json -o markdown"
 )]
 pub struct PlanArgs {

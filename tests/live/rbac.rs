@@ -464,7 +464,8 @@ fn preview_of_a_tree_with_dry_runs() {
 fn prune() {
     let get = "refused, nothing was deleted: you may not get configmaps in namespace shop";
     let delete = "refused, nothing was deleted: you may not delete configmaps in namespace shop";
-    check("prune", &["prune", "--yes", "-n", "shop"], &[(1, NOTHING), (6, get), (6, delete)]);
+    let nothing = NOTHING.replace("in namespace default", "in namespace shop");
+    check("prune", &["prune", "--yes", "-n", "shop"], &[(1, &nothing), (6, get), (6, delete)]);
     let left = cluster().kubectl(&["get", "configmaps", "-n", "shop", "-o", "name"]).unwrap();
     assert!(!left.contains("/leaked") && left.contains("/web"), "{left}");
 }

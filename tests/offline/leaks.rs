@@ -4,6 +4,7 @@
 //! `cargo xtask leaks --cases N` tries more of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::thread;
 
 use base64::Engine;
@@ -209,5 +210,32 @@ fn standard_error_shows_no_value_at_any_verbosity() {
             assert!(run.stdout.contains(open), "{format}: {run}");
             assert!(run.stdout.contains("??????????"), "{format}: {run}");
         }
+    }
+}
+
+#[test]
+fn a_plan_that_is_shown_again_has_the_same_outputs() {
+    let folder = Folder::outside_checkouts("shown-again");
+    for way in (0..LeakCase::number_of_ways()).step_by(29) {
+        let planned = LeakCase::of_way(way).public;
+        let document = serde_json::to_string(&planned.plan).unwrap();
+        let plan = FinishedPlan::read(document.as_bytes()).unwrap();
+        let again = Planned { plan, snapshot: planned.snapshot.clone(), messages: planned.messages.clone() };
+        assert_eq!(outputs(&again), outputs(&planned));
+        let file = folder.write("plan.json", &document).display().to_string();
+        let run = gitops_as(Path::new("/nothing/is/here"), &["plan", "--show", &file, "-o", "markdown"]);
+        let code = match (planned.plan.alarms(), planned.plan.is_complete()) {
+            ([_, ..], _) => 6,
+            (_, false) => 5,
+            _ => 0,
+        };
+        assert_eq!((run.code, run.stdout), (code, planned.plan.comment()), "{}", run.stderr);
+    }
+    let file = folder.write("plan.json", "{}").display().to_string();
+    for (words, code) in
+        [(&["--show", &file][..], 1), (&["--show", &file, "."], 2), (&["--show", &file, "--spoke", "a"], 2)]
+    {
+        let run = gitops_as(Path::new("/nothing/is/here"), &[&["plan"], words].concat());
+        assert_eq!(run.code, code, "{run}");
     }
 }

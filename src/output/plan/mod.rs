@@ -451,6 +451,7 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
             Some(Remedy::Unblock) => {
                 own("correct what blocks owners; until then their controller applies and prunes nothing of them")
             }
+            Some(Remedy::RemoveReferences) => own("keep what is still needed, or remove what needs it first"),
             Some(Remedy::AllowIncomplete) => {
                 flags.push("--allow-incomplete".to_owned());
                 own("get the missing permissions")

@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Private memory of one child, in bytes.
-const MEMORY: u64 = 2 << 30;
-
-/// Private memory of all children that run at the same time, in bytes.
-const MEMORY_TOGETHER: u64 = 8 << 30;
+use crate::tools::limits::MAX_CHILDREN_MEMORY;
 
 /// Limits of a child. The launcher applies [`Limits::resources`]; the parent measures the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +37,7 @@ impl Limits {
             time,
             stdout: 64 << 20,
             stderr: 1 << 20,
-            resources: Resources { memory: MEMORY, cpu_seconds: 600, open_files: 1024, file_size: 256 << 20 },
+            resources: Resources { memory: 2 << 30, cpu_seconds: 600, open_files: 1024, file_size: 256 << 20 },
         }
     }
 }
@@ -54,8 +50,9 @@ pub(crate) fn children_at_once() -> usize {
 }
 
 fn fitting(processors: usize, available: Option<u64>) -> usize {
-    let memory = available.map_or(MEMORY_TOGETHER, |available| available.min(MEMORY_TOGETHER));
-    processors.min((memory / MEMORY) as usize).max(1)
+    let memory = available.unwrap_or(MAX_CHILDREN_MEMORY).min(MAX_CHILDREN_MEMORY);
+    let of_one = Limits::of_build(Duration::ZERO).resources.memory;
+    processors.min((memory / of_one) as usize).max(1)
 }
 
 /// Returns the memory that is left on this machine or for this container, in bytes; `None` where the system does not say it.

@@ -2,6 +2,7 @@
 
 mod chart_renders;
 mod diff;
+mod failing_releases;
 mod finalizers;
 mod generators;
 mod handover;

@@ -155,6 +155,29 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
+    #[test]
+    fn the_archives_of_a_release_are_signed_with_their_provenance() {
+        let folder = target_dir().join(format!("signed-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let key = folder.join("key.pem");
+        let public = make_key(&key).unwrap();
+        let sum = crate::sha256_hex(b"archive");
+        fs::write(folder.join("a.tar.gz"), "archive").unwrap();
+        fs::write(folder.join(super::super::SUMS), format!("{sum}  a.tar.gz\n")).unwrap();
+        super::super::sign(&folder, &key).unwrap();
+        let signature = fs::read_to_string(folder.join("a.tar.gz.sig")).unwrap();
+        verify(&public, &signature, b"archive", &folder).unwrap();
+        assert!(verify(&public, &signature, b"another", &folder).is_err());
+        let provenance = fs::read_to_string(folder.join(super::super::PROVENANCE)).unwrap();
+        let statement = open(&public, &provenance, &folder).unwrap();
+        assert_eq!(statement["subject"], json!([{"name": "a.tar.gz", "digest": {"sha256": sum}}]));
+        let commit = text(&statement, "/predicate/buildDefinition/resolvedDependencies/0/digest/gitCommit");
+        assert_eq!(commit.len(), 40, "{statement}");
+        fs::write(folder.join("a.tar.gz"), "exchanged").unwrap();
+        assert!(super::super::sign(&folder, &key).is_err(), "an archive that is not that of the sums");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
     /// The example of the specification of DSSE: the type and the content cannot be shifted into each other.
     #[test]
     fn what_is_signed_has_the_lengths_of_its_parts() {

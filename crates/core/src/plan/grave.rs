@@ -21,6 +21,7 @@ pub(crate) fn is_protected_namespace(id: &ObjectId) -> bool {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GraveKind {
+    /// StatefulSets, which are deleted with their pods.
     StatefulSets,
     /// PersistentVolumeClaims and PersistentVolumes.
     Volumes,

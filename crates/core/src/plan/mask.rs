@@ -15,10 +15,6 @@ use crate::text::hex;
 /// Number of bytes from which the transformations of a value are searched for.
 const MIN_TRANSFORMED: usize = 6;
 
-/// Number of bytes from which a word is replaced in texts. A shorter one occurs by chance, and whoever writes the tree could
-/// write all of them: the one that is replaced would be the value.
-const MIN_WORD: usize = 4;
-
 /// Texts that hold values of Secrets, and what is shown in their place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SecretMask {
@@ -33,7 +29,7 @@ pub struct SecretMask {
 impl SecretMask {
     /// Shows `shown` in place of the word `word`, and in place of the word as a quoted text holds it.
     pub(crate) fn add_word(&mut self, word: &str, shown: &str) {
-        if word == shown || word.len() < MIN_WORD {
+        if word == shown || word.is_empty() {
             return;
         }
         // Messages write kinds in lower case.

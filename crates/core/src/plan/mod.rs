@@ -38,11 +38,24 @@ pub use subject::Subject;
 
 use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::kubernetes::references::StillReferenced;
+use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
+
+/// Objects that stay, with their references.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Referrers {
+    /// Objects as the builds have them.
+    pub(crate) built: Vec<Referrer>,
+    /// Built kinds whose references are not known.
+    pub(crate) unknown_kinds: BTreeSet<GroupKind>,
+    /// Live objects; `None` if they were not read for this plan.
+    pub(crate) live: Option<Vec<Referrer>>,
+}
 
 /// A plan. Its parts are always sorted, so that two runs over the same cluster are equal to the byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +101,12 @@ struct PlanDocument {
     /// Kinds of objects that the plan depends on beside those of its rows; `None` if it depends on all.
     #[serde(skip)]
     read_kinds: Option<BTreeSet<GroupKind>>,
+    /// Objects that stay, with their references.
+    #[serde(skip)]
+    referrers: Referrers,
+    /// Deleted objects that others still refer to.
+    #[serde(skip)]
+    still_referenced: Vec<StillReferenced>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
@@ -322,6 +341,36 @@ impl Plan {
     /// Sets the suspended owners that the change does not touch.
     pub(crate) fn set_untouched_owners(&mut self, owners: BTreeSet<OwnerId>) {
         self.document.untouched_owners = owners;
+    }
+
+    pub(crate) fn referrers(&self) -> &Referrers {
+        &self.document.referrers
+    }
+
+    /// Sets the objects that stay as the builds have them, and the built kinds whose references are not known.
+    pub(crate) fn set_built_referrers(&mut self, built: Vec<Referrer>, unknown_kinds: BTreeSet<GroupKind>) {
+        self.document.referrers = Referrers { built, unknown_kinds, live: None };
+    }
+
+    /// Sets the live objects that refer to others, in place of those that the snapshot recorded.
+    pub fn set_live_referrers(&mut self, live: Vec<Referrer>) {
+        self.document.referrers.live = Some(live);
+    }
+
+    /// Kinds of built objects whose references are not known, if an object is deleted that they could need.
+    pub fn unknown_referrers(&self) -> Vec<String> {
+        let can_be_needed = self.deletions().any(|change| change.object.id.group.is_empty());
+        let kinds = self.document.referrers.unknown_kinds.iter().filter(|_| can_be_needed);
+        kinds.map(ToString::to_string).collect()
+    }
+
+    /// Deleted objects that something which stays still refers to.
+    pub(crate) fn still_referenced(&self) -> &[StillReferenced] {
+        &self.document.still_referenced
+    }
+
+    pub(crate) fn set_still_referenced(&mut self, found: Vec<StillReferenced>) {
+        self.document.still_referenced = found;
     }
 
     /// Sets the deleted objects that finalizers keep terminating, in the order given.

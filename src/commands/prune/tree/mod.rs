@@ -42,6 +42,7 @@ pub async fn plan(
 ) -> Result<(Plan, SecretMask)> {
     let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline).await?;
     let mut finished = planner.preview(&start, &trees).await?;
+    planner.add_live_referrers(&mut finished.plan).await;
     planner.describe(&mut finished.plan, &trees);
     planner.report(session, &finished);
     Ok((finished.plan, finished.secrets))
@@ -72,6 +73,7 @@ pub async fn plan_steps(
             let (finished, next) = planner.step(&state, &trees).await?;
             (finished, Some(next))
         };
+        planner.add_live_referrers(&mut finished.plan).await;
         planner.describe(&mut finished.plan, &trees);
         finished.plan.add_gaps(state.open.clone());
         if at == 0 {

@@ -10,6 +10,7 @@ use super::builds::Builds;
 use super::self_check::{self, LastApplied};
 use super::subject::PlannedTree;
 use super::{Answerer, TreeArgs, check_sandbox, controllers, warn_of_controller};
+use crate::cluster::read::snapshot::read_referrers;
 use crate::commands::Session;
 use crate::commands::prune::rehearsal::Rehearsal;
 use crate::commands::prune::sources;
@@ -291,14 +292,43 @@ impl<'s> Planner<'s> {
         self.dry_runs = None;
     }
 
+    /// Adds what live objects refer to, if the plan deletes something and a cluster can be asked.
+    pub(super) async fn add_live_referrers(&self, plan: &mut Plan) {
+        let Builds { cluster: Some(cluster), snapshot, .. } = &self.answerer.builds else { return };
+        let namespaces: BTreeSet<Arc<str>> =
+            plan.deletions().map(|change| change.object.id.namespace.clone()).collect();
+        let one = namespaces.first().filter(|namespace| namespaces.len() == 1 && !namespace.is_empty());
+        if !namespaces.is_empty() {
+            let (live, gaps) = read_referrers(cluster, snapshot, one).await;
+            plan.set_live_referrers(live);
+            plan.add_gaps(gaps);
+        }
+    }
+
+    /// Says which references are not known that what is deleted could have.
+    fn hint_unknown_references(&self, session: &mut Session, plan: &Plan) {
+        let Builds { cluster, snapshot, .. } = &self.answerer.builds;
+        if cluster.is_none() && snapshot.referrers.is_none() && plan.deletions().next().is_some() {
+            let missing =
+                "this recording does not say what live objects refer to; only references in the tree are known";
+            session.terminal.hint(&format!("{missing}: record it again"));
+        }
+        let unknown = plan.unknown_referrers();
+        if !unknown.is_empty() {
+            let kinds = join_limited(&unknown, NAMED_OBJECTS);
+            session.terminal.hint(&format!("references in objects of these kinds are not known: {kinds}"));
+        }
+    }
+
     /// Adds to a plan what it is a plan of, and what the trees lack.
     pub(super) fn describe(&self, plan: &mut Plan, trees: &StepTrees) {
         plan.add_gaps(trees.gaps.iter().cloned());
         plan.set_subject(trees.subject.clone());
     }
 
-    /// Prints what the dry-runs could not compare, and the hint for missing rights.
+    /// Prints which references are not known, what the dry-runs could not compare, and the hint for missing rights.
     pub(super) fn report(&self, session: &mut Session, finished: &FinishedPreview) {
+        self.hint_unknown_references(session, &finished.plan);
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if !finished.not_compared.is_empty() {
             let objects = join_limited(&finished.not_compared, NAMED_OBJECTS);

@@ -19,6 +19,7 @@ use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use super::model::refusals::Standing;
 use super::model::state::State;
 use super::premises::Premises;
+use super::rows::references::add_built_referrers;
 use super::rows::secret_names::secret_mask;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
@@ -114,6 +115,7 @@ impl Rehearsal {
     /// Returns the plan with the answers of the API server.
     pub(super) fn finish(&self, state: &State<'_>, mut plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
         let secrets = secret_mask(state);
+        add_built_referrers(state, &mut plan);
         let Some(scope) = &state.input.dry_runs else {
             say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });

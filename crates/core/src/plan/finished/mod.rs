@@ -2,6 +2,7 @@
 //! in this order. Outputs and plan files take only a finished plan.
 
 pub mod finalizers;
+mod references;
 pub(crate) mod volumes;
 
 use std::ops::Deref;
@@ -10,6 +11,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use self::finalizers::{FinalizerOwner, add_blocked_by_finalizers};
+use self::references::add_references;
 use self::volumes::add_volume_outcomes;
 use super::limits::{Base, Limits, check_plan, check_preview};
 use super::mask::SecretMask;
@@ -90,6 +92,9 @@ impl<'a> Finish<'a> {
     ) -> (FinishedPlan, Result<(), String>) {
         plan.weigh_gaps(self.snapshot);
         add_volume_outcomes(&mut plan, self.snapshot);
+        if matches!(self.executor, Executor::Controllers(_)) {
+            add_references(&mut plan, self.snapshot);
+        }
         let controllers = controllers(&plan, self.snapshot);
         add_blocked_by_finalizers(&mut plan, self.snapshot, &controllers);
         plan = plan.recorded_at(self.is_recorded.then_some(self.snapshot.taken));

@@ -8,6 +8,7 @@ mod kustomization_outcomes;
 pub(crate) mod object_rows;
 mod owner_rows;
 mod read_kinds;
+pub(crate) mod references;
 pub(crate) mod secret_names;
 mod untouched_owners;
 

@@ -11,6 +11,7 @@ mod generators;
 mod instances;
 mod many_owners;
 mod premises;
+mod references;
 mod refusals;
 mod release_actions;
 mod release_charts;
