@@ -6,7 +6,6 @@
 //! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
 mod after;
-mod applied_builds;
 mod dry_run;
 mod kustomization;
 mod model;
@@ -24,7 +23,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::flux::apply::question::Question;
-use crate::flux::simulation::kustomization::dependencies::health::busy_with_health;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
 use crate::flux::simulation::model::facts::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
@@ -43,10 +41,10 @@ use model::state::State;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
 use owners::search::{Found, find_affected};
-use rehearsal::Rehearsal;
+use premises::world::event_order;
+use rehearsal::{Reconsidered, Rehearsal};
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
-use schedule::event_order::EventOrder;
 use schedule::explore::explore;
 use schedule::outcomes::Rules;
 
@@ -90,6 +88,7 @@ impl<'a> Preview<'a> {
             live,
             nodes: Vec::new(),
             refusals: vec![],
+            delays: vec![],
             forced: vec![],
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
@@ -110,9 +109,13 @@ impl<'a> Preview<'a> {
         }
         loop {
             match self.settle(answers) {
-                // The plan changes what its answers depend on.
-                Progress::Done(plan) if self.rehearsal.reconsider(&mut self.state, &plan, answers) => {}
                 Progress::Done(plan) => {
+                    match self.rehearsal.reconsider(&mut self.state, &plan, answers) {
+                        Reconsidered::Confirmed => {}
+                        // The plan changes what its answers depend on.
+                        Reconsidered::Changed => continue,
+                        Reconsidered::Needs(needs) => return Progress::Needs(needs),
+                    }
                     let of_owners = std::mem::take(&mut self.owner_questions);
                     return self.rehearsal.rehearse(&self.state, plan, of_owners, answers);
                 }
@@ -158,8 +161,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let busy = busy_with_health(&self.state);
-        let order = EventOrder::new(&self.state.nodes, self.state.input.features, self.state.exceeds_workers, &busy);
+        let order = event_order(&self.state);
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {

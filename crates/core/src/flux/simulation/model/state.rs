@@ -10,7 +10,7 @@ use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::input::PreviewInput;
 use super::node::{Node, NodeId, Pass};
-use super::refusals::{DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
+use super::refusals::{Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::generator::Generation;
@@ -28,6 +28,7 @@ pub(crate) struct State<'a> {
     /// Sorted by identity.
     pub(crate) nodes: Vec<Node>,
     pub(crate) refusals: Vec<Refusal>,
+    pub(crate) delays: Vec<Delay>,
     pub(crate) forced: Vec<ForcedDeletion>,
     /// Objects whose health a dependant waits for and whose spec an apply changes, with their Kustomizations.
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,

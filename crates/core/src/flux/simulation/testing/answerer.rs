@@ -61,7 +61,12 @@ impl TestCluster {
             answers.record_kube_version(name, Some("v1.33.1".to_owned()));
         }
         for query in needs.queries {
-            let answer = self.content.get(&query.query.name).cloned().map_or(QueryAnswer::Missing, QueryAnswer::Found);
+            let ObjectQuery { kind, name, .. } = &query.query;
+            let live = self.data.values().filter(|manifest| name.is_empty() && manifest["kind"] == **kind);
+            let live: Vec<&Value> = live.filter(|manifest| self.is_live(manifest)).collect();
+            let list = (!live.is_empty()).then(|| json!({"items": live}));
+            let found = self.content.get(name).cloned().or(list);
+            let answer = found.map_or(QueryAnswer::Missing, QueryAnswer::Found);
             answers.record_query(query, answer);
         }
         for stem in needs.folder_charts {
@@ -76,6 +81,11 @@ impl TestCluster {
             let stored = self.stored.get(&artifact.proxy_path);
             answers.record_artifact(artifact, stored.map(Vec::as_slice).ok_or("forbidden".to_owned()));
         }
+    }
+
+    fn is_live(&self, manifest: &Value) -> bool {
+        let mut objects = self.snapshot.objects.iter();
+        objects.any(|object| manifest["kind"] == *object.id.kind && manifest["metadata"]["name"] == *object.id.name)
     }
 
     /// Returns true if the test says anything about dry-runs.
@@ -118,6 +128,7 @@ impl TestCluster {
                     None => return DryRunAnswer::Result(self.accepted(&question.id, &applied.built.manifest)),
                 }
             }
+            Request::Create(_) => return DryRunAnswer::Result(DryRunResult::Created),
             Request::Apply(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| {
@@ -161,7 +172,7 @@ fn quoting(question: &Question) -> DryRunAnswer {
 /// Returns a refusal that quotes what was sent.
 fn quoted(question: &Question) -> String {
     match &question.request {
-        Request::ApplyBuilt(applied) => format!("denied: {}", applied.built.manifest),
+        Request::ApplyBuilt(applied) | Request::Create(applied) => format!("denied: {}", applied.built.manifest),
         Request::Apply(manifest) => format!("denied: {manifest}"),
         Request::Delete | Request::Read => format!("denied: {}", question.id.name),
     }
