@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::gitops::binary;
 
 /// Commands that do not run, by a part of their text, and why.
-const NOT_RUN: [(&str, &str); 19] = [
+const NOT_RUN: [(&str, &str); 20] = [
     ("kubectl krew", "installs into the home of the user"),
     ("kubectl gitops man ~", "the man pages have a test of their own"),
     ("kubectl apply -f config/rbac", "the roles have a test of their own"),
