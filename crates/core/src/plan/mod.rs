@@ -6,11 +6,11 @@
 pub mod alarm;
 pub mod change;
 pub mod contradictions;
+pub mod documents;
 pub mod execution;
 pub mod file;
 pub mod filter;
 pub mod finished;
-pub mod fleet;
 mod gaps;
 pub mod grave;
 pub mod limits;
@@ -18,7 +18,6 @@ pub mod mask;
 pub mod outcome;
 pub mod policy;
 pub mod reason;
-pub mod sequence;
 pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -34,6 +33,7 @@ pub use change::{
     Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome,
     PinnedObject,
 };
+pub use documents::{fleet, sequence};
 pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 pub use subject::Subject;

@@ -83,9 +83,8 @@ impl AdmissionRule {
                 context.add_variable("oldObject", old).ok()?;
             }
             let mut left = MAX_STEPS;
-            match expression::with_stack(|| parsed.evaluate(&context, &mut left)) {
-                Ok(CelValue::Bool(result)) => results.push(result),
-                Ok(_) | Err(_) => {}
+            if let Ok(CelValue::Bool(result)) = expression::with_stack(|| parsed.evaluate(&context, &mut left)) {
+                results.push(result);
             }
         }
         if results.contains(&false) {

@@ -18,33 +18,13 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId};
 use crate::plan::{Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
+pub use patch::Hold;
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 
 /// Maximum number of lists that are tried.
 pub const MAX_LISTS: usize = 24;
-
-/// A setting of a Kustomization that keeps its objects while they are handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Hold {
-    /// `deletionPolicy: Orphan`: its deletion leaves its objects behind.
-    Orphan,
-    /// `prune: false`: it forgets what leaves its build.
-    KeepInventory,
-}
-
-impl Hold {
-    /// Returns the field of `spec` and its value.
-    pub fn field(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Orphan => ("deletionPolicy", "Orphan"),
-            Self::KeepInventory => ("prune", "false"),
-        }
-    }
-}
 
 /// Settings of owners before the change.
 pub type Holds = BTreeMap<NamespacedName, Hold>;
@@ -99,14 +79,14 @@ pub fn next_holds(
     tried: &mut BTreeSet<(NamespacedName, Hold)>,
     losses: &[Loss],
     live: &Snapshot,
-) -> Result<Holds, Loss> {
+) -> Result<Holds, Box<Loss>> {
     let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
     for loss in losses {
         let owner = loss.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
-        let Some(owner) = owner else { return Err(loss.clone()) };
+        let Some(owner) = owner else { return Err(Box::new(loss.clone())) };
         let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
         if live.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).is_none() {
-            return Err(loss.clone());
+            return Err(Box::new(loss.clone()));
         }
         if !blamed.insert(key.clone()) {
             continue;
@@ -118,7 +98,7 @@ pub fn next_holds(
             [Hold::KeepInventory, Hold::Orphan]
         };
         let hold = order.into_iter().find(|hold| !tried.contains(&(key.clone(), *hold)));
-        let Some(hold) = hold else { return Err(loss.clone()) };
+        let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
         next.insert(key, hold);
     }
     Ok(next)

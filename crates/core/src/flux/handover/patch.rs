@@ -6,11 +6,31 @@ use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::Hold;
 use crate::flux::source::tree::{File, Tree};
 use crate::flux::spec::NamespacedName;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::yaml;
+
+/// A setting of a Kustomization that keeps its objects while they are handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Hold {
+    /// `deletionPolicy: Orphan`: its deletion leaves its objects behind.
+    Orphan,
+    /// `prune: false`: it forgets what leaves its build.
+    KeepInventory,
+}
+
+impl Hold {
+    /// Returns the field of `spec` and its value.
+    pub fn field(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Orphan => ("deletionPolicy", "Orphan"),
+            Self::KeepInventory => ("prune", "false"),
+        }
+    }
+}
 
 /// The change of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

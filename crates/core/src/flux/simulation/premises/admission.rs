@@ -229,7 +229,7 @@ fn verdict(
     // What others write stays, what the controller drops goes: the object is between these two.
     let mut merged = old.clone();
     merge(&mut merged, &manifest);
-    let results = [&manifest, &merged].map(|object| rule.allows(object, Some(&old), true));
+    let results = [&manifest, &merged].map(|object| rule.allows(object, Some(old), true));
     if results[0] == results[1] { results[0] } else { None }
 }
 

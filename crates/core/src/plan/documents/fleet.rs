@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{
-    Alarm, BlockedByFinalizers, Change, Contested, Diff, Fidelity, FinishedPlan, Outcome, OwnerOutcome, PinnedObject,
-    Plan, PlanDocument, ReasonCode, Summary,
-};
 use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 use crate::ownership::report::contexts::same_clusters;
+use crate::plan::{
+    Alarm, BlockedByFinalizers, Change, Contested, Diff, Fidelity, FinishedPlan, Outcome, OwnerOutcome, PinnedObject,
+    Plan, PlanDocument, ReasonCode, Summary,
+};
 use crate::text::{join_limited, pluralize};
 
 /// Name of the JSON schema; a contract with programs.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Action, Certainty, FinishedPlan};
 use crate::kubernetes::object::ObjectId;
+use crate::plan::{Action, Certainty, FinishedPlan};
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/steps/v1";
