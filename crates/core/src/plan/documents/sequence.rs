@@ -31,7 +31,7 @@ pub struct Step {
     pub number: usize,
     /// The step in words.
     pub title: String,
-    #[cfg_attr(feature = "schema", schemars(with = "super::Plan"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::plan::Plan"))]
     pub plan: FinishedPlan,
 }
 
