@@ -58,8 +58,7 @@ impl Session {
 
     /// Returns the cluster of the connection flags. The first call connects, and fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
-        let part = self.connection.context.clone().filter(|_| self.is_part());
-        self.connections.get((self.place.clone(), part), &self.connection).await
+        self.connections.get(self.key(), &self.connection).await
     }
 
     /// Begins a part of the run that is about another context of the kubeconfig. This session prints its warnings.
@@ -72,7 +71,14 @@ impl Session {
     /// Begins a part of the run that is about one of several clusters, and whose messages are collected.
     pub(crate) fn collecting(&self, name: &str) -> (Self, Messages) {
         let (terminal, collected) = self.terminal.collecting();
-        (Self { terminal, ..self.of_context(name) }, collected.messages)
+        let part = Self { terminal, ..self.of_context(name) };
+        self.connections.reserve(part.key());
+        (part, collected.messages)
+    }
+
+    /// Returns the key of the cluster of the connection flags.
+    fn key(&self) -> connections::Key {
+        (self.place.clone(), self.connection.context.clone().filter(|_| self.is_part()))
     }
 
     /// Returns true for a part of a run that is about several clusters.
@@ -83,9 +89,10 @@ impl Session {
     /// Returns the cluster of another context. The first call connects, without the flags that are about the cluster of this
     /// run. A cluster that is a part of this run too is connected to once, unless the run acts as somebody else there.
     pub(crate) async fn cluster_of(&self, context: &str) -> Result<Cluster> {
-        let is_shared = self.is_part() && !self.connection.impersonates();
-        let place = if is_shared { place_of(context) } else { String::new() };
-        let key = (place, Some(context.to_owned()));
+        let (name, part) = (Some(context.to_owned()), place_of(context));
+        let of_part = (part, name.clone());
+        let is_shared = !self.connection.impersonates() && self.connections.has(&of_part);
+        let key = if is_shared { of_part } else { (String::new(), name) };
         self.connections.get(key, &self.connection.of_context(context)).await
     }
 

@@ -12,6 +12,7 @@ const ADDRESS: &str = "https://example.invalid/fleet.git";
 const KUBECTL: &str = r#"case "$1" in
 version) echo '{"kustomizeVersion": "v5.8.1"}' ;;
 *) for file in "$2"/map-*.yaml; do
+    [ -f "$file" ] || continue
     echo ---
     while IFS= read -r line; do echo "$line"; done < "$file"
   done ;;
@@ -50,7 +51,7 @@ impl Scene {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        xtask::git::run(&self.repo(), arguments).expect("git runs")
+        xtask::git::run(self.repo(), arguments).expect("git runs")
     }
 
     /// Records a cluster whose Kustomization applies these ConfigMaps, and whose Secret `edge` is a kubeconfig.
@@ -153,7 +154,7 @@ fn equal_rows_of_several_clusters_stand_once_and_each_plan_is_that_of_a_single_r
     // What three clusters build is built once.
     assert_eq!(scene.builds(), builds);
     let run = scene.run("plan --snapshots ../clusters -v 1");
-    assert!(run.stderr.contains(&format!(" {builds} builds for 3 clusters")), "{run}");
+    assert!(builds == 1 && run.stderr.contains(" 1 build for 3 clusters\n"), "{run}");
 
     let place = "in 2 of 3 clusters (not in ap)";
     assert!(run.stdout.contains(&format!("\n{place}:\nkustomization/apps -n flux-system ")), "{run}");

@@ -12,7 +12,7 @@ use test_support::fake_api::FakeApi;
 use test_support::folder::Folder;
 
 /// Rows of the tables, and the constants in `file` that have their values.
-const ROWS: [(&str, &str, &[&str]); 35] = [
+const ROWS: [(&str, &str, &[&str]); 37] = [
     ("one file", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all files", "src/tools/limits.rs", &["MAX_TREE"]),
     ("number of files", "src/tools/limits.rs", &["MAX_TREE_FILES"]),
@@ -38,6 +38,8 @@ const ROWS: [(&str, &str, &[&str]); 35] = [
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
     ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
     ("`expression-steps`", "crates/core/src/expression.rs", &["MAX_STEPS", "MAX_RULE_STEPS"]),
+    ("lists of steps that `handover` tries", "crates/core/src/flux/handover/mod.rs", &["MAX_LISTS"]),
+    ("one message to `mcp`", "src/commands/mcp/mod.rs", &["MAX_MESSAGE"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all manifests of `-f`, and standard input", "src/tools/limits.rs", &["MAX_MANIFESTS"]),
     ("number of files of `-f`", "src/tools/limits.rs", &["MAX_MANIFEST_FILES"]),

@@ -33,7 +33,12 @@ pub struct FleetArgs {
     #[command(flatten)]
     pub contexts: ContextsArgs,
     /// Read the clusters that were recorded in the files of DIR
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["snapshot", "contexts", "all_contexts"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["snapshot", "contexts", "all_contexts"],
+        hide_short_help = true
+    )]
     pub snapshots: Option<PathBuf>,
 }
 
@@ -139,8 +144,9 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     let number = pluralize(clusters.len(), "cluster");
     session.terminal.status(&format!("planning for {number}"));
     let (whole, policy, work) = (&*session, policy.as_ref(), &shared);
-    let requests = clusters.into_iter().map(async |NamedCluster { name, file }| {
-        let (mut part, messages) = whole.collecting(&name);
+    // All parts begin before the first one is planned, so that each knows which clusters are connected to anyway.
+    let begun: Vec<_> = clusters.into_iter().map(|cluster| (whole.collecting(&cluster.name), cluster)).collect();
+    let requests = begun.into_iter().map(async |((mut part, messages), NamedCluster { name, file })| {
         let planned = plan_part(&args.of_cluster(file), policy, &mut part, work).await;
         Part { name, planned, messages: messages.lines() }
     });
