@@ -5,7 +5,7 @@
 # usage: plan.sh install | plan | comment | verdict
 #   install  check the sum of the archive of a release, and unpack the program
 #   plan     plan the checkout, without the environment of the job: plan.json, plan.md, plan.html and exit-code
-#   comment  post the plan, or update its comment; reads only the files of `plan`
+#   comment  render plan.json with the program of `install`, and post it or update its comment; reads nothing else of `plan`
 #   verdict  end with the exit code of the plan
 #
 # Inputs are environment variables, named at the functions. All texts are data: none is evaluated.
@@ -76,7 +76,31 @@ sum_of() {
   fi | cut -d ' ' -f 1
 }
 
-# GITOPS_VERSION, GITOPS_SHA256, and optionally GITOPS_ARCHIVE (a file) or GITOPS_RELEASES (an address).
+# Gets a file of the release $version: $1 is its name, $2 what its name adds to that of the archive, $3 where it is written.
+fetch() {
+  if [ -n "${GITOPS_ARCHIVE-}" ]; then
+    cp -- "$GITOPS_ARCHIVE$2" "$3" || fail "there is no file $GITOPS_ARCHIVE$2"
+    return 0
+  fi
+  releases=${GITOPS_RELEASES:-https://github.com/kubectl-gitops/kubectl-gitops/releases/download}
+  curl --fail --silent --show-error --location --proto '=https,http' --proto-redir '=https,http' --retry 2 \
+    --max-time 300 --max-filesize 100000000 --output "$3" -- "$releases/$version/$1$2" ||
+    fail "cannot download $releases/$version/$1$2"
+}
+
+# Checks the signature of the archive $1 with the name $2: what `cosign sign-blob --key` and `openssl dgst -sign` write.
+check_signature() {
+  fetch "$2" .sig "$work/signature.txt"
+  printf '%s\n' "$GITOPS_PUBLIC_KEY" > "$work/key.pem"
+  if ! openssl base64 -d -A -in "$work/signature.txt" -out "$work/signature" 2> /dev/null ||
+    ! openssl dgst -sha256 -verify "$work/key.pem" -signature "$work/signature" "$1" > /dev/null 2>&1; then
+    rm -f "$1"
+    fail "$2 is not signed by this public key; nothing of it was run"
+  fi
+}
+
+# GITOPS_VERSION, GITOPS_SHA256, and optionally GITOPS_ARCHIVE (a file) or GITOPS_RELEASES (an address), and
+# GITOPS_PUBLIC_KEY.
 install() {
   version=${GITOPS_VERSION-}
   case $version in
@@ -89,19 +113,13 @@ install() {
   archive=$work/archive.tar.gz
   rm -rf "${work:?}/bin" "$archive"
   mkdir -p "$work/bin"
-  if [ -n "${GITOPS_ARCHIVE-}" ]; then
-    cp -- "$GITOPS_ARCHIVE" "$archive"
-  else
-    releases=${GITOPS_RELEASES:-https://github.com/kubectl-gitops/kubectl-gitops/releases/download}
-    curl --fail --silent --show-error --location --proto '=https,http' --proto-redir '=https,http' --retry 2 \
-      --max-time 300 --max-filesize 100000000 --output "$archive" -- "$releases/$version/$name" ||
-      fail "cannot download $releases/$version/$name"
-  fi
+  fetch "$name" '' "$archive"
   actual=$(sum_of "$archive")
   if [ "$actual" != "$expected" ]; then
     rm -f "$archive"
     fail "$name has the SHA-256 sum $actual, and $expected is expected; nothing of it was run"
   fi
+  [ -z "${GITOPS_PUBLIC_KEY-}" ] || check_signature "$archive" "$name"
   tar -xzf "$archive" -C "$work/bin" "$(program)"
   rm -f "$archive"
   file=$work/bin/$(program)
@@ -292,22 +310,38 @@ find_own() {
   esac
 }
 
+# Renders the plan of plan.json, which another job may have written: everything in it is data, and this program quotes it.
+# Sets $code to the exit code of that plan.
+render() {
+  file=$out/plan.json
+  if [ -L "$file" ] || [ ! -f "$file" ] || [ ! -s "$file" ]; then fail "there is no plan: $file is missing or empty"; fi
+  [ -x "$work/bin/$(program)" ] || fail "there is no program" "run the step install before this one"
+  mkdir -p "$work/home" "$work/tmp"
+  code=0
+  run plan "--show=$(absolute "$file")" -o markdown > "$work/plan.md" 2> /dev/null || code=$?
+  case $code in
+    0 | 3 | 5 | 6) ;;
+    *) fail "$file is no plan that this version of the program can show" "plan and post with the same version" ;;
+  esac
+  [ -s "$work/plan.md" ] || fail "$file is an empty plan"
+  [ "$(wc -c < "$work/plan.md")" -le 60000 ] || fail "the plan is too long for a comment"
+}
+
 # Writes the text of the comment.
 text() {
+  code=$(read_code)
+  case $code in
+    0 | 3 | 5 | 6) render ;;
+  esac
   printf '%s\n' "$marker"
   [ -z "${GITOPS_NAME-}" ] || printf '**%s**\n\n' "$GITOPS_NAME"
-  case $1 in
+  case $code in
     5) printf '⚠️ **This plan is incomplete** (exit code 5): something could not be read, so a deletion may be missing.\n\n' ;;
     0 | 3 | 6) ;;
-    *) printf '🛑 **There is no plan**: kubectl gitops ended with exit code %s. The log of the job has the reason.\n' "$1" ;;
+    *) printf '🛑 **There is no plan**: kubectl gitops ended with exit code %s. The log of the job has the reason.\n' "$code" ;;
   esac
-  case $1 in
-    0 | 3 | 5 | 6)
-      file=$out/plan.md
-      if [ -L "$file" ] || [ ! -f "$file" ] || [ ! -s "$file" ]; then fail "there is no plan: $file is missing or empty"; fi
-      [ "$(wc -c < "$file")" -le 60000 ] || fail "the plan is too long for a comment"
-      cat "$file"
-      ;;
+  case $code in
+    0 | 3 | 5 | 6) cat "$work/plan.md" ;;
   esac
   printf '\nCommit: %s' "$GITOPS_COMMIT"
   [ -z "${GITOPS_LINK-}" ] || printf ' · [all files of the plan](%s)' "$GITOPS_LINK"
@@ -318,7 +352,6 @@ text() {
 # optionally GITOPS_NAME and GITOPS_LINK.
 comment() {
   mkdir -p "$work"
-  code=$(read_code)
   case ${GITOPS_NUMBER-} in
     '' | *[!0-9]*) fail "this run belongs to no pull request or merge request" "set comment: false for other events" ;;
   esac
@@ -339,7 +372,7 @@ comment() {
       rights_hint="the job needs permissions: {pull-requests: write}"
       comments=$GITOPS_API/repos/$GITOPS_PROJECT/issues/$GITOPS_NUMBER/comments
       one=$GITOPS_API/repos/$GITOPS_PROJECT/issues/comments
-      text "$code" > "$work/text"
+      text > "$work/text"
       find_own "$comments?per_page=100&page=" .user.login
       ;;
     gitlab)
@@ -347,7 +380,7 @@ comment() {
       rights_hint="the token needs the scope api, and a role that may write notes"
       comments=$GITOPS_API/projects/$GITOPS_PROJECT/merge_requests/$GITOPS_NUMBER/notes
       one=$comments
-      text "$code" > "$work/text"
+      text > "$work/text"
       api GET "$GITOPS_API/user"
       author=$(jq --raw-output '.id // empty' "$work/answer")
       [ -n "$author" ] || fail "GET $GITOPS_API/user: the answer has no id"

@@ -59,8 +59,10 @@ pub enum Command {
     Resume(commands::resume::ResumeArgs),
     Inventory(commands::inventory::InventoryArgs),
     Plan(Box<commands::plan::PlanArgs>),
+    Handover(commands::handover::HandoverArgs),
     Prune(Box<commands::prune::args::PruneArgs>),
     Snapshot(commands::snapshot::SnapshotArgs),
+    Mcp(commands::mcp::McpArgs),
     Completion(commands::completion::CompletionArgs),
     Man(commands::man::ManArgs),
     /// Print the connection options, which all commands take
@@ -83,18 +85,18 @@ impl Command {
             Self::Resume(_) => "resume",
             Self::Inventory(_) => "inventory",
             Self::Plan(_) => "plan",
+            Self::Handover(_) => "handover",
             Self::Prune(_) => "prune",
             Self::Snapshot(_) => "snapshot",
+            Self::Mcp(_) => "mcp",
             Self::Complete(_) => "complete",
             Self::Completion(_) | Self::Man(_) | Self::Options | Self::Version => "",
         }
     }
 }
 
-/// Flag of a working tree that the short help of `prune` shows; that of `plan` shows all.
+/// Flag of a working tree that the help of `prune` shows; that of `plan` and the man pages of both show all.
 const TREE_OF_PRUNE: &str = "repo";
-/// Flags of a working tree that only the help of `plan` shows; the man pages of both have them.
-const HELP_OF_PLAN: [&str; 2] = ["plan_timeout", "require_sandbox"];
 
 /// Heading of the connection flags.
 pub const CONNECTION: &str = "Connection options";
@@ -106,8 +108,7 @@ pub fn command() -> clap::Command {
         "prune" => verb.mut_args(|argument| {
             let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
             let is_shown = !is_of_plan || argument.get_id() == TREE_OF_PRUNE;
-            let is_of_plan_alone = HELP_OF_PLAN.contains(&argument.get_id().as_str());
-            if is_shown { argument } else { argument.hide_short_help(true).hide_long_help(is_of_plan_alone) }
+            if is_shown { argument } else { argument.hide_short_help(true).hide_long_help(true) }
         }),
         _ => verb,
     });

@@ -7,7 +7,7 @@ use crate::exit::ExitCode;
 /// A message, an optional hint, and the exit code.
 ///
 /// Messages are lower-case fragments without a final period; `main` prints them as `error: …` and `hint: …`.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     pub exit: ExitCode,

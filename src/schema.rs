@@ -1,7 +1,10 @@
 //! JSON Schemas of the documents that this program writes and reads. `cargo xtask schemas` writes them to `docs/schemas`.
 
+use gitops_core::flux::handover::{self, Handover};
 use gitops_core::kubernetes::snapshot::{self, Snapshot};
 use gitops_core::ownership::report::{self, InventoryDocument};
+use gitops_core::plan::fleet::{self, Fleet};
+use gitops_core::plan::sequence::{self, Sequence};
 use gitops_core::plan::{self, Plan};
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
@@ -35,6 +38,9 @@ pub fn all() -> Vec<DocumentSchema> {
     vec![
         of(plan::SCHEMA, &written, plan, false),
         of(plan::SCHEMA, &read, plan, true),
+        of(fleet::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Fleet>, false),
+        of(sequence::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Sequence>, false),
+        of(handover::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Handover>, false),
         of(snapshot::SCHEMA, &written, snapshot, false),
         of(snapshot::SCHEMA, &read, snapshot, true),
         of(report::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<InventoryDocument>, false),
@@ -50,8 +56,13 @@ fn name_schema(schema: &mut Value, name: &str, title: &str, is_input: bool) {
         if let Some(Value::String(text)) = object.get_mut("description") {
             *text = text.replace("[`", "`").replace("`]", "`").replace("`None`", "null");
         }
-        if let Some(Value::Object(field)) = object.get_mut("properties").and_then(|fields| fields.get_mut("schema")) {
-            field.insert("const".to_owned(), name.into());
+        if let Some(Value::Object(fields)) = object.get_mut("properties") {
+            // A document that holds others holds plans.
+            let is_plan = fields.contains_key("changes") && !fields.contains_key("clusters");
+            let document = if is_plan { plan::SCHEMA } else { name };
+            if let Some(Value::Object(field)) = fields.get_mut("schema") {
+                field.insert("const".to_owned(), document.into());
+            }
         }
         // Later versions may write more fields.
         if !is_input && object.get("additionalProperties") == Some(&Value::Bool(false)) {

@@ -176,8 +176,12 @@ fn is_written(argument: &clap::Arg, flag: &str) -> bool {
 /// Returns a hint for a verb that other programs have under this name.
 fn other_name(verb: &str) -> Option<String> {
     match verb {
-        "diff" => Some("`kubectl gitops plan` shows what a merge changes in the cluster".to_owned()),
-        "status" => Some("`kubectl gitops get` shows the state of Flux objects".to_owned()),
+        "diff" | "preview" => Some("`kubectl gitops plan` shows what a merge changes in the cluster".to_owned()),
+        "status" | "list" | "ls" => Some("`kubectl gitops get` shows the state of Flux objects".to_owned()),
+        "tree" => Some("`kubectl gitops inventory -o tree` shows owners and their objects".to_owned()),
+        "why" | "trace" => Some("`kubectl gitops inventory --why TYPE/NAME` shows what manages an object".to_owned()),
+        "reconcile" => Some("`kubectl gitops resume` ends suspensions; `flux reconcile` reconciles".to_owned()),
+        "help" => Some("`kubectl gitops --help` lists the commands".to_owned()),
         _ => None,
     }
 }

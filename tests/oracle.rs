@@ -31,6 +31,7 @@ fn plans_equal_what_the_controller_does() {
         path: test_support::gitops::binary(),
         controller_version: oracle::PINNED.to_owned(),
         peers: vec![],
+        reverts: false,
     };
     let outcomes = oracle::run(&cluster, &program, &scenarios).unwrap();
     for (scenario, outcome) in scenarios.iter().zip(outcomes) {

@@ -15,7 +15,9 @@ pub struct Target {
     pub check: fn(&[u8]),
 }
 
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 18] = [
+    Target { name: "cel", check: targets::cel::check },
+    Target { name: "chart", check: targets::chart::check },
     Target { name: "envsubst", check: targets::envsubst::check },
     Target { name: "git-listing", check: targets::git_listing::check },
     Target { name: "glob", check: targets::glob::check },
@@ -24,7 +26,9 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "kustomization", check: targets::kustomization::check },
     Target { name: "markdown", check: targets::markdown::check },
     Target { name: "plan", check: targets::plan::check },
+    Target { name: "plan-file", check: targets::plan_file::check },
     Target { name: "protobuf", check: targets::protobuf::check },
+    Target { name: "release-record", check: targets::release_record::check },
     Target { name: "selector", check: targets::selector::check },
     Target { name: "snapshot", check: targets::snapshot::check },
     Target { name: "terminal", check: targets::terminal::check },

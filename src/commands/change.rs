@@ -125,6 +125,9 @@ impl ChangeArgs {
         if !self.is_named() && !self.is_selection() {
             return Err(nothing_selected());
         }
+        if self.output.is_table() {
+            selected.ensure_readable(self.namespace(cluster))?;
+        }
         if self.words.is_empty() || self.words == ["all"] {
             selected.objects.retain(|(kind, _)| is_suspendable(kind));
         }

@@ -11,7 +11,7 @@ use crate::cluster::config::args::ConnectionArgs;
 use crate::error::Result;
 
 /// Beginning of the warnings of a cluster, and its context if it is not the cluster of the connection flags.
-type Key = (String, Option<String>);
+pub(super) type Key = (String, Option<String>);
 
 #[derive(Default)]
 pub(super) struct Connections {
@@ -25,6 +25,16 @@ impl Connections {
     pub(super) async fn get(&self, key: Key, args: &ConnectionArgs) -> Result<Cluster> {
         let cell = lock(&self.clusters).entry(key).or_default().clone();
         cell.get_or_try_init(|| Cluster::connect(args)).await.cloned()
+    }
+
+    /// Promises that a cluster will be connected to.
+    pub(super) fn reserve(&self, key: Key) {
+        lock(&self.clusters).entry(key).or_default();
+    }
+
+    /// Returns true if a cluster is connected to, or will be.
+    pub(super) fn has(&self, key: &Key) -> bool {
+        lock(&self.clusters).contains_key(key)
     }
 
     /// Returns the warnings since the last call; a text that was returned before is left out.

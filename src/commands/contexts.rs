@@ -89,25 +89,27 @@ pub(super) async fn read_each<T>(
     if answers.iter().any(|(_, answer)| answer.is_ok()) {
         return Ok(answers.into_iter().map(|(context, answer)| (context, answer.map_err(gap))).collect());
     }
-    Err(failure_of_all(answers, session))
+    let errors =
+        answers.into_iter().filter_map(|(context, answer)| Some((format!("context {context}"), answer.err()?)));
+    Err(failure_of_all(errors.collect(), "could be read", session))
 }
 
-fn gap(error: Error) -> Gap {
+/// Returns the gap of a cluster without an answer.
+pub(super) fn gap(error: Error) -> Gap {
     Gap { kind: GapKind::Failed, subject: "cluster".to_owned(), namespace: None, message: error.message }
 }
 
-/// Returns one error for clusters of which none can be read. Prints their messages if these differ.
-fn failure_of_all<T>(answers: Vec<(String, Result<T>)>, session: &mut Session) -> Error {
-    let mut errors: Vec<(String, Error)> =
-        answers.into_iter().filter_map(|(context, answer)| Some((context, answer.err()?))).collect();
+/// Returns one error for clusters of which none has an answer: `none of 3 clusters could be read`. Prints their messages if
+/// these differ.
+pub(super) fn failure_of_all(mut errors: Vec<(String, Error)>, outcome: &str, session: &mut Session) -> Error {
     let is_same = errors.iter().all(|(_, error)| error.message == errors[0].1.message);
     if is_same && let Some((_, error)) = errors.pop() {
         return error;
     }
     let is_usage = errors.iter().all(|(_, error)| error.exit == ExitCode::Usage);
-    for (context, error) in &errors {
-        session.terminal.status(&format!("context {context}: {}", error.message));
+    for (name, error) in &errors {
+        session.terminal.status(&format!("{name}: {}", error.message));
     }
-    let message = format!("none of {} clusters could be read", errors.len());
+    let message = format!("none of {} clusters {outcome}", errors.len());
     if is_usage { Error::usage(message) } else { Error::failed(message) }
 }

@@ -7,8 +7,10 @@ use futures::future::join_all;
 
 use super::Session;
 use super::resource_args::is_named;
+use super::select::{RIGHTS, SelectedObjects};
 use crate::cluster::{Cluster, Query};
 use crate::error::Error;
+use crate::suggest::nearest;
 use gitops_core::flux::kinds;
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
 use gitops_core::text::join_limited;
@@ -40,8 +42,13 @@ pub(crate) fn print_namespaces<'a>(session: &mut Session, namespaces: impl Itera
     session.terminal.hint(&format!("there are some in {}: use -n or -A", join_limited(counts, NAMED)));
 }
 
-/// Prints the namespaces of named objects that do not exist in the namespace of the command.
-pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, missing: &[(ResourceType, String)]) {
+/// Prints hints about named objects that were not read: the namespaces in which there is one, a name like theirs, or how to
+/// see the rights that are missing.
+pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, selected: &SelectedObjects) {
+    if selected.is_forbidden {
+        session.terminal.hint(RIGHTS);
+    }
+    let missing = &selected.missing;
     let mut types: Vec<ResourceType> = vec![];
     for (kind, _) in missing {
         if !types.contains(kind) {
@@ -52,9 +59,16 @@ pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, missi
     for (kind, name) in missing {
         let same = everywhere.iter().filter(|(found, object)| *found == kind && *object.id.name == **name);
         let namespaces: Vec<&str> = same.map(|(_, object)| &*object.id.namespace).collect();
+        let singular = &kind.singular;
         if let Some(first) = namespaces.first() {
-            let (singular, all) = (&kind.singular, join_limited(&namespaces, NAMED));
+            let all = join_limited(&namespaces, NAMED);
             session.terminal.hint(&format!("there is a {singular} {name} in namespace {all}: use -n {first}"));
+            continue;
+        }
+        let here =
+            everywhere.iter().filter(|(found, object)| *found == kind && *object.id.namespace == cluster.namespace);
+        if let Some(near) = nearest(name, here.map(|(_, object)| &*object.id.name)) {
+            session.terminal.hint(&format!("did you mean {singular} {near}?"));
         }
     }
 }
@@ -79,12 +93,13 @@ pub(crate) async fn name_without_type(
     }
     let (kind, object) = found.first()?;
     let (singular, namespace) = (&kind.singular, &object.id.namespace);
-    let elsewhere = if **namespace == *cluster.namespace { String::new() } else { format!(" -n {namespace}") };
+    let is_here = **namespace == *cluster.namespace;
+    let flag = if is_here && !cluster.namespace_given { String::new() } else { format!(" -n {namespace}") };
     let mut what: Vec<String> = found.iter().map(|(kind, _)| format!("{} {word}", kind.singular)).collect();
     what.dedup();
-    let place = if elsewhere.is_empty() { String::new() } else { format!(" in namespace {namespace}") };
+    let place = if is_here { String::new() } else { format!(" in namespace {namespace}") };
     let hint = format!(
-        "there is a {}{place}: `kubectl gitops {verb}{elsewhere} {singular} {}`",
+        "there is a {}{place}: `kubectl gitops {verb}{flag} {singular} {}`",
         join_limited(what, NAMED),
         words.join(" ")
     );

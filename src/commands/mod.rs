@@ -6,8 +6,10 @@ mod connections;
 mod contexts;
 mod elsewhere;
 pub mod get;
+pub mod handover;
 pub mod inventory;
 pub mod man;
+pub mod mcp;
 pub mod owners;
 pub mod plan;
 pub mod prune;
@@ -30,7 +32,7 @@ use crate::exit::ExitCode;
 use crate::name::Subject;
 use crate::output::gaps;
 use crate::output::sanitize::one_line;
-use crate::output::terminal::Terminal;
+use crate::output::terminal::{Messages, Terminal};
 use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -56,20 +58,41 @@ impl Session {
 
     /// Returns the cluster of the connection flags. The first call connects, and fails if there is no usable configuration.
     pub async fn cluster(&self) -> Result<Cluster> {
-        self.connections.get((self.place.clone(), None), &self.connection).await
+        self.connections.get(self.key(), &self.connection).await
     }
 
     /// Begins a part of the run that is about another context of the kubeconfig. This session prints its warnings.
     fn of_context(&self, context: &str) -> Self {
         let connection = ConnectionArgs { context: Some(context.to_owned()), ..self.connection.clone() };
-        let (place, connections) = (format!("context {context}: "), self.connections.clone());
+        let (place, connections) = (place_of(context), self.connections.clone());
         Self { place, connections, ..Self::new(connection, Terminal::process(), self.now) }
     }
 
+    /// Begins a part of the run that is about one of several clusters, and whose messages are collected.
+    pub(crate) fn collecting(&self, name: &str) -> (Self, Messages) {
+        let (terminal, collected) = self.terminal.collecting();
+        let part = Self { terminal, ..self.of_context(name) };
+        self.connections.reserve(part.key());
+        (part, collected.messages)
+    }
+
+    /// Returns the key of the cluster of the connection flags.
+    fn key(&self) -> connections::Key {
+        (self.place.clone(), self.connection.context.clone().filter(|_| self.is_part()))
+    }
+
+    /// Returns true for a part of a run that is about several clusters.
+    pub(crate) fn is_part(&self) -> bool {
+        !self.place.is_empty()
+    }
+
     /// Returns the cluster of another context. The first call connects, without the flags that are about the cluster of this
-    /// run.
+    /// run. A cluster that is a part of this run too is connected to once, unless the run acts as somebody else there.
     pub(crate) async fn cluster_of(&self, context: &str) -> Result<Cluster> {
-        let key = (String::new(), Some(context.to_owned()));
+        let (name, part) = (Some(context.to_owned()), place_of(context));
+        let of_part = (part, name.clone());
+        let is_shared = !self.connection.impersonates() && self.connections.has(&of_part);
+        let key = if is_shared { of_part } else { (String::new(), name) };
         self.connections.get(key, &self.connection.of_context(context)).await
     }
 
@@ -85,9 +108,12 @@ impl Session {
     pub async fn snapshot_of(&self, cluster: &Cluster) -> Result<Snapshot> {
         let snapshot = cluster.snapshot(self.now).await?;
         if let (true, Some(gap)) = (snapshot.objects.is_empty(), snapshot.gaps.first()) {
-            let message = one_line(&gap.message);
-            return Err(Error::failed(format!("nothing in this cluster can be read: {message}"))
-                .hint("`kubectl auth can-i --list` shows your rights"));
+            let (message, namespace) = (one_line(&gap.message), &cluster.namespace);
+            // Where the whole cluster may not be read, one namespace was tried.
+            return Err(Error::failed(format!(
+                "nothing can be read, in the whole cluster or in namespace {namespace}: {message}"
+            ))
+            .hint("pass -n with a namespace that you may read; `kubectl auth can-i --list` shows your rights"));
         }
         Ok(snapshot)
     }
@@ -103,13 +129,14 @@ impl Session {
 
     /// Prints the warnings of the API servers since the last call, each text once. `main` calls it after every command.
     pub fn print_warnings(&mut self) {
-        self.print_masked_warnings(&SecretMask::default());
+        self.print_masked_warnings(&[]);
     }
 
-    /// Prints the warnings as [`Self::print_warnings`], without the values of Secrets.
-    pub(crate) fn print_masked_warnings(&mut self, secrets: &SecretMask) {
+    /// Prints the warnings as [`Self::print_warnings`], without the values of the Secrets of each cluster.
+    pub(crate) fn print_masked_warnings(&mut self, secrets: &[SecretMask]) {
         for warning in self.connections.take_warnings() {
-            self.terminal.warning(&secrets.mask_values(&warning));
+            let masked = secrets.iter().fold(warning, |text, secrets| secrets.mask_values(&text));
+            self.terminal.warning(&masked);
         }
     }
 
@@ -153,6 +180,11 @@ impl Session {
         let text = format!("{}{} could not be read: {}", gap.subject, gaps::place(answer_gap), gap.message);
         self.terminal.warning(&text);
     }
+}
+
+/// Returns the beginning of the warnings of a context.
+fn place_of(context: &str) -> String {
+    format!("context {context}: ")
 }
 
 /// Prints the connection options, which are those of the root command. Fails if standard output cannot be written.

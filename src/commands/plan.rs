@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::prune::args::{ExecutionArgs, PlanningArgs, PruneArgs};
+use super::prune::fleet::{self, FleetArgs};
 use super::prune::tree::{TreeArgs, TreeOptions};
 use super::{Session, owners, prune};
 use crate::error::{Error, Result};
@@ -35,8 +36,18 @@ const HERE: &str = ".";
   # Plan the result of merging with what is deployed
   kubectl gitops plan --merge
 
+  # Plan the merge, and then its revert: what does not come back?
+  kubectl gitops plan --then main
+
   # Write the plan as a comment on a pull request, without access to the cluster
-  kubectl gitops plan --snapshot prod.json.gz -o markdown"
+  kubectl gitops plan --snapshot prod.json.gz -o markdown
+
+  # Plan for all clusters that follow the checkout, as one answer
+  kubectl gitops plan --contexts eu,us
+
+  # Plan in one job, and write the comment in another one that does not trust it
+  kubectl gitops plan -o json > plan.json
+  kubectl gitops plan --show plan.json -o markdown"
 )]
 pub struct PlanArgs {
     /// Checkout, or part of one; the current directory when absent
@@ -48,6 +59,16 @@ pub struct PlanArgs {
     /// Limit the plan to owners of SYSTEM
     #[arg(long, value_name = "SYSTEM", hide_short_help = true)]
     pub by: Option<String>,
+    /// Show the plan in FILE, which `-o json` or --out wrote, and read nothing else
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["directory", "owners", "by", "snapshot", "out", "policy", "TreeOptions", "FleetArgs", "ContextsArgs"],
+        hide_short_help = true
+    )]
+    pub show: Option<PathBuf>,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
     #[command(flatten)]
     pub tree: TreeOptions,
     #[command(flatten)]
@@ -56,7 +77,11 @@ pub struct PlanArgs {
 
 /// Plans what Flux does once a checkout is merged.
 pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
-    let PlanArgs { directory, owners, by, tree, planning } = args;
+    let PlanArgs { directory, owners, by, show, fleet, tree, planning } = args;
+    if let Some(file) = show {
+        return prune::show_again(&file, &ExecutionArgs::of_plan(planning), session);
+    }
+    let clusters = fleet.clusters(&session.connection, &planning)?;
     let (repo, owners) = subject(directory, owners, !tree.source.is_empty())?;
     let request = PruneArgs {
         owners,
@@ -67,7 +92,10 @@ pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
         execution: ExecutionArgs::of_plan(planning),
         system: None,
     };
-    prune::run(&request, session).await
+    match clusters {
+        Some(clusters) => fleet::run(&request, clusters, session).await,
+        None => prune::run(&request, session).await,
+    }
 }
 
 /// Returns the checkout and the owners that the words mean: a first word that is no directory names an owner. Without a

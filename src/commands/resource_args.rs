@@ -152,7 +152,8 @@ pub(crate) fn type_and_name(words: &[String]) -> Result<(&str, &str)> {
     match words {
         [word] if word.contains('/') => split_type_name(word),
         [kind, name] if !kind.contains('/') && !name.contains('/') => Ok((kind, name)),
-        _ => Err(Error::usage(format!("{:?} is not TYPE/NAME", words.join(" ")))),
+        _ => Err(Error::usage(format!("{:?} is not TYPE/NAME", words.join(" ")))
+            .hint("name one object, such as deployment/web")),
     }
 }
 

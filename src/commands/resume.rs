@@ -138,7 +138,7 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
         results.extend(args.change.apply(&cluster, stage, &|full| resume(full, options, &token)).await);
     }
     let mut exit = args.change.report(session, Verb::Resume, &results, &left, &selected)?;
-    elsewhere::hint_missing(session, &cluster, &selected.missing).await;
+    elsewhere::hint_missing(session, &cluster, &selected).await;
     if print_remaining_causes(options, session, &results) {
         exit = ExitCode::Partial;
     }

@@ -5,13 +5,16 @@ use futures::future::join_all;
 use super::Session;
 use super::elsewhere::name_without_type;
 use super::resource_args::{ResourceArgs, parse_selector};
-use crate::cluster::{Cluster, Query};
+use crate::cluster::{Cluster, FailureKind, Query};
 use crate::error::{Error, Result};
 use gitops_core::flux::kinds;
 use gitops_core::flux::kinds::Suspends;
-use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
+
+/// Hint for a user who may not read what a command is about.
+pub(crate) const RIGHTS: &str = "`kubectl auth can-i --list` shows your rights";
 
 /// Arguments that select objects.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +40,8 @@ pub(crate) struct SelectedObjects {
     pub(crate) gaps: Vec<Gap>,
     /// Named objects that do not exist.
     pub(crate) missing: Vec<(ResourceType, String)>,
+    /// True if the user may not read one of the named objects.
+    pub(crate) is_forbidden: bool,
     /// Named objects; empty if all objects of the types are selected.
     named: Vec<(ResourceType, String)>,
 }
@@ -45,6 +50,20 @@ impl SelectedObjects {
     /// Returns true if nothing was found and nothing failed.
     pub(crate) fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.errors.is_empty() && self.gaps.is_empty()
+    }
+
+    /// Fails if the user may read none of the types, in this namespace or in all. A document has the gaps instead.
+    pub(crate) fn ensure_readable(&self, namespace: Option<&str>) -> Result<()> {
+        let forbidden = self.gaps.iter().filter(|gap| gap.kind == GapKind::Forbidden);
+        let is_unread = |kind: &ResourceType| forbidden.clone().any(|gap| gap.subject == kind.resource());
+        let Some(gap) = forbidden.clone().next().filter(|_| self.types.iter().all(is_unread)) else { return Ok(()) };
+        let message = &gap.message;
+        let message = match namespace {
+            _ if self.types.len() == 1 => format!("Error from server (Forbidden): {message}"),
+            Some(name) => format!("none of these types can be read in namespace {name}: {message}"),
+            None => format!("none of these types can be read in the whole cluster: {message}"),
+        };
+        Err(Error::failed(message).hint(RIGHTS))
     }
 
     /// Returns true if an object belongs to the selection.
@@ -154,7 +173,10 @@ async fn fetch(cluster: &Cluster, names: Vec<(ResourceType, String)>) -> Selecte
                 selected.errors.push(not_found(kind, name));
                 selected.missing.push((kind.clone(), name.clone()));
             }
-            Err(failure) => selected.errors.push(failure.to_string()),
+            Err(failure) => {
+                selected.is_forbidden |= failure.kind == FailureKind::Forbidden;
+                selected.errors.push(failure.to_string());
+            }
         }
         if !selected.types.contains(kind) {
             selected.types.push(kind.clone());

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 
 use super::Session;
 use crate::cluster::Cluster;
-use crate::cluster::read::snapshot::add_suspendable;
+use crate::cluster::read::snapshot::{add_suspendable, read_referrers};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
@@ -20,8 +20,8 @@ const CHARTS_AT_ONCE: usize = 8;
 
 /// Record the cluster's metadata in a file
 ///
-/// Writes the metadata of every object, the content of owners and sources, and what could not be read. No data of
-/// Secrets and ConfigMaps and no last-applied annotation is in it. Passwords in URLs, parameters of Argo CD and
+/// Writes the metadata of every object, the names of objects that others refer to, the content of owners and sources, and
+/// what could not be read. No data of Secrets and ConfigMaps and no last-applied annotation is in it. Passwords in URLs, parameters of Argo CD and
 /// environments of containers are removed, and so are variables and patches of Kustomizations, values of HelmReleases and
 /// templates of ResourceSets unless you pass --with-values. Every reading verb takes the file with --snapshot instead of a
 /// cluster.
@@ -58,6 +58,9 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
     let cluster = session.cluster().await?;
     let mut snapshot = session.snapshot_of(&cluster).await?;
     add_suspendable(&cluster, &mut snapshot).await;
+    let (referrers, gaps) = read_referrers(&cluster, &snapshot, None).await;
+    snapshot.referrers = Some(referrers);
+    snapshot.gaps.extend(gaps);
     if args.with_charts {
         snapshot.kube_version = cluster.version().await.unwrap_or_default();
         add_charts(&mut snapshot, &cluster, session).await;

@@ -200,7 +200,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     let objects = std::mem::take(&mut selected.objects);
     let results = args.change.apply(&cluster, objects, &|full| suspend(full, &options)).await;
     let exit = args.change.report(session, verb, &results, &[], &selected)?;
-    elsewhere::hint_missing(session, &cluster, &selected.missing).await;
+    elsewhere::hint_missing(session, &cluster, &selected).await;
     let as_requested = args.change.dry_run == DryRun::Client || print_discrepancies(session, &options, &results);
     print_effect(session, &options, choice, &results);
     Ok(if as_requested || exit != ExitCode::Done { exit } else { ExitCode::Partial })

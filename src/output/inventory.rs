@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::format::{Look, Part, Render};
 use super::sanitize::one_line;
 use super::table::{Columns, Table};
+use super::wrap::wrap;
 use super::{document, duration, html, owner};
 use chrono::{DateTime, Utc};
 use gitops_core::kubernetes::object::ObjectId;
@@ -28,7 +29,7 @@ impl Render for InventoryDocument {
             Body::Objects(owners) => object_table(owners, wide, look),
             Body::Findings(findings) => finding_table(findings, self.taken, wide, look),
             Body::Tree(nodes) => tree(nodes),
-            Body::Explanation(explanation) => explain(explanation, self.taken),
+            Body::Explanation(explanation) => explain(explanation, self.taken, look.width),
         }
     }
 
@@ -424,7 +425,7 @@ fn label(node: &TreeNode) -> String {
     label
 }
 
-pub(super) fn explain(explanation: &Explanation, now: DateTime<Utc>) -> String {
+pub(super) fn explain(explanation: &Explanation, now: DateTime<Utc>, width: Option<usize>) -> String {
     let mut lines = vec![(0, format!("{} is {}", explanation.object, status_words(explanation.status)))];
     let unread = explanation.claims.iter().any(|row| row.unread.is_some());
     // What could not be read stands beside the claim.
@@ -449,7 +450,7 @@ pub(super) fn explain(explanation: &Explanation, now: DateTime<Utc>) -> String {
         (2, format!("created {} ago{creator}", duration::human(now - created)))
     }));
     lines.extend(explanation.notes.iter().map(|note| (2, note.clone())));
-    lines.iter().map(|(indent, line)| format!("{:indent$}{}\n", "", one_line(line))).collect()
+    lines.iter().map(|(indent, line)| wrap(&one_line(line), *indent, indent + 4, width) + "\n").collect()
 }
 
 /// Returns one claim with what confirms it.

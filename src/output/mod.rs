@@ -7,6 +7,7 @@ pub mod document;
 pub mod duration;
 pub mod format;
 pub(crate) mod gaps;
+mod handover;
 mod html;
 pub mod inventory;
 pub mod markdown;
@@ -15,10 +16,12 @@ pub mod progress;
 pub mod prose;
 pub mod report;
 pub mod sanitize;
+pub(crate) mod sequence;
 pub mod source_change;
 pub mod suspensions;
 pub mod table;
 pub mod terminal;
+mod wrap;
 
 use gitops_core::ownership::OwnerId;
 

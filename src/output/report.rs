@@ -3,10 +3,14 @@
 //! The formats `sarif`, `gitlab` and `junit` show the same findings. A plan knows no files, so the place of a finding is
 //! its owner: `Kustomization/flux-system/apps`.
 
+use super::gaps;
 use super::plan::{action, owners_in_doubt, reason, shown_alarms};
 use super::sanitize::one_line;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, OwnerOutcome, Plan};
+use gitops_core::plan::alarm::AlarmCode;
+use gitops_core::plan::fleet::Fleet;
+use gitops_core::plan::{Action, Alarm, OwnerOutcome, Plan};
 use gitops_core::text::sha256;
 
 /// Place of findings without an owner.
@@ -43,25 +47,43 @@ impl ReportedFinding {
         Self { severity, rule, place, subject, message }
     }
 
+    /// Returns the same finding in some of several clusters: `in cluster eu`.
+    #[must_use]
+    pub(super) fn in_place(self, place: &str) -> Self {
+        let place = one_line(place);
+        Self { subject: format!("{} {place}", self.subject), message: format!("{place}: {}", self.message), ..self }
+    }
+
     /// Returns a digest that stays the same in later plans with this finding.
     pub fn fingerprint(&self) -> String {
         sha256([&*self.rule, &self.place, &self.subject].join("\n").as_bytes())
     }
 }
 
+/// Returns the alarms of several clusters, and what could not be read of them.
+pub(super) fn findings_of_fleet(fleet: &Fleet) -> Vec<ReportedFinding> {
+    let shown = fleet.alarms().iter().filter(|row| row.part.code != AlarmCode::Incomplete);
+    let alarms = shown.map(|row| alarm(&row.part).in_place(&fleet.place(&row.clusters)));
+    let gaps = fleet.gaps().iter().filter(|gap| gap.affects_answer);
+    alarms.chain(gaps.map(|found| gap(found).in_place(&gaps::place(found)))).collect()
+}
+
+fn alarm(alarm: &Alarm) -> ReportedFinding {
+    let owner = alarm.owner.as_ref();
+    let subject = owner.map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
+    ReportedFinding::new(Severity::Alarm, alarm.code.to_string(), owner, &subject, &alarm.detail)
+}
+
+fn gap(gap: &Gap) -> ReportedFinding {
+    let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+    let message = format!("{}{namespace}: {}", gap.subject, gap.message);
+    ReportedFinding::new(Severity::Gap, "gap".to_owned(), None, &gap.subject, &message)
+}
+
 /// Returns the findings of a plan, alarms first.
 pub fn findings(plan: &Plan) -> Vec<ReportedFinding> {
-    let mut findings = vec![];
-    for alarm in shown_alarms(plan) {
-        let (owner, rule) = (alarm.owner.as_ref(), alarm.code.to_string());
-        let subject = owner.map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
-        findings.push(ReportedFinding::new(Severity::Alarm, rule, owner, &subject, &alarm.detail));
-    }
-    for gap in plan.counting_gaps() {
-        let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
-        let message = format!("{}{namespace}: {}", gap.subject, gap.message);
-        findings.push(ReportedFinding::new(Severity::Gap, "gap".to_owned(), None, &gap.subject, &message));
-    }
+    let mut findings: Vec<ReportedFinding> =
+        shown_alarms(plan).map(alarm).chain(plan.counting_gaps().map(gap)).collect();
     for (what, owners) in owners_in_doubt(plan) {
         for OwnerOutcome { owner, reason, .. } in owners {
             let (rule, subject) = (reason.code.to_string(), owner.to_string());
@@ -88,11 +110,10 @@ mod tests {
     use super::*;
     use crate::output::format::Format;
     use crate::output::table::Look;
-    use gitops_core::kubernetes::gap::{Gap, GapKind};
+    use gitops_core::kubernetes::gap::GapKind;
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
-    use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, Change, FinishedPlan, Outcome, PinnedObject, ReasonCode};
+    use gitops_core::plan::{Actor, Change, FinishedPlan, Outcome, PinnedObject, ReasonCode};
     use serde_json::Value;
 
     /// Returns a plan with an alarm, a gap, a blocked owner, a deletion and an update, whose names are this text.

@@ -31,11 +31,11 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 /// Returns one escaped line, for a table cell or a message: cuts at the first line break with `…`, replaces tabs by spaces.
 pub fn one_line(text: &str) -> Cow<'_, str> {
     let trimmed = text.trim_end_matches(['\r', '\n']);
-    let end = trimmed.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
-    let first = &trimmed[..end.unwrap_or(trimmed.len())];
-    let long = first.char_indices().nth(MAX_LINE_LENGTH).map(|(at, _)| at);
+    let long = trimmed.char_indices().nth(MAX_LINE_LENGTH).map(|(at, _)| at);
+    let first = &trimmed[..long.unwrap_or(trimmed.len())];
+    let end = first.find(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
     let cut = end.is_some() || long.is_some();
-    let escaped = escape(&first[..long.unwrap_or(first.len())]);
+    let escaped = escape(&first[..end.unwrap_or(first.len())]);
     if !cut && !escaped.contains('\t') {
         return escaped;
     }

@@ -3,18 +3,51 @@
 //! Every method escapes what it writes, except [`Terminal::raw`].
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dialoguer::Input;
 use dialoguer::console::{Key, Term, measure_text_width};
 
 use super::sanitize::{escape, one_line};
 use super::table::Look;
+use super::wrap::wrap;
 use crate::error::{Error, Result};
 use crate::name::{self, Subject};
 
 /// Prefixes of messages that kubectl prints without `error: `.
 const KUBECTL_PREFIXES: [&str; 4] =
     ["Error from server", "The connection to the server", "Unable to connect to the server", "You must be logged in"];
+
+/// Text that was collected, to be printed later.
+#[derive(Clone, Default)]
+pub struct Messages(Arc<Mutex<Vec<u8>>>);
+
+impl Messages {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    /// Returns the lines, which are escaped.
+    pub fn lines(&self) -> Vec<String> {
+        self.text().lines().map(str::to_owned).collect()
+    }
+}
+
+/// Everything that a part of a run printed.
+pub(crate) struct Collected {
+    pub(crate) data: Messages,
+    pub(crate) messages: Messages,
+}
+
+impl Write for Messages {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Output streams of the process, or buffers in tests.
 pub struct Terminal {
@@ -29,6 +62,8 @@ pub struct Terminal {
     columns: Option<usize>,
     /// True if standard output and standard error are a terminal.
     is_shared: bool,
+    /// Columns of the terminal that standard error is: messages are broken between words there.
+    message_columns: Option<usize>,
 }
 
 impl Terminal {
@@ -45,7 +80,19 @@ impl Terminal {
             subject: Subject::Cluster(String::new()),
             columns,
             is_shared: columns.is_some() && io::stderr().is_terminal(),
+            message_columns: io::stderr().is_terminal().then(|| usize::from(Term::stderr().size().1)),
         }
+    }
+
+    /// Returns a terminal that asks nothing, and what is printed there.
+    pub(crate) fn collecting(&self) -> (Self, Collected) {
+        let collected = Collected { data: Messages::default(), messages: Messages::default() };
+        let (out, err) = (Box::new(collected.data.clone()), Box::new(collected.messages.clone()));
+        let (called, subject) = (self.called.clone(), Subject::Cluster(String::new()));
+        let (columns, message_columns) = (None, None);
+        let terminal =
+            Self { out, err, interactive: false, called, subject, columns, is_shared: false, message_columns };
+        (terminal, collected)
     }
 
     /// Writes rendered data to stdout unchanged and flushes it: what renders it has escaped it.
@@ -90,15 +137,6 @@ impl Terminal {
         self.line("", text);
     }
 
-    /// Writes a long line. On a terminal it continues on further lines, between words.
-    pub fn paragraph(&mut self, text: &str) {
-        let text = one_line(text);
-        match self.columns.filter(|_| self.is_shared) {
-            Some(columns) => self.write("", &wrapped(&text, columns)),
-            None => self.write("", &text),
-        }
-    }
-
     pub fn warning(&mut self, text: &str) {
         self.line("warning: ", text);
     }
@@ -123,15 +161,27 @@ impl Terminal {
     pub fn failure(&mut self, error: &Error) {
         if !error.message.is_empty() {
             let is_kubectls = KUBECTL_PREFIXES.iter().any(|prefix| error.message.starts_with(prefix));
-            self.write(if is_kubectls { "" } else { "error: " }, &escape(&error.message));
+            self.message(if is_kubectls { "" } else { "error: " }, &escape(&error.message));
         }
         if let Some(hint) = &error.hint {
-            self.write("hint: ", &escape(&self.subject.complete(hint)));
+            self.message("hint: ", &escape(&self.subject.complete(hint)));
         }
     }
 
     fn line(&mut self, label: &str, text: &str) {
-        self.write(label, &one_line(text));
+        self.message(label, &one_line(text));
+    }
+
+    /// Writes a message. On a terminal, each of its lines continues below its first word.
+    fn message(&mut self, label: &str, text: &str) {
+        let text = format!("{label}{}", name::renamed(text, &self.called));
+        let lines = text.split('\n').enumerate().map(|(number, line)| {
+            let margin = line.len() - line.trim_start_matches(' ').len();
+            let continued = if number == 0 && label.is_empty() { 2 } else { margin.max(label.len()) };
+            wrap(line.trim_start_matches(' '), margin, continued, self.message_columns)
+        });
+        let lines: Vec<String> = lines.collect();
+        self.write("", &lines.join("\n"));
     }
 
     /// Ignores failures: with stderr closed they cannot be reported.
@@ -183,24 +233,6 @@ impl Terminal {
     }
 }
 
-/// Breaks a text between words into lines of this width; all but the first are indented.
-fn wrapped(text: &str, columns: usize) -> String {
-    let (mut whole, mut width) = (String::new(), 0);
-    for word in text.split(' ') {
-        let length = measure_text_width(word);
-        if width > 0 && width + 1 + length > columns {
-            whole += "\n  ";
-            width = 2;
-        } else if width > 0 {
-            whole.push(' ');
-            width += 1;
-        }
-        whole += word;
-        width += length;
-    }
-    whole
-}
-
 /// Returns true if a text of this width fits on one line of the terminal.
 pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
@@ -234,35 +266,10 @@ fn no_answer(dialoguer::Error::IO(error): dialoguer::Error, undone: &str) -> Err
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
 
-    #[test]
-    fn a_long_line_is_broken_between_words() {
-        let text = "planning . at d6ae9ed, as if merged into main";
-        assert_eq!(wrapped(text, 20), "planning . at\n  d6ae9ed, as if\n  merged into main");
-        assert_eq!(wrapped(text, 80), text);
-        assert_eq!(wrapped("averylongword b", 5), "averylongword\n  b");
-    }
-
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn every_message_is_escaped() {
-        let (out, err) = (Buffer::default(), Buffer::default());
-        let mut terminal = Terminal {
+    fn terminal(out: &Messages, err: &Messages, message_columns: Option<usize>) -> Terminal {
+        Terminal {
             out: Box::new(out.clone()),
             err: Box::new(err.clone()),
             interactive: false,
@@ -270,7 +277,29 @@ mod tests {
             subject: Subject::Cluster(String::new()),
             columns: None,
             is_shared: false,
-        };
+            message_columns,
+        }
+    }
+
+    #[test]
+    fn messages_are_broken_between_words_on_a_terminal() {
+        let err = Messages::default();
+        let mut terminal = terminal(&Messages::default(), &err, Some(24));
+        terminal.status("19 managed, 2 leaked, 6 controlled");
+        terminal.warning("3 types could not be read");
+        terminal
+            .failure(&Error::failed("1 alarm, see above").hint("review the whole plan\n      or move in two commits"));
+        terminal.block("a usage is as wide as it is written");
+        let expected = "19 managed, 2 leaked, 6\n  controlled\nwarning: 3 types could\n         not be read\n\
+                        error: 1 alarm, see\n       above\nhint: review the whole\n      plan\n      or move in two\n      \
+                        commits\na usage is as wide as it is written\n";
+        assert_eq!(String::from_utf8(err.0.lock().unwrap().clone()).unwrap(), expected);
+    }
+
+    #[test]
+    fn every_message_is_escaped() {
+        let (out, err) = (Messages::default(), Messages::default());
+        let mut terminal = terminal(&out, &err, None);
         let hostile = "a\u{1b}[31m\tb\nerror: forged";
         terminal.status(hostile);
         terminal.warning(hostile);

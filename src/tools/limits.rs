@@ -57,6 +57,9 @@ pub const VERSION_TIME: Duration = Duration::from_secs(10);
 /// Time limit of one run of qbec.
 pub const QBEC_TIME: Duration = Duration::from_secs(300);
 
+/// Maximum of the private memory of all children that run at the same time, in bytes.
+pub const MAX_CHILDREN_MEMORY: u64 = 8 << 30;
+
 /// Returns a number of bytes in the largest unit that divides it: `64 MiB`.
 pub fn bytes(count: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];

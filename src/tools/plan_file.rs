@@ -5,6 +5,8 @@ use std::path::Path;
 
 use super::{files, limits};
 use crate::error::{Error, Result};
+use crate::output::sanitize::one_line;
+use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::file::PlanFile;
 
 /// Writes a plan file atomically, with permissions for this user only. Returns the digest of its content.
@@ -31,6 +33,13 @@ pub fn read(path: &Path) -> Result<(PlanFile, String)> {
     let text = files::read_named(path, limits::MAX_PLAN)
         .map_err(|error| Error::failed(format!("cannot read plan {}: {error}", path.display())))?;
     PlanFile::read(&text).map_err(|why| refused(path, &why))
+}
+
+/// Reads a plan that was written as a document or as a plan file, to show it again.
+pub fn read_document(path: &Path) -> Result<FinishedPlan> {
+    let failed = |why: &str| Error::failed(format!("cannot show plan {}: {}", path.display(), one_line(why)));
+    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| failed(&error.to_string()))?;
+    FinishedPlan::read(&text).map_err(|why| failed(&why))
 }
 
 /// Returns the error of a plan file that is not executed.

@@ -1,11 +1,11 @@
 //! `get` and `inventory` of several clusters at once: two real API servers, and one that is down.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use test_support::connection::kubeconfig_of;
-use test_support::folder::Folder;
+use test_support::folder::{Folder, init};
 use test_support::gitops::{Run, gitops_as};
 use xtask::cluster::{Cluster, Flux, Options};
 
@@ -135,6 +135,83 @@ fn several_clusters_are_one_answer_and_a_broken_one_is_a_gap() {
     assert!(down.code == 1 && down.stderr.starts_with("The connection to the server"), "{down}");
 
     findings_are_accepted_by_entry(&kubeconfig);
+    one_checkout_is_planned_for_each(&kubeconfig, &eu, &us);
+}
+
+/// Replaces the tokens of a kubeconfig by a credential plugin that counts its runs in a file of the folder.
+fn count_credentials(folder: &Folder, kubeconfig: &Path) -> PathBuf {
+    let mut config: Value = serde_json::from_slice(&fs::read(kubeconfig).unwrap()).unwrap();
+    for user in config["users"].as_array_mut().unwrap() {
+        let name = user["name"].as_str().unwrap().to_owned();
+        let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": {"token": user["user"]["token"]}});
+        let runs = folder.path().join("runs");
+        let plugin = folder.script(&name, &format!("echo {name} >> {}\necho '{credential}'", runs.display()));
+        user["user"] = json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
+            "command": plugin.display().to_string()}});
+    }
+    folder.write("kubeconfig", config.to_string())
+}
+
+/// `plan --contexts`: a hub with a Kustomization of its own and one for the other cluster, a cluster whose Kustomization is
+/// suspended, and one that is down.
+fn one_checkout_is_planned_for_each(kubeconfig: &Path, eu: &Cluster, us: &Cluster) {
+    let folder = Folder::outside_checkouts("plan-contexts");
+    let kubeconfig = count_credentials(&folder, kubeconfig);
+    let repo = folder.path().join("repo");
+    folder.write("repo/map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: planned, namespace: default}\n");
+    init(&repo);
+    let address = "https://example.invalid/planned.git";
+    xtask::git::run(&repo, &["remote", "add", "origin", address]).unwrap();
+    for cluster in [eu, us] {
+        apply(
+            cluster,
+            &json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
+                "metadata": {"name": "x", "namespace": "default"},
+                "spec": {"interval": "1h", "url": address, "ref": {"branch": "main"}}}),
+        );
+    }
+    let mut spoke = kustomization("spoke", false);
+    spoke["spec"]["kubeConfig"] = json!({"secretRef": {"name": "edge"}});
+    apply(eu, &spoke);
+    apply(eu, &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "edge", "namespace": "default"}}));
+    let kustomize = format!("--kustomize={}", xtask::controlplane::bin("kustomize").display());
+    let repo = repo.display().to_string();
+    let plan = |contexts: &str, more: &[&str]| {
+        let _ = fs::remove_file(folder.path().join("runs"));
+        let line = ["plan", &repo, "--contexts", contexts, "--spoke", "default/edge=us", &kustomize, "-o", "json"];
+        gitops_as(&kubeconfig, &[&line[..], more].concat())
+    };
+    let run = plan("eu,down,us", &[]);
+    let answer = document(&run);
+    let states: Vec<_> = answer["clusters"].as_array().unwrap().iter().map(|row| row["state"].as_str()).collect();
+    assert_eq!((run.code, states), (5, vec![Some("planned"), Some("failed"), Some("planned")]), "{run}");
+    assert_eq!((&answer["complete"], &answer["gaps"][0]["context"]), (&json!(false), &json!("down")), "{run}");
+    assert_eq!(answer["rehearsed"], json!(true), "{run}");
+    let mut created: Vec<_> = answer["changes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["action"].as_str(), row["object"]["cluster"].as_str(), &row["clusters"]))
+        .collect();
+    created.sort_by_key(|(_, cluster, _)| *cluster);
+    let hub = json!(["eu"]);
+    let expected = [(Some("create"), None, &hub), (Some("create"), Some("us"), &hub)];
+    assert_eq!(created, expected, "the one in us is suspended: {run}");
+    // The cluster that is a spoke and is planned itself is connected to once.
+    let runs = fs::read_to_string(folder.path().join("runs")).unwrap();
+    let mut runs: Vec<&str> = runs.lines().collect();
+    runs.sort_unstable();
+    assert_eq!(runs, ["eu", "us"], "{run}");
+
+    // As in the plan of the hub alone.
+    let line = ["plan", &repo, "--context", "eu", "--spoke", "default/edge=us", &kustomize, "-o", "json"];
+    let alone = document(&gitops_as(&kubeconfig, &line));
+    assert_eq!(answer["clusters"][0]["plan"], alone);
+    let run = plan("eu,us", &[]);
+    assert_eq!((run.code, &document(&run)["complete"]), (0, &json!(true)), "{run}");
+    let run = plan("down", &[]);
+    assert!(run.code == 1 && run.stderr.contains("The connection to the server"), "{run}");
 }
 
 /// `--ignore` and `--detailed-exitcode`, of one cluster and of two.

@@ -11,7 +11,7 @@ use xtask::{answer, controlplane, picture, record};
 
 shared_cluster!(shop);
 
-/// Objects that the examples of the help name, beside the shop.
+/// Objects that the examples of the help name, beside the shop, and users with few rights.
 const OTHERS: &str = "\
 apiVersion: v1
 kind: Namespace
@@ -38,6 +38,33 @@ metadata: {name: web, namespace: shop, labels: {team: shop}}
 spec:
   selector: {matchLabels: {app: web}}
   template: {metadata: {labels: {app: web}}, spec: {containers: [{name: web, image: web}]}}
+---
+# ada may view the whole cluster, and kim the namespace cart.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: flux-view}
+rules:
+- apiGroups: [kustomize.toolkit.fluxcd.io, source.toolkit.fluxcd.io, helm.toolkit.fluxcd.io]
+  resources: [\"*\"]
+  verbs: [get, list, watch]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ada}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:aggregate-to-view}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: ada-flux}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: flux-view}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: kim, namespace: cart}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: system:aggregate-to-view}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: kim}]
 ";
 
 /// Starts a cluster with the shop of the demo, and `flux-system` as namespace of its context.
@@ -52,14 +79,17 @@ fn shop() -> Cluster {
 
 /// Undoes what the commands of a page left: suspensions, and manifests that they applied.
 fn reset(cluster: &Cluster) {
-    let patch = r#"{"metadata": {"annotations": null}, "spec": {"suspend": false}}"#;
-    for (name, namespace) in
-        [("cart", "flux-system"), ("apps", "flux-system"), ("apps", "shop"), ("web", "flux-system")]
-    {
-        cluster.kubectl(&["patch", "kustomization", name, "-n", namespace, "--type=merge", "-p", patch]).unwrap();
+    let patch = r#"{"metadata": {"annotations": null}, "spec": {"suspend": null}}"#;
+    for (kind, name, namespace) in [
+        ("kustomization", "cart", "flux-system"),
+        ("kustomization", "checkout", "flux-system"),
+        ("kustomization", "web", "flux-system"),
+        ("kustomization", "apps", "flux-system"),
+        ("kustomization", "apps", "shop"),
+        ("helmrelease", "podinfo", "flux-system"),
+    ] {
+        cluster.kubectl(&["patch", kind, name, "-n", namespace, "--type=merge", "-p", patch]).unwrap();
     }
-    let release = ["patch", "helmrelease", "podinfo", "-n", "flux-system", "--type=merge", "-p", patch];
-    cluster.kubectl(&release).unwrap();
 }
 
 /// Runs for some minutes. `PAGES=write` writes the outputs into the pages, and `PAGE=plan` chooses pages by their name.

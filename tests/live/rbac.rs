@@ -202,7 +202,7 @@ fn check(name: &str, words: &[&str], refusals: &[(i32, &str)]) {
     assert!(done.code == 0 && !done.stderr.contains("cannot"), "{name}\n{done}");
 }
 
-const NOTHING: &str = "nothing in this cluster can be read: alerts.notification.toolkit.fluxcd.io is forbidden: USER \
+const NOTHING: &str = "nothing can be read, in the whole cluster or in namespace default: alerts.notification.toolkit.fluxcd.io is forbidden: USER \
                        cannot list resource \"alerts\" in API group \"notification.toolkit.fluxcd.io\" at the cluster scope";
 
 /// Checks a role with a rule per API group of Flux: without a rule, its types are gaps.
@@ -385,6 +385,41 @@ fn an_owner_in_another_namespace_is_not_called_missing() {
 }
 
 #[test]
+fn a_user_who_may_read_nothing_gets_one_error_and_one_hint() {
+    let cluster = &cluster();
+    let folder = Folder::outside_checkouts("rbac-nothing");
+    let tree = tree(&folder);
+    let file = folder.path().join("cluster.json.gz").display().to_string();
+    let plan: Vec<&str> = tree.iter().map(String::as_str).collect();
+    for words in [
+        &["get"][..],
+        &["get", "-A"],
+        &["get", "kustomizations", "-A"],
+        &["get", "kustomization", "apps", "-n", "shop"],
+        &["suspend", "kustomization", "apps", "-n", "shop", "--yes"],
+        &["suspend", "--all", "-n", "shop", "--yes"],
+        &["resume", "--all", "-A", "--yes"],
+        &["inventory"],
+        &["inventory", "-n", "shop", "--why", "configmap/web"],
+        &["prune", "--plan"],
+        &plan,
+        &["snapshot", &file],
+    ] {
+        let refused = run(cluster, "rbac-nobody", words);
+        let is_error = |line: &&str| line.starts_with("error: ") || line.starts_with("Error from server (Forbidden): ");
+        let counts = (
+            refused.stderr.lines().filter(is_error).count(),
+            refused.stderr.lines().filter(|line| line.starts_with("hint: ")).count(),
+            refused.stderr.lines().count(),
+        );
+        assert_eq!((refused.code, counts), (1, (1, 1, 2)), "{words:?}: {refused}");
+        assert!(refused.stdout.is_empty(), "{words:?}: {refused}");
+        let rights = "`kubectl auth can-i --list --as rbac-nobody` shows your rights";
+        assert!(refused.stderr.contains(rights), "{words:?}: {refused}");
+    }
+}
+
+#[test]
 fn snapshot() {
     let folder = Folder::new("rbac-snapshot");
     let file = folder.path().join("cluster.json.gz");
@@ -429,7 +464,8 @@ fn preview_of_a_tree_with_dry_runs() {
 fn prune() {
     let get = "refused, nothing was deleted: you may not get configmaps in namespace shop";
     let delete = "refused, nothing was deleted: you may not delete configmaps in namespace shop";
-    check("prune", &["prune", "--yes", "-n", "shop"], &[(1, NOTHING), (6, get), (6, delete)]);
+    let nothing = NOTHING.replace("in namespace default", "in namespace shop");
+    check("prune", &["prune", "--yes", "-n", "shop"], &[(1, &nothing), (6, get), (6, delete)]);
     let left = cluster().kubectl(&["get", "configmaps", "-n", "shop", "-o", "name"]).unwrap();
     assert!(!left.contains("/leaked") && left.contains("/web"), "{left}");
 }

@@ -120,8 +120,8 @@ fn a_cluster_that_may_not_be_read_is_an_error() {
     assert_snapshot!(run, @r#"
     exit code 1
     --- stderr
-    error: nothing in this cluster can be read: it is forbidden: User "t" cannot list resource
-    hint: `kubectl auth can-i --list` shows your rights
+    error: nothing can be read, in the whole cluster or in namespace shop: it is forbidden: User "t" cannot list resource
+    hint: pass -n with a namespace that you may read; `kubectl auth can-i --list` shows your rights
     "#);
 }
 
@@ -158,8 +158,8 @@ fn a_server_without_metadata_lists_or_without_answers_is_an_error_in_bounded_tim
     assert_snapshot!(run.with("SERVER", api.host()), @"
     exit code 1
     --- stderr
-    error: nothing in this cluster can be read: only JSON
-    hint: `kubectl auth can-i --list` shows your rights
+    error: nothing can be read, in the whole cluster or in namespace shop: only JSON
+    hint: pass -n with a namespace that you may read; `kubectl auth can-i --list` shows your rights
     ");
     assert!(start.elapsed() < Duration::from_secs(10));
 }

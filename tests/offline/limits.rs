@@ -12,7 +12,7 @@ use test_support::fake_api::FakeApi;
 use test_support::folder::Folder;
 
 /// Rows of the tables, and the constants in `file` that have their values.
-const ROWS: [(&str, &str, &[&str]); 33] = [
+const ROWS: [(&str, &str, &[&str]); 37] = [
     ("one file", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all files", "src/tools/limits.rs", &["MAX_TREE"]),
     ("number of files", "src/tools/limits.rs", &["MAX_TREE_FILES"]),
@@ -20,6 +20,7 @@ const ROWS: [(&str, &str, &[&str]); 33] = [
     ("length of a name, of a path", "crates/core/src/flux/source/path.rs", &["MAX_NAME", "MAX_PATH"]),
     ("one git command", "src/tools/limits.rs", &["GIT_TIME"]),
     ("names that a git command prints", "src/tools/limits.rs", &["MAX_GIT_LISTING"]),
+    ("claims of one template of a StatefulSet", "crates/core/src/kubernetes/references/reader.rs", &["MAX_REPLICAS"]),
     (
         "events of one object that may or may not happen",
         "crates/core/src/flux/simulation/schedule/explore.rs",
@@ -31,11 +32,14 @@ const ROWS: [(&str, &str, &[&str]); 33] = [
         &["MAX_STEPS"],
     ),
     ("`--plan-timeout` of a plan of a working tree", "src/commands/prune/tree/args.rs", &[]),
+    ("private memory of all children that run at the same time", "src/tools/limits.rs", &["MAX_CHILDREN_MEMORY"]),
     ("one dry-run of a preview", "src/commands/prune/rehearsal/mod.rs", &["REQUEST_LIMIT"]),
     ("repetitions of a preview with new answers", "crates/core/src/flux/simulation/rehearsal.rs", &["MAX_ROUNDS"]),
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
     ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
     ("`expression-steps`", "crates/core/src/expression.rs", &["MAX_STEPS", "MAX_RULE_STEPS"]),
+    ("lists of steps that `handover` tries", "crates/core/src/flux/handover/mod.rs", &["MAX_LISTS"]),
+    ("one message to `mcp`", "src/commands/mcp/mod.rs", &["MAX_MESSAGE"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all manifests of `-f`, and standard input", "src/tools/limits.rs", &["MAX_MANIFESTS"]),
     ("number of files of `-f`", "src/tools/limits.rs", &["MAX_MANIFEST_FILES"]),

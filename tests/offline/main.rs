@@ -9,6 +9,7 @@ mod completion;
 mod connection;
 mod documents;
 mod file_limits;
+mod fleet;
 mod full_disk;
 mod garbage_collection;
 mod interleavings;

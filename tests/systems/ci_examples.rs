@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
+use test_support::gitops;
 use xtask::dist::platforms::PLATFORMS;
 use xtask::{controlplane, python};
 
@@ -139,7 +140,8 @@ fn the_token_and_the_checkout_are_in_different_jobs() {
 /// A kubectl that writes its environment as the plan, and ends as a plan that exceeds a limit.
 fn folder_with_kubectl(name: &str) -> Folder {
     let folder = Folder::outside_checkouts(name);
-    folder.script("bin/kubectl", "echo \"$@\"\nenv\nexit 6\n");
+    let report = "for word; do case $word in markdown=*) echo 'a report' > \"${word#*=}\" ;; esac; done\n";
+    folder.script("bin/kubectl", &format!("{report}echo \"$@\"\nenv\nexit 6\n"));
     folder
 }
 
@@ -160,16 +162,16 @@ fn the_plan_is_written_outside_the_checkout_and_its_exit_code_kept() {
     let script_in_tree = format!("PATH={temporary}/bin:$PATH\n{github}");
     let output = run(&script_in_tree, &tree, &bin);
     assert_eq!(output.status.code(), Some(6), "{}", printed(&output));
-    let plan = fs::read_to_string(folder.path().join("plan.md")).unwrap();
+    let plan = fs::read_to_string(folder.path().join("plan.json")).unwrap();
     assert!(plan.starts_with("gitops prune --plan --repo . --branch main --snapshot "), "{plan}");
-    assert_eq!(fs::read_to_string(&summary).unwrap(), plan);
+    assert_eq!(fs::read_to_string(&summary).unwrap(), "a report\n");
 
     fs::write(tree.join("cluster.json.gz"), "recording").unwrap();
     let variables = [("CI_JOB_TOKEN", "secret-of-the-job"), ("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main")];
     let gitlab = format!("PATH={temporary}/bin:$PATH\n{}", script("plan"));
     let output = run(&gitlab, &tree, &variables);
     assert_eq!(output.status.code(), Some(6), "{}", printed(&output));
-    let plan = fs::read_to_string(tree.join("gitops-plan/plan.md")).unwrap();
+    let plan = fs::read_to_string(tree.join("gitops-plan/plan.json")).unwrap();
     assert!(plan.starts_with("gitops prune --plan") && !plan.contains("secret-of-the-job"), "{plan}");
     assert_eq!(fs::read_to_string(&target).unwrap(), "untouched");
 
@@ -178,14 +180,30 @@ fn the_plan_is_written_outside_the_checkout_and_its_exit_code_kept() {
     assert_ne!(run(&gitlab, &tree, &variables).status.code(), Some(6));
 }
 
-/// A text that a shell, jq or curl could misread.
-const PLAN: &str = "🛑 **Alarm:** `$(touch pwned) ${TOKEN} \"x\" '\\n' @/etc/passwd`\n";
+/// A text that a shell, jq, curl or a forge could misread.
+const TEXT: &str = "$(touch pwned) ${TOKEN} \"x\" '\\n' @/etc/passwd ![x](https://example.com/x.png) @everyone";
 
-/// Writes the plan and runs a script that posts it.
-fn post(script: &str, folder: &Folder, plan: &str, variables: &[(&str, &str)]) -> Output {
-    folder.write("plan/plan.md", plan);
-    folder.write("gitops-plan/plan.md", plan);
-    run(script, folder.path(), variables)
+/// Returns a plan with that text, as another job wrote it.
+fn document() -> String {
+    let none = json!({"delete": 0, "recreate": 0, "keep": 0, "create": 0, "update": 0, "unknown": 0});
+    let alarm = json!({"code": "denied", "owner": null, "detail": TEXT});
+    let document = json!({"schema": "kubectl-gitops/plan/v1", "complete": true, "rehearsed": false, "gaps": [],
+        "cluster": {"uid": "u", "server": "s"}, "owners": [], "changes": [], "diffs": [], "contested": [],
+        "blockedByFinalizers": [], "alarms": [alarm], "summary": none});
+    document.to_string()
+}
+
+/// Writes the plan and runs a script that posts it, with a kubectl that runs the real program.
+fn post(script: &str, folder: &Folder, document: &str, variables: &[(&str, &str)]) -> Output {
+    folder.write("plan/plan.json", document);
+    folder.write("gitops-plan/plan.json", document);
+    // What the job of the plan wrote for people is not read.
+    folder.write("plan/plan.md", "![x](https://example.com/x.png) /approve");
+    run(&with_kubectl(script, folder), folder.path(), variables)
+}
+
+fn with_kubectl(script: &str, folder: &Folder) -> String {
+    format!("PATH={}/bin:$PATH\n{script}", folder.path().display())
 }
 
 /// Checks a script that posts a plan: `own` and `foreign` are comments of the forge, `list`, `create` and `update` are
@@ -202,25 +220,37 @@ fn check_posting(
             api.requests_to(pattern).into_iter().map(|request| serde_json::from_slice::<Value>(&request.body).unwrap());
         bodies.map(|body| body["body"].as_str().unwrap().to_owned()).collect()
     };
-    let expected = format!("{MARKER}{PLAN}\nCommit: c0ffee\n");
-    let first = post(script, folder, PLAN, variables);
+    folder.script("bin/kubectl", &format!("shift; exec '{}' \"$@\"", gitops::binary().display()));
+    let quoted = format!("{MARKER}🛑 **Alarm:** `{TEXT}`\n");
+    let first = post(script, folder, &document(), variables);
     assert!(first.status.success(), "{}", printed(&first));
-    assert_eq!(body(create), std::slice::from_ref(&expected), "no comment of this job exists: it creates one");
-    let second = post(script, folder, PLAN, variables);
+    let [expected] = &body(create)[..] else { panic!("no comment of this job exists: it creates one") };
+    assert!(expected.starts_with(&quoted) && expected.ends_with("\nCommit: c0ffee\n"), "{expected}");
+    let second = post(script, folder, &document(), variables);
     assert!(second.status.success(), "{}", printed(&second));
-    assert_eq!((body(create).len(), body(update)), (1, vec![expected]), "it updates its own comment");
+    assert_eq!((body(create).len(), body(update)), (1, vec![expected.clone()]), "it updates its own comment");
     assert!(!folder.path().join("pwned").exists());
 
-    for (plan, message) in [(String::new(), "there is no plan"), ("x".repeat(60_001), "the plan is too long")] {
+    let long = "head -c 60001 /dev/zero | tr '\\0' x";
+    for (plan, program, message) in [
+        (String::new(), None, "there is no plan"),
+        ("{}".to_owned(), None, "this is no plan"),
+        (document(), Some(long), "the plan is too long"),
+    ] {
+        program.into_iter().for_each(|program| drop(folder.script("bin/kubectl", program)));
         let refused = post(script, folder, &plan, variables);
         assert_eq!(refused.status.code(), Some(1), "{message}");
         assert!(String::from_utf8_lossy(&refused.stdout).contains(message), "{}", printed(&refused));
     }
-    for path in ["plan/plan.md", "gitops-plan/plan.md"] {
+    for path in ["plan/plan.json", "gitops-plan/plan.json"] {
         fs::remove_file(folder.path().join(path)).unwrap();
         std::os::unix::fs::symlink("/etc/hostname", folder.path().join(path)).unwrap();
     }
-    assert_eq!(run(script, folder.path(), variables).status.code(), Some(1), "a link is no plan");
+    assert_eq!(
+        run(&with_kubectl(script, folder), folder.path(), variables).status.code(),
+        Some(1),
+        "a link is no plan"
+    );
     assert_eq!(api.requests().iter().filter(|request| request.method != "GET").count(), 2);
 }
 

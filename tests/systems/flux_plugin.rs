@@ -22,7 +22,7 @@ static ARCHIVE: LazyLock<PathBuf> = LazyLock::new(|| {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join(platform().flux_archive(VERSION));
-    archive::write(&path, &dist::flux_entries(platform(), binary()).unwrap(), Compression::none()).unwrap();
+    archive::write(&path, &dist::flux_entries(platform(), &binary()).unwrap(), Compression::none()).unwrap();
     path
 });
 

@@ -12,7 +12,7 @@ use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
 use test_support::gitops;
 use xtask::dist::archive::{self, Entries};
-use xtask::dist::{self, platforms::Platform};
+use xtask::dist::{self, platforms::Platform, provenance};
 use xtask::{actions, controlplane, python, workspace_root};
 
 const VERSION: &str = "v0.1.0";
@@ -94,11 +94,20 @@ impl Job {
     /// Installs the program, the real one or a script.
     fn install(&self, script: Option<&str>) {
         let program = script.map_or_else(gitops::binary, |script| self.folder.script("program", script));
-        let (archive, sum) = self.pack(&program);
+        self.install_program(&program, &[]);
+    }
+
+    fn install_program(&self, program: &Path, more: &[(&str, &str)]) {
+        let (archive, sum) = self.pack(program);
         let variables =
             [("GITOPS_VERSION", VERSION), ("GITOPS_SHA256", sum.as_str()), ("GITOPS_ARCHIVE", archive.as_str())];
-        let output = self.run("install", &variables);
+        let output = self.run("install", &[&variables[..], more].concat());
         assert!(output.status.success(), "{}", text(&output));
+    }
+
+    /// Installs the real program for a job that has another folder.
+    fn install_into(&self, folder: &str) {
+        self.install_program(&gitops::binary(), &[("GITOPS_DIR", folder)]);
     }
 
     /// Plans the checkout on the recorded cluster.
@@ -234,7 +243,7 @@ fn linters_find_nothing_in_the_action_and_the_script() {
 
     // The same programs find a fault.
     let script = fs::read_to_string(root.join("ci/plan.sh")).unwrap();
-    folder.write("plan.sh", script.replace("cat \"$file\"", "cat $file"));
+    folder.write("plan.sh", script.replace("cat \"$work/plan.md\"", "cat $work/plan.md"));
     assert!(
         !lint(&shellcheck, &["--shell=sh", "--enable=quote-safe-variables", "plan.sh"], folder.path()).status.success()
     );
@@ -367,6 +376,7 @@ fn an_archive_with_another_sum_is_not_run() {
         assert!(output.status.success(), "{}", text(&output));
     }
     assert!(!job.folder.path().join("ran").exists(), "installing runs nothing");
+    check_signatures(&job, &archive, &|more| install(&sum, &[&local[..], more].concat()));
     let page = install(&sums, &[("GITOPS_RELEASES", &format!("{url}/none"))]);
     assert!(text(&page).contains("cannot download"), "{}", text(&page));
     let url = Platform::host().unwrap().url("$version");
@@ -556,9 +566,22 @@ fn the_plan_of_a_mistyped_path_is_posted_once_and_then_updated() {
 
         // A plan of another name has a comment of its own, and may be posted by a job that has only its files.
         let (other, planned) = (job.path("other/job"), job.path("work/plan"));
-        let named = forge.post(&job, &[("GITOPS_NAME", "eu"), ("GITOPS_DIR", &other), ("GITOPS_PLAN", &planned)]);
+        let variables = [("GITOPS_NAME", "eu"), ("GITOPS_DIR", other.as_str()), ("GITOPS_PLAN", planned.as_str())];
+        let refused = forge.post(&job, &variables);
+        assert!(text(&refused).contains("there is no program"), "{}", text(&refused));
+        job.install_into(&other);
+        // What the job of the plan wrote for people is not read.
+        for file in ["plan.md", "plan.html"] {
+            job.folder.write(&format!("work/plan/{file}"), "![x](https://example.com/x.png) @everyone /approve");
+        }
+        let named = forge.post(&job, &variables);
         assert!(named.status.success(), "{}", text(&named));
-        assert!(forge.written()[0][1].starts_with("<!-- kubectl gitops: plan eu -->\n**eu**\n"));
+        let posted = &forge.written()[0][1];
+        assert!(posted.starts_with("<!-- kubectl gitops: plan eu -->\n**eu**\n"));
+        assert_eq!(
+            posted.split_once("**eu**\n\n").unwrap().1.split("\nCommit:").next(),
+            updated[0].split_once("-->\n").unwrap().1.split("\nCommit:").next()
+        );
 
         for request in forge.api.requests() {
             let header = if forge.name == "gitlab" { "private-token" } else { "authorization" };
@@ -613,14 +636,52 @@ fn errors_of_the_forge_are_failures_with_a_message() {
     }
     // The plan may come from another job: a link, a long text and a code that is none are refused.
     let file = |name: &str| job.folder.path().join("work/plan").join(name);
-    fs::write(file("plan.md"), "x".repeat(60_001)).unwrap();
+    job.install(Some("head -c 60001 /dev/zero | tr '\\0' x"));
     assert!(text(&forge.post(&job, &[])).contains("too long"));
-    fs::remove_file(file("plan.md")).unwrap();
-    std::os::unix::fs::symlink("/etc/hostname", file("plan.md")).unwrap();
+    job.install(None);
+    let document =
+        |content: &str| json!({"schema": "kubectl-gitops/plan/v1", "complete": true, "extra": content}).to_string();
+    for hostile in ["{", "[]", "$(id)", &document("x"), &"[".repeat(100_000), &fs::read_to_string("README.md").unwrap()]
+    {
+        fs::write(file("plan.json"), hostile).unwrap();
+        let output = forge.post(&job, &[]);
+        assert!(text(&output).contains("is no plan that this version"), "{}", text(&output));
+    }
+    fs::remove_file(file("plan.json")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", file("plan.json")).unwrap();
     assert!(text(&forge.post(&job, &[])).contains("missing or empty"));
     fs::write(file("exit-code"), "$(id)").unwrap();
     assert!(text(&forge.post(&job, &[])).contains("is no exit code"));
     assert_eq!(forge.writes(), 0);
+}
+
+/// With a public key, an archive without a signature of this key is refused, whatever its sum.
+fn check_signatures(job: &Job, archive: &str, install: &dyn Fn(&[(&str, &str)]) -> Output) {
+    let keys = ["own", "other"].map(|name| {
+        let path = job.path(&format!("{name}.pem"));
+        let public = provenance::make_key(Path::new(&path)).unwrap();
+        (path, public)
+    });
+    let signature = format!("{archive}.sig");
+    let sign = |key: &str| {
+        let signed = provenance::signature(Path::new(key), &fs::read(archive).unwrap()).unwrap();
+        fs::write(&signature, signed).unwrap();
+    };
+    let refused = |why: &str| {
+        let output = install(&[("GITOPS_PUBLIC_KEY", &keys[0].1)]);
+        assert_eq!(output.status.code(), Some(1), "{why}");
+        assert!(text(&output).contains(".sig") || text(&output).contains("nothing of it was run"), "{}", text(&output));
+        assert!(!job.folder.path().join("work/bin/kubectl-gitops").exists(), "{why}");
+    };
+    refused("there is no signature");
+    sign(&keys[1].0);
+    refused("another key signed it");
+    fs::write(&signature, "no signature").unwrap();
+    refused("it is no signature");
+    sign(&keys[0].0);
+    let output = install(&[("GITOPS_PUBLIC_KEY", &keys[0].1)]);
+    assert!(output.status.success(), "{}", text(&output));
+    fs::remove_file(signature).unwrap();
 }
 
 /// Returns the pipeline of the page with the files of a job in place of a release and a recording.

@@ -17,6 +17,7 @@ usage: cargo xtask TASK
   advisories                                 fetch the known vulnerabilities of crates, and check the dependencies
   dist [OS/ARCH…]                            build the archives of a release, and manifests with their sums (default: this machine)
   dist manifests                             write the manifests of a release with an archive of every platform
+  dist sign KEY                              sign the archives with a key in PEM, and write their provenance
   dist templates                             write plugin.yaml and .krew.yaml again
   dist version                               print the version of the next release
   demo                                       run the reading commands on the recorded cluster; needs no cluster

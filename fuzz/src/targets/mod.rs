@@ -1,5 +1,7 @@
 //! One file per target.
 
+pub(crate) mod cel;
+pub(crate) mod chart;
 pub(crate) mod envsubst;
 pub(crate) mod git_listing;
 pub(crate) mod glob;
@@ -8,7 +10,9 @@ pub(crate) mod inventory_id;
 pub(crate) mod kustomization;
 pub(crate) mod markdown;
 pub(crate) mod plan;
+pub(crate) mod plan_file;
 pub(crate) mod protobuf;
+pub(crate) mod release_record;
 pub(crate) mod selector;
 pub(crate) mod snapshot;
 pub(crate) mod terminal;

@@ -102,6 +102,11 @@ impl ConnectionArgs {
         }
     }
 
+    /// Returns true if requests are sent as somebody else.
+    pub(crate) fn impersonates(&self) -> bool {
+        self.impersonate.is_some() || self.impersonate_uid.is_some() || !self.impersonate_groups.is_empty()
+    }
+
     /// Returns the name of a flag that is about one cluster or the credentials for it, if one is given.
     pub fn flag_of_one_cluster(&self) -> Option<&'static str> {
         let flags = [

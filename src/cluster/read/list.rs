@@ -17,6 +17,7 @@ use crate::cluster::connection::{Cluster, Response};
 use crate::cluster::http::failure::{Failure, FailureKind};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
+use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::ownership::schemes::{flux_helmrelease, flux_kustomization};
 
 /// Protobuf, or JSON from servers without it (aggregated APIs).
@@ -235,6 +236,26 @@ impl Item for Resource {
             items.push(with_content(item.get(), &partial, kind, interner)?);
         }
         Ok(list.metadata)
+    }
+}
+
+/// An object of which only what it refers to is kept.
+pub(super) struct LiveReferrer(pub(super) Option<Referrer>);
+
+impl Item for LiveReferrer {
+    const ACCEPT: &str = JSON;
+
+    fn read_page(
+        page: &Response,
+        kind: &ResourceType,
+        query: Query<'_>,
+        interner: &mut Interner,
+        items: &mut Vec<Self>,
+    ) -> Result<PageEnd, String> {
+        let mut whole: Vec<Resource> = vec![];
+        let end = Resource::read_page(page, kind, query, interner, &mut whole)?;
+        items.extend(whole.iter().map(|object| Self(Referrer::of_live(object))));
+        Ok(end)
     }
 }
 

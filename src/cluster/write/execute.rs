@@ -137,6 +137,11 @@ impl<'p> Run<'p, '_> {
         match done {
             Done::Cluster(read) => {
                 self.reading.replace(*read);
+                // A type that somebody removes while the cluster is read is a gap. It is none in the next reading.
+                if self.reading.has_new_gap() && !std::mem::replace(&mut wave.is_read_again, true) {
+                    return self.start(wave, Action::ReadCluster);
+                }
+                wave.is_read_again = false;
                 wave.schedule.cluster_read(Instant::now(), self.reading.careful(wave.changes));
             }
             Done::Discovered(step, Ok(discovered)) => {

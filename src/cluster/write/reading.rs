@@ -83,6 +83,11 @@ impl<'p> Reading<'p> {
         }
     }
 
+    /// Returns true if something is unread that the plan had read, so that nothing may be deleted by this reading.
+    pub(super) fn has_new_gap(&self) -> bool {
+        self.unread.is_none() && self.judge.new_gap(&self.snapshot).is_some()
+    }
+
     /// Returns the reason why nothing may be deleted by this reading.
     pub(super) fn unread(&self) -> Option<&Reason> {
         self.unread.as_ref()

@@ -44,6 +44,8 @@ pub(super) struct Wave<'w, 'p> {
     waiting_sender: UnboundedSender<Waiting>,
     /// Number of steps that were reported.
     pub(super) reported: usize,
+    /// The cluster is being read a second time, because the first reading had a gap that the plan did not have.
+    pub(super) is_read_again: bool,
 }
 
 /// A deletion in its wave.
@@ -70,6 +72,7 @@ impl<'w, 'p> Wave<'w, 'p> {
             waiting,
             waiting_sender,
             reported: 0,
+            is_read_again: false,
         }
     }
 

@@ -66,7 +66,7 @@ impl Question {
             "contexts" => Self::ContextList,
             "cluster" => Self::Clusters,
             "user" => Self::Users,
-            "branch" => Self::Branches,
+            "branch" | "then" | "to" => Self::Branches,
             "allow" => Self::GraveKinds,
             _ => return None,
         })

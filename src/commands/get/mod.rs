@@ -31,11 +31,14 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     let cluster = session.cluster().await?;
     let data = GetData::read(&cluster, args.selection()).await?;
     let namespace = (!args.all_namespaces).then_some(&*cluster.namespace);
+    if args.is_table() {
+        data.selected.ensure_readable(namespace)?;
+    }
     let answer = Answer::new(args, &data, session.now);
     let is_empty = answer.items.is_empty();
     let exit = print::print(args, session, answer, namespace)?;
     if args.is_table() {
-        elsewhere::hint_missing(session, &cluster, &data.selected.missing).await;
+        elsewhere::hint_missing(session, &cluster, &data.selected).await;
         if namespace.is_some() && is_empty && exit == ExitCode::Done {
             hint_other_namespaces(args, session, &cluster, &data).await?;
         }

@@ -1,6 +1,7 @@
 //! The object that `--why` names, or the reason why it was not found: it cannot be read, is elsewhere, or is mistyped.
 
 use crate::commands::resource_args;
+use crate::commands::select::RIGHTS;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
@@ -54,8 +55,7 @@ impl Asked<'_> {
         let mut gaps = snapshot.gaps.iter().filter(|gap| gap.leaves_unread(*namespace));
         let unread = gaps.find(|gap| types.iter().any(|kind| gap.hides(&kind.group_kind(), &snapshot.types)));
         if let Some(gap) = unread {
-            return Error::failed(format!("\"{word}/{name}\" {}", gap.refusal()))
-                .hint("`kubectl auth can-i --list` shows your rights");
+            return Error::failed(format!("\"{word}/{name}\" {}", gap.refusal())).hint(RIGHTS);
         }
         let error = Error::failed(format!("no object \"{word}/{name}\" was found"));
         if let Some(object) = elsewhere.first() {
@@ -65,7 +65,10 @@ impl Asked<'_> {
         let here = self.of_type(snapshot).filter(|object| self.is_here(object));
         match nearest(name, here.map(|object| &*object.id.name)) {
             Some(near) => error.hint(format!("did you mean {word}/{near}?")),
-            None => error.hint(format!("`kubectl get {word} -A` lists the objects of this type")),
+            None => {
+                let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+                error.hint(format!("`kubectl get {word} {place}` lists the objects of this type"))
+            }
         }
     }
 }

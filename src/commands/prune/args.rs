@@ -38,7 +38,8 @@ const MAX_PARALLEL: usize = 32;
   # Show what would be deleted, and why
   kubectl gitops prune --plan
 
-  # Show what Flux will delete once this checkout is merged; `kubectl gitops plan` is the short name
+  # Show what Flux will delete once this checkout is merged, as `kubectl gitops plan` does, whose help
+  # has the flags of a working tree
   kubectl gitops prune --plan --repo .
 
   # Review a plan, and execute exactly that plan later
@@ -178,6 +179,22 @@ fn report(text: &str) -> std::result::Result<Report, String> {
         return Err("write the name of a file after =".to_owned());
     }
     Ok(Report { format: found, file: file.into() })
+}
+
+impl PruneArgs {
+    /// Returns the flags of the plan of a working tree for another cluster: one that was recorded in this file.
+    pub(super) fn of_cluster(&self, snapshot: Option<PathBuf>) -> Self {
+        let planning = PlanningArgs { snapshot, ..self.execution.planning.clone() };
+        Self {
+            owners: self.owners.clone(),
+            by: self.by.clone(),
+            include: vec![],
+            assume_no_hub: false,
+            tree: self.tree.clone(),
+            execution: ExecutionArgs::of_plan(planning),
+            system: None,
+        }
+    }
 }
 
 impl ExecutionArgs {

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Render};
 use crate::output::source_change::SourceChange;
-use crate::output::{deletion, plan as output, source_change};
+use crate::output::{deletion, plan as output, sequence as output_sequence, source_change};
 use crate::tools;
 use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -21,6 +21,7 @@ use gitops_core::plan::finished::{Executor, Finish};
 use gitops_core::plan::limits::Base;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::outcome::{DeletionResult, StepResult};
+use gitops_core::plan::sequence::Sequence;
 use gitops_core::plan::{Change, FinishedPlan, Plan, Reason, ReasonCode};
 use gitops_core::prune::collectors::collector::CollectorPlan;
 use gitops_core::prune::collectors::request::CollectorRequest;
@@ -217,9 +218,10 @@ pub(super) fn finish(
 }
 
 pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
-    session.terminal.raw(&args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?)?;
+    let answer = args.planning.output.render(plan, session.terminal.look(!args.planning.no_headers))?;
+    session.terminal.raw(&answer)?;
     let is_told = is_told(args, session);
-    if is_told {
+    if is_told && !answer.is_empty() {
         session.terminal.status("");
     }
     let folded = args.planning.output == Format::Table && plan.changes().iter().any(output::is_updated);
@@ -231,13 +233,26 @@ pub(super) fn show(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Sess
     write_reports(plan, args)
 }
 
+/// Shows plans of several steps, and what all of them lose.
+pub(super) fn show_sequence(sequence: &Sequence, args: &ExecutionArgs, session: &mut Session) -> Result<()> {
+    session.terminal.raw(&args.planning.output.render(sequence, session.terminal.look(!args.planning.no_headers))?)?;
+    if !args.planning.output.is_table() {
+        session.terminal.status(&output_sequence::summary(sequence));
+    }
+    for (number, plan) in sequence.steps.iter().map(|step| (step.number, &step.plan)) {
+        let warnings = output::warnings(plan);
+        warnings.iter().for_each(|warning| session.terminal.warning(&format!("step {number}: {warning}")));
+    }
+    write_reports(sequence, args)
+}
+
 /// Returns true if the table has said everything to who reads the messages: both are on one terminal.
 pub(super) fn is_told(args: &ExecutionArgs, session: &Session) -> bool {
     args.planning.output.is_table() && session.terminal.is_shared()
 }
 
 /// Writes the answer in the formats of `--report`. Fails when a file cannot be written.
-fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
+pub(super) fn write_reports(answer: &impl Render, args: &ExecutionArgs) -> Result<()> {
     for Report { format, file } in &args.planning.reports {
         tools::write_report(file, &format.render(answer, Look::whole(!args.planning.no_headers))?)?;
     }
@@ -268,5 +283,6 @@ fn ensure_within_limits(plan: &FinishedPlan, is_told: bool) -> Result<()> {
         return Ok(());
     }
     let details = output::alarm_lines(plan, is_told).join("; ");
-    Err(Error::refused(format!("refused, nothing was deleted: {details}")).hint(output::remedies(plan.alarms())))
+    Err(Error::refused(format!("refused, nothing was deleted: {details}"))
+        .hint(output::remedies(plan.alarms()).to_string()))
 }

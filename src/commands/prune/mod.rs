@@ -4,6 +4,7 @@
 pub mod applyset;
 pub mod args;
 mod execution;
+pub(super) mod fleet;
 pub mod flux_v1;
 mod leaked;
 pub mod manifests;
@@ -17,26 +18,34 @@ pub mod sources;
 mod spokes;
 pub mod tree;
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Session, owners};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::duration::human;
-use crate::output::format::Format;
+use crate::output::format::{self, Format, Render};
 use crate::output::plan as show;
 use crate::output::sanitize::one_line;
 use crate::suggest::nearest;
-use args::{PruneArgs, System};
+use crate::tools::plan_file;
+use args::{ExecutionArgs, PruneArgs, System};
 use execution::{PlanSource, Request};
+use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
-use gitops_core::plan::filter;
 use gitops_core::plan::finished::Executor;
+use gitops_core::plan::mask::SecretMask;
+use gitops_core::plan::sequence::Sequence;
+use gitops_core::plan::{FinishedPlan, Plan, Subject, filter};
 use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
 use spokes::SpokeClusters;
+use tree::{NotPlanned, SharedWork};
 
 /// Names of the sub-verbs.
 const SYSTEMS: [&str; 3] = ["qbec", "flux-v1", "applyset"];
@@ -76,7 +85,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     }
     let clusters =
         spokes::read(&args.tree.options.spoke, session, &mut snapshot, execution.planning.snapshot.is_some()).await?;
-    preview(args, request.policy.as_ref(), session, &snapshot, &clusters).await
+    if args.tree.options.then.is_empty() {
+        return preview(args, request.policy.as_ref(), session, &snapshot, &clusters).await;
+    }
+    preview_steps(args, request.policy.as_ref(), session, &snapshot, &clusters).await
 }
 
 impl PruneArgs {
@@ -112,12 +124,115 @@ impl PruneArgs {
                 .hint("compare with its manifests: `kubectl gitops prune qbec --plan --qbec-root DIR --env ENV`"));
         }
         self.tree.check(self.execution.plan)?;
+        self.check_steps()?;
         if !self.tree.options.spoke.is_empty() && self.execution.planning.output == Format::Name {
             return Err(Error::usage("-o name does not say in which cluster an object is, so --spoke rejects it")
                 .hint("use -o json or -o wide, which have the cluster of each object"));
         }
         Ok(())
     }
+}
+
+impl PruneArgs {
+    /// Checks the flags that a plan of several steps does not take.
+    fn check_steps(&self) -> Result<()> {
+        let planning = &self.execution.planning;
+        if self.tree.options.then.is_empty() {
+            return Ok(());
+        }
+        let formats: Vec<&str> = format::of(Sequence::PARTS).map(|(name, _)| name).collect();
+        let mut shown = planning.reports.iter().map(|report| report.format).chain([planning.output]);
+        if shown.any(|shown| format::of(Sequence::PARTS).all(|(_, known)| known != shown)) {
+            let message = format!("a plan of several steps has these formats: {}", formats.join(", "));
+            return Err(Error::usage(message).hint("leave --then out, or choose one of them with -o"));
+        }
+        if planning.out.is_some() {
+            return Err(Error::usage("--out writes the plan of one step")
+                .hint("leave --out out and use -o json, or leave --then out"));
+        }
+        Ok(())
+    }
+
+    /// Finishes the plan of a tree on a state of the cluster.
+    fn finish(
+        &self,
+        mut plan: Plan,
+        secrets: &SecretMask,
+        policy: Option<&PolicyFile<'_>>,
+        snapshot: &Snapshot,
+        session: &Session,
+    ) -> Result<(FinishedPlan, Result<()>)> {
+        let index = Index::build(snapshot);
+        let options = leaked::options(self, session, &index)?;
+        if options.is_restricted() {
+            filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
+        }
+        if !self.tree.options.all {
+            filter::drop_untouched(&mut plan, &index);
+        }
+        Ok(execution::finish(plan, Executor::Controllers(&index), secrets, policy, &self.execution, snapshot))
+    }
+}
+
+/// Shows what Flux will do with a tree and then with further revisions of it. An exceeded limit or a rule that denies one of
+/// the plans decides the exit code.
+async fn preview_steps(
+    args: &PruneArgs,
+    policy: Option<&PolicyFile<'_>>,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    spokes: &SpokeClusters,
+) -> Result<ExitCode> {
+    let execution = &args.execution;
+    session.print_warnings();
+    let planned = tree::plan_steps(&args.tree, session, snapshot, spokes, execution.planning.snapshot.is_some()).await;
+    let steps = planned.inspect_err(|_| session.discard_warnings())?;
+    let (mut plans, mut failed) = (vec![], Ok(()));
+    for step in steps {
+        session.print_masked_warnings(std::slice::from_ref(&step.secrets));
+        let title = step.plan.subject().map(Subject::tree_text).unwrap_or_default();
+        let (plan, judged) = args.finish(step.plan, &step.secrets, policy, &step.snapshot, session)?;
+        failed = failed.and(judged);
+        plans.push((title, plan));
+    }
+    let sequence = Sequence::new(plans);
+    execution::show_sequence(&sequence, execution, session)?;
+    let plans = || sequence.steps.iter().map(|step| &step.plan);
+    let gaps: BTreeSet<AnswerGap> = plans().flat_map(|plan| plan.gaps()).cloned().collect();
+    let gaps: Vec<AnswerGap> = gaps.into_iter().collect();
+    let exit = session.report_answer_gaps(&gaps, execution::is_told(execution, session));
+    failed?;
+    if plans().all(|plan| plan.alarms().is_empty()) {
+        let is_found = execution.planning.detailed_exitcode && plans().any(|plan| plan.deletions().next().is_some());
+        return Ok(if is_found && exit == ExitCode::Done { ExitCode::Found } else { exit });
+    }
+    let lines = sequence.steps.iter().flat_map(|step| {
+        let lines = show::alarm_lines(&step.plan, false).into_iter();
+        lines.map(move |line| format!("step {}: {line}", step.number))
+    });
+    let remedies = show::remedies(plans().flat_map(|plan| plan.alarms()));
+    Err(Error::refused(lines.collect::<Vec<_>>().join("\n       ")).hint(remedies.to_string()))
+}
+
+/// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
+/// that messages about the cluster can show.
+async fn plan_tree(
+    args: &PruneArgs,
+    policy: Option<&PolicyFile<'_>>,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    spokes: &SpokeClusters,
+    shared: &SharedWork,
+) -> Result<(FinishedPlan, Result<()>, SecretMask), NotPlanned> {
+    let offline = args.execution.planning.snapshot.is_some();
+    let (plan, secrets) = tree::plan(&args.tree, session, snapshot, spokes, offline, shared).await?;
+    let finished = args.finish(plan, &secrets, policy, snapshot, session).map_err(|error| {
+        // An owner that was not found may be one that could not be read.
+        let is_missing = error.exit == ExitCode::Error && snapshot.gaps.is_empty();
+        if is_missing { NotPlanned::Unaffected(error) } else { error.into() }
+    })?;
+    let (plan, judged) = finished;
+    Ok((plan, judged, secrets))
 }
 
 /// Shows what Flux will do with a tree. An exceeded limit or a rule that denies the plan decides the exit code.
@@ -128,37 +243,45 @@ async fn preview(
     snapshot: &Snapshot,
     spokes: &SpokeClusters,
 ) -> Result<ExitCode> {
-    let index = Index::build(snapshot);
     let execution = &args.execution;
     session.print_warnings();
-    let planned = tree::plan(&args.tree, session, snapshot, spokes, execution.planning.snapshot.is_some()).await;
+    let planned = plan_tree(args, policy, session, snapshot, spokes, &SharedWork::default()).await;
     // What the server said about manifests can show values of Secrets, which are known once there is a plan.
-    let (mut plan, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
-    session.print_masked_warnings(&secrets);
-    let options = leaked::options(args, session, &index)?;
-    if options.is_restricted() {
-        filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
-    }
-    if !args.tree.options.all {
-        filter::drop_untouched(&mut plan, &index);
-    }
-    let executor = Executor::Controllers(&index);
-    let (plan, judged) = execution::finish(plan, executor, &secrets, policy, execution, snapshot);
+    let (plan, judged, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
+    session.print_masked_warnings(&[secrets]);
     execution::show(&plan, execution, session)?;
-    let lossless = show::way_without_loss(&plan);
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    let exit = execution::report_gaps(&plan, execution, session);
+    conclude(&plan, judged, execution, session)
+}
+
+/// Shows a plan that was written before, and ends as the command that made it.
+pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Session) -> Result<ExitCode> {
+    args.check()?;
+    let plan = plan_file::read_document(file)?;
+    execution::show(&plan, args, session)?;
+    conclude(&plan, Ok(()), args, session)
+}
+
+/// Reports what is wrong with a plan for controllers that was shown, and returns the exit code.
+fn conclude(
+    plan: &FinishedPlan,
+    judged: Result<()>,
+    execution: &ExecutionArgs,
+    session: &mut Session,
+) -> Result<ExitCode> {
+    let lossless = show::way_without_loss(plan);
+    let exit = execution::report_gaps(plan, execution, session);
     if plan.alarms().is_empty() {
-        lossless.into_iter().for_each(|way| session.terminal.block(&format!("hint: {way}")));
+        lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);
     }
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
-    let messages = show::alarm_lines(&plan, execution::is_told(execution, session)).join("\n       ");
-    let hints: Vec<String> = [show::remedies(plan.alarms())].into_iter().chain(lossless.map(str::to_owned)).collect();
+    let messages = show::alarm_lines(plan, execution::is_told(execution, session)).join("\n       ");
+    let hints: Vec<String> = [show::remedies(plan.alarms()).to_string()].into_iter().chain(lossless).collect();
     Err(Error::refused(messages).hint(hints.join("\n      ")))
 }
 

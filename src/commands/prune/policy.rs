@@ -59,5 +59,5 @@ pub(super) fn ensure_not_denied(plan: &FinishedPlan) -> Result<()> {
         return Ok(());
     }
     let lines: Vec<_> = denials.iter().map(|alarm| one_line(&alarm.detail)).collect();
-    Err(Error::refused(lines.join("\n       ")).hint(remedies(denials)))
+    Err(Error::refused(lines.join("\n       ")).hint(remedies(denials).to_string()))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use super::tree::{CheckoutFacts, NotPlanned, SharedWork};
+use crate::error::Error;
 use crate::tools::git::Checkout;
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
@@ -43,18 +43,18 @@ pub(crate) struct MergedCheckout {
 /// its address follow, whatever is checked out. `named` holds sources as KIND/NAMESPACE/NAME=DIR.
 ///
 /// Fails if no source has the address of the checkout, if these follow no branch, or several and none is chosen.
-pub(crate) fn find(
+pub(super) fn find(
     repo: Option<&Path>,
     branch: Option<&str>,
     named: &[String],
     snapshot: &Snapshot,
-) -> Result<TreeSources> {
+    shared: &SharedWork,
+) -> Result<TreeSources, NotPlanned> {
     let mut tree = TreeSources::default();
     if let Some(repo) = repo {
-        let checkout = Checkout::find(repo)?;
-        let remotes = checkout.remotes()?;
+        let CheckoutFacts { checkout, remotes, branch: checked_out } = shared.checkout(repo)?;
         let mut found = CheckoutSources::find(snapshot, &remotes);
-        match into_branch(&found, branch, checkout.branch().as_deref()) {
+        match into_branch(&found, branch, checked_out.as_deref()) {
             Some(into) => {
                 let sources = found.branches.remove(&into).unwrap_or_default();
                 tree.pinned = found.other_refs(Some(&into));
@@ -69,8 +69,8 @@ pub(crate) fn find(
         let parsed = text.split_once('=').and_then(|(id, folder)| Some((SourceId::parse(id)?, folder)));
         let (id, folder) = parsed.ok_or_else(|| Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR")))?;
         if matching::source(snapshot, &id).is_none() {
-            return Err(Error::failed(format!("no source {id} in this cluster"))
-                .hint("write the kind as in sourceRef, for example GitRepository"));
+            let error = Error::failed(format!("no source {id} in this cluster"));
+            return Err(error.hint("write the kind as in sourceRef, for example GitRepository").into());
         }
         tree.pinned.remove(&id);
         tree.folders.insert(id, PathBuf::from(folder));
@@ -96,42 +96,46 @@ fn no_source(
     remotes: &[String],
     found: &CheckoutSources,
     snapshot: &Snapshot,
-) -> Error {
+) -> NotPlanned {
     let directory = repo.display();
     let name_it = format!("name the source: --source GitRepository/NAMESPACE/NAME={directory}");
     if remotes.is_empty() {
-        return Error::failed(format!("{directory} has no remote, so its source in the cluster is not known"))
-            .hint(name_it);
+        let error = Error::failed(format!("{directory} has no remote, so its source in the cluster is not known"));
+        return error.hint(name_it).into();
     }
     let sources = found.other_refs(None);
     let followed = join_limited(sources.iter().map(|(id, what)| format!("{id} ({what})")), NAMED);
     let flags: Vec<String> = found.branches.keys().map(|branch| format!("--branch {branch}")).collect();
     if sources.is_empty() {
-        return no_address(repo, remotes, snapshot).hint(name_it);
+        return no_address(repo, remotes, snapshot, name_it);
     }
     if flags.is_empty() {
         let id = sources.keys().next().map(ToString::to_string).unwrap_or_default();
-        return Error::failed(format!("a merge of {directory} changes no source of this cluster: {followed}"))
-            .hint(format!("to plan the tree as the content of a source: --source {id}={directory}"));
+        let error = Error::failed(format!("a merge of {directory} changes no source of this cluster: {followed}"));
+        let hint = format!("to plan the tree as the content of a source: --source {id}={directory}");
+        return NotPlanned::Unaffected(error.hint(hint));
     }
-    let message = match branch {
-        Some(branch) => format!("no source of {directory} in this cluster follows branch {branch}: {followed}"),
-        None => format!("the sources of {directory} follow several branches: {followed}"),
+    let hint = format!("choose the branch that it is merged into: {}", flags.join(" or "));
+    let Some(branch) = branch else {
+        let message = format!("the sources of {directory} follow several branches: {followed}");
+        return Error::failed(message).hint(hint).into();
     };
-    Error::failed(message).hint(format!("choose the branch that it is merged into: {}", flags.join(" or ")))
+    let message = format!("no source of {directory} in this cluster follows branch {branch}: {followed}");
+    NotPlanned::Unaffected(Error::failed(message).hint(hint))
 }
 
 /// Says that no source has the address of a checkout, with the addresses of both.
-fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot) -> Error {
+fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot, hint: String) -> NotPlanned {
     let own: BTreeSet<String> = remotes.iter().map(|remote| matching::without_credentials(remote)).collect();
     let own = format!("its remotes are {}", join_limited(own, NAMED));
     let unread = snapshot.gaps.iter().find(|gap| gap.subject.starts_with("gitrepositories"));
     if let Some(gap) = unread {
-        return Error::failed(format!(
+        let message = format!(
             "the source of {} is not known: {own}; GitRepositories could not be read: {}",
             repo.display(),
             gap.message
-        ));
+        );
+        return Error::failed(message).hint(hint).into();
     }
     let addresses = matching::addresses(snapshot);
     let cluster = if addresses.is_empty() {
@@ -139,47 +143,48 @@ fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot) -> Error {
     } else {
         format!("the GitRepositories of the cluster have {}", join_limited(addresses, NAMED))
     };
-    Error::failed(format!("no source of this cluster has the address of {}: {own}; {cluster}", repo.display()))
+    let message = format!("no source of this cluster has the address of {}: {own}; {cluster}", repo.display());
+    NotPlanned::Unaffected(Error::failed(message).hint(hint))
 }
 
 /// Returns the sources that nothing in the cluster uses.
 /// Fails if nothing uses any of them: the plan would be empty and look safe.
-pub(crate) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>> {
+pub(super) fn unused(folders: &BTreeMap<SourceId, PathBuf>, snapshot: &Snapshot) -> Result<Vec<SourceId>, NotPlanned> {
     let used = matching::sources_in_use(snapshot);
     let unused: Vec<SourceId> = folders.keys().filter(|id| !used.contains(id)).cloned().collect();
     if unused.len() < folders.len() {
         return Ok(unused);
     }
     let names: Vec<String> = unused.iter().map(ToString::to_string).collect();
-    Err(Error::failed(format!("nothing in this cluster uses {}", names.join(" or ")))
-        .hint("`kubectl gitops get kustomizations -A -o wide` shows the sources in use"))
+    let error = Error::failed(format!("nothing in this cluster uses {}", names.join(" or ")))
+        .hint("`kubectl gitops get kustomizations -A -o wide` shows the sources in use");
+    // What could not be read may use them.
+    Err(if snapshot.gaps.is_empty() { NotPlanned::Unaffected(error) } else { error.into() })
 }
 
 /// Returns a warning for each checkout that does not have a last applied commit, so that its build is not verified.
-pub(crate) fn missing_history(sources: &BTreeSet<SourceId>, folders: &BTreeMap<SourceId, PathBuf>) -> Vec<String> {
+pub(super) fn missing_history(
+    sources: &BTreeSet<SourceId>,
+    folders: &BTreeMap<SourceId, PathBuf>,
+    shared: &SharedWork,
+) -> Vec<String> {
     let directories: BTreeSet<&PathBuf> = sources.iter().filter_map(|id| folders.get(id)).collect();
-    let mut warnings = Vec::new();
-    for directory in directories {
-        let Some(checkout) =
-            Checkout::containing(directory).ok().flatten().filter(|checkout| !checkout.ignores(directory))
-        else {
-            continue;
-        };
-        let (why, how) = if checkout.is_shallow() {
+    let checkouts = directories.into_iter().filter_map(|directory| {
+        let is_shallow = shared.is_shallow(directory).ok().flatten()?;
+        let (why, how) = if is_shallow {
             ("is a shallow clone", "; `git fetch --unshallow` fetches the history")
         } else {
             ("does not have the commit that Flux applied last", "")
         };
         let compared = "builds could not be compared with the controller's own";
-        warnings.push(format!("{} {why}: {compared}{how}", directory.display()));
-    }
-    warnings
+        Some(format!("{} {why}: {compared}{how}", directory.display()))
+    });
+    checkouts.collect()
 }
 
-/// Packs a tree as source-controller does for a source.
-pub(crate) fn pack(snapshot: &Snapshot, id: &SourceId, tree: &Tree) -> Arc<Artifact> {
-    let options = matching::source(snapshot, id).map(SourceOptions::of).unwrap_or_default();
-    Arc::new(Artifact::pack(tree, &options))
+/// Returns the options with which source-controller packs a source.
+pub(crate) fn options(snapshot: &Snapshot, id: &SourceId) -> SourceOptions {
+    matching::source(snapshot, id).map(SourceOptions::of).unwrap_or_default()
 }
 
 /// Returns a gap if the artifact of a source has content that is not in its tree, and one for its files that could not be

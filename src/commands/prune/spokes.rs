@@ -4,6 +4,7 @@
 //! user's own rights, or from a snapshot.
 
 use std::collections::BTreeMap;
+use std::fmt::{Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::commands::Session;
 use crate::commands::contexts::CLUSTERS_AT_ONCE;
 use crate::error::{Error, Result};
 use crate::tools::snapshot_file;
-use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::object::{ObjectId, Resource};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, DEFAULT_KEY, Snapshot};
 
 /// Connections to other clusters by their names. A cluster that was read from a file has none.
@@ -55,7 +56,23 @@ impl FromStr for Spoke {
     }
 }
 
+impl Display for Spoke {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}={}", self.namespace, self.secret, self.cluster)
+    }
+}
+
 impl Spoke {
+    /// Returns true if a cluster has the Secret, or an owner that names it.
+    pub(super) fn is_of(&self, snapshot: &Snapshot) -> bool {
+        let (secret, _) = self.access();
+        let is_named = |owner: &Resource| {
+            *owner.object.id.namespace == *self.namespace
+                && owner.text("/spec/kubeConfig/secretRef/name") == Some(&self.secret)
+        };
+        snapshot.object(&secret).is_some() || snapshot.resources.iter().any(is_named)
+    }
+
     fn access(&self) -> (ObjectId, Option<String>) {
         (ObjectId::new("", "Secret", &self.namespace, &self.secret), self.key.clone())
     }

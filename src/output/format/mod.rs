@@ -8,7 +8,7 @@ mod gitlab;
 mod junit;
 mod sarif;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use super::document;
@@ -110,6 +110,9 @@ const FORMATS: [(Format, &str, Part); 12] = [
     (Format::Csv, "csv", Part::Rows),
 ];
 
+/// Another word for a value of `-o`, as people type it.
+const SHORT: (&str, &str) = ("md", "markdown");
+
 impl Format {
     /// Returns an answer in this format.
     pub fn render(self, answer: &impl Render, look: Look) -> Result<String> {
@@ -148,8 +151,32 @@ pub fn of(parts: &'static [Part]) -> impl Iterator<Item = (&'static str, Format)
 
 /// Returns the parser of `-o` for an answer with these parts. The other formats are rejected with a list of these.
 pub fn parser(parts: &'static [Part]) -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(of(parts).map(|(name, _)| name)).map(move |name| {
+    let values = of(parts).map(|(name, _)| {
+        let value = PossibleValue::new(name);
+        if name == SHORT.1 { value.alias(SHORT.0) } else { value }
+    });
+    PossibleValuesParser::new(values).map(move |typed| {
+        let name = if typed == SHORT.0 { SHORT.1 } else { &typed };
         let (_, format) = of(parts).find(|(known, _)| *known == name).expect("the values of the parser are known");
         format
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command};
+
+    use super::{Format, Part, parser};
+
+    #[test]
+    fn markdown_has_a_short_name_where_it_can_be_shown() {
+        let format = |parts: &'static [Part], word: &str| {
+            let command = Command::new("x").arg(Arg::new("o").value_parser(parser(parts)));
+            let matches = command.try_get_matches_from(["x", word]).ok()?;
+            matches.get_one::<Format>("o").copied()
+        };
+        assert_eq!(format(&[Part::Comment], "md"), Some(Format::Markdown));
+        assert_eq!(format(&[Part::Comment, Part::Text], "markdown"), Some(Format::Markdown));
+        assert_eq!((format(&[Part::Text], "md"), format(&[Part::Comment], "mdx")), (None, None));
+    }
 }

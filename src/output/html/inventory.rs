@@ -53,7 +53,10 @@ fn sections(answer: &InventoryDocument) -> Vec<Section<'_>> {
         Body::Findings(findings) if findings.is_empty() => vec![findings_section(findings)],
         Body::Findings(findings) => findings.chunk_by(|a, b| a.context == b.context).map(findings_section).collect(),
         Body::Explanation(explanation) => {
-            vec![Section { lines: explain(explanation, answer.taken), ..Section::new(explanation.object.to_string()) }]
+            vec![Section {
+                lines: explain(explanation, answer.taken, None),
+                ..Section::new(explanation.object.to_string())
+            }]
         }
     }
 }

@@ -11,10 +11,17 @@ mod tests;
 
 use gitops_core::ownership::report::InventoryDocument;
 use gitops_core::plan::Plan;
+use gitops_core::plan::fleet::Fleet;
 
 /// Returns the page of a plan.
 pub(super) fn of_plan(plan: &Plan) -> String {
     plan::page(plan).render()
+}
+
+/// Returns the page of the plans of several clusters.
+pub(super) fn of_fleet(fleet: &Fleet) -> String {
+    let plans = fleet.common_plans();
+    plan::fleet_page(fleet, &plans).render()
 }
 
 /// Returns the page of an inventory.

@@ -3,14 +3,16 @@
 use std::collections::{HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, gap_notices, objects};
-use crate::output::plan::groups::{Group, NestedRow, groups};
+use crate::output::plan::groups::{Group, NestedRow, common_reason, groups};
 use crate::output::plan::{
-    action, counts, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
+    action, counts, fleet, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
     way_without_loss,
 };
 use crate::output::prose::Prose;
+use crate::output::sanitize::one_line;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
+use gitops_core::plan::fleet::{CommonPlan, Fleet};
 use gitops_core::plan::{Action, Certainty, Outcome, OwnerOutcome, Plan, Reason};
 use gitops_core::text::pluralize;
 
@@ -24,6 +26,41 @@ pub(super) fn page(plan: &Plan) -> Page<'_> {
         notices: notices(plan),
         sections: sections(plan),
     }
+}
+
+/// Returns the page of several clusters: a line for each, and then the owners with the clusters that their rows are in.
+pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a> {
+    let mut clusters = Section::new("Clusters");
+    for cluster in fleet.clusters() {
+        clusters.lines += &one_line(&format!("{}: {}", cluster.name, fleet::cluster_text(fleet, cluster)));
+        clusters.lines.push('\n');
+    }
+    let mut page =
+        Page { title: format!("Plan: {}", fleet::counts(fleet)), sections: vec![clusters], ..Page::default() };
+    page.facts.extend(fleet::tree_text(fleet).map(|tree| ("Plan of", tree)));
+    let complete = if fleet.is_complete() { "yes" } else { "no: see the gaps" };
+    page.facts.push(("Complete", complete.to_owned()));
+    for alarm in fleet::alarm_lines(fleet) {
+        page.notices.push((Tone::Bad, Prose::default().own("Alarm ").foreign(alarm)));
+    }
+    if !fleet.alarms().is_empty() {
+        let hint = remedies(fleet.alarms().iter().map(|alarm| &alarm.part));
+        page.notices.push((Tone::Info, Prose::default().own(format!("Hint: {hint}."))));
+    }
+    page.notices.extend(gap_notices(fleet.gaps()));
+    for CommonPlan { clusters, plan, differing } in plans {
+        let place = fleet.place(clusters);
+        if let Some(words) = fleet::differing_words(*differing) {
+            page.notices
+                .push((Tone::Info, Prose::default().own("Deleted ").foreign(&place).own(format!(": {words}."))));
+        }
+        page.notices.extend(notices(plan));
+        page.sections.extend(sections(plan).into_iter().map(|section| {
+            let summary = format!("{}, {place}", section.summary);
+            Section { summary, ..section }
+        }));
+    }
+    page
 }
 
 fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
@@ -44,13 +81,12 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
     for alarm in shown_alarms(plan) {
         notices.push((Tone::Bad, Prose::default().own("Alarm: ").foreign(&alarm.detail)));
     }
-    let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()));
-    for hint in hint.into_iter().chain(way_without_loss(plan).map(str::to_owned)) {
-        let words: Vec<&str> = hint.split_whitespace().collect();
-        notices.push((Tone::Info, Prose::default().own(format!("Hint: {}.", words.join(" ")))));
+    let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()).to_string());
+    for hint in hint.into_iter().chain(way_without_loss(plan)) {
+        notices.push((Tone::Info, Prose::default().own(format!("Hint: {hint}."))));
     }
     if plan.changes().iter().any(|change| change.certainty == Certainty::Race) {
-        let words = "A question mark (delete?): it depends on what happens first; the reason says on what.";
+        let words = "A question mark (delete?): it depends on what happens first, as the reason or the row above says.";
         notices.push((Tone::Info, Prose::default().own(words)));
     }
     notices.extend(gap_notices(plan.gaps()));
@@ -77,7 +113,7 @@ fn sections(plan: &Plan) -> Vec<Section<'_>> {
 
 fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Section<'a> {
     let heading = group.owner.map_or_else(|| "In no inventory".to_owned(), ToString::to_string);
-    let common = group.common_reason();
+    let common = common_reason(&group.rows);
     let summary = format!("{} to delete, {}", group.deletions(), objects(group.rows.len()));
     let mut section = Section { summary, depth: group.depth, ..Section::new(heading) };
     if let Some(row) = group.outcome {

@@ -18,7 +18,7 @@ const BACKTICKS: usize = 8;
 
 /// Returns text as a code span of one line, also for a cell of a table. Empty text has no span.
 pub fn span(text: &str) -> String {
-    let escaped = escape_backticks(&cut(&one_line(text), LENGTH)).replace('|', "\\u007c");
+    let escaped = escape_backticks(&short(text, LENGTH)).replace('|', "\\u007c");
     let line = escaped.trim();
     if line.is_empty() {
         return String::new();
@@ -40,7 +40,7 @@ pub(crate) fn quote(prose: &Prose) -> String {
 /// Returns text as code in a line of HTML, where Markdown does not apply.
 pub fn html_code(text: &str) -> String {
     let mut safe = "<code>".to_owned();
-    for character in cut(&one_line(text), LENGTH).chars() {
+    for character in short(text, LENGTH).chars() {
         match character {
             c if is_plain(c) => safe.push(c),
             c => write!(safe, "&#{};", u32::from(c)).expect("a String takes any text"),
@@ -52,7 +52,7 @@ pub fn html_code(text: &str) -> String {
 /// Returns text for the quotes of a Mermaid label; Mermaid writes entities with `#` instead of `&#`.
 pub fn label(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 16);
-    for character in cut(&one_line(text), LABEL).chars() {
+    for character in short(text, LABEL).chars() {
         match character {
             c if is_plain(c) && c != '%' => safe.push(c),
             c => write!(safe, "#{};", u32::from(c)).expect("a String takes any text"),
@@ -76,6 +76,11 @@ fn without_command(line: &str) -> String {
         Some(rest) => format!("{}\\u002f{rest}", &line[..line.len() - text.len()]),
         None => line.to_owned(),
     }
+}
+
+/// Returns the beginning of a text in one line. The rest is not read: a message may have megabytes.
+fn short(text: &str, length: usize) -> String {
+    cut(&one_line(&cut(text, 2 * length)), length)
 }
 
 fn cut(text: &str, length: usize) -> String {

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 use escape::{fenced, html_code, quote, span};
 
 use super::gaps;
-use super::plan::groups::{Group, NestedRow, groups};
+use super::plan::groups::{Group, NestedRow, common_reason, groups};
 use super::plan::{
-    NAMED, action, counts, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies, warnings,
-    way_without_loss,
+    NAMED, action, counts, fleet, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies,
+    warnings, way_without_loss,
 };
 use super::prose::Prose;
 use gitops_core::kubernetes::gap::GapGroup;
+use gitops_core::plan::fleet::{CommonPlan, Fleet};
 use gitops_core::plan::{Change, Plan, Reason};
 use gitops_core::text::{and_more, pluralize};
 
@@ -26,6 +27,8 @@ use gitops_core::text::{and_more, pluralize};
 pub const LIMIT: usize = 60_000;
 /// Size that is reserved for the last lines.
 const TAIL: usize = 400;
+/// Number of clusters that are listed.
+const LISTED_CLUSTERS: usize = 50;
 /// Number of alarms and gaps that are listed.
 const LISTED: usize = 5;
 /// Maximum size of the alarms, the counts, the gaps and the warnings together.
@@ -35,6 +38,7 @@ const HEADINGS: usize = LIMIT / 4;
 
 /// One owner's part of the comment.
 struct OwnerSection<'a> {
+    plan: &'a Plan,
     heading: String,
     rows: Vec<NestedRow<'a>>,
     /// Reason of several rows, which the heading has.
@@ -45,10 +49,24 @@ struct OwnerSection<'a> {
     is_full: bool,
 }
 
-/// Returns the comment. Rows without room are omitted and counted.
+/// Returns the comment.
 pub fn render(plan: &Plan) -> String {
-    let mut comment = head(plan);
-    let mut sections = sections(plan);
+    comment(head(plan), groups(plan).into_iter().map(|group| section(plan, group, "")).collect())
+}
+
+/// Returns the comment about several clusters.
+pub fn render_fleet(fleet: &Fleet) -> String {
+    let plans = fleet.common_plans();
+    let sections = plans.iter().flat_map(|CommonPlan { clusters, plan, .. }| {
+        let place = format!(", {}", html_code(&fleet.place(clusters)));
+        groups(plan).into_iter().map(|group| section(plan, group, &place)).collect::<Vec<_>>()
+    });
+    comment(fleet_head(fleet, &plans), sections.collect())
+}
+
+/// Returns a comment of these parts. Rows without room are omitted and counted.
+fn comment(mut comment: String, mut sections: Vec<OwnerSection<'_>>) -> String {
+    let all = sections.iter().map(|section| section.rows.len()).sum::<usize>();
     let mut headings = 0;
     let fitting = |section: &OwnerSection<'_>| {
         headings += section.cost();
@@ -58,8 +76,8 @@ pub fn render(plan: &Plan) -> String {
     let dropped = sections.split_off(kept);
     let spent: usize = sections.iter().map(OwnerSection::cost).sum();
     let mut room = (LIMIT - TAIL).saturating_sub(comment.len() + spent);
-    fill(plan, &mut sections, &mut room);
-    let diffs_left = add_diffs(plan, &mut sections, &mut room);
+    fill(&mut sections, &mut room);
+    let diffs_left = add_diffs(&mut sections, &mut room);
     let mut left = dropped.iter().map(|section| section.rows.len()).sum::<usize>();
     for section in &sections {
         left += section.rows.len() - section.number;
@@ -77,7 +95,7 @@ pub fn render(plan: &Plan) -> String {
     if left + diffs_left > 0 {
         let diffs = if diffs_left > 0 { format!(" and {}", pluralize(diffs_left, "diff")) } else { String::new() };
         let rows = pluralize(left, "row");
-        comment += &format!("**{rows}{diffs} of {} left out here**: `-o json` has them all.\n", plan.changes().len());
+        comment += &format!("**{rows}{diffs} of {} left out here**: `-o json` has them all.\n", all);
     }
     comment
 }
@@ -108,10 +126,10 @@ fn head(plan: &Plan) -> String {
     }
     head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
     if !alarms.is_empty() {
-        head += &format!("\nHint: {}.\n", remedies(alarms));
+        head += &format!("\nHint: {}.\n", quote(&remedies(alarms)));
     }
     if let Some(way) = way_without_loss(plan) {
-        head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));
+        head += &format!("\nHint: {way}.\n");
     }
     if let Some(recorded) = plan.recorded() {
         head += &format!("\nPlanned on the cluster as it was at {}.\n", recorded.format("%Y-%m-%d %H:%M UTC"));
@@ -180,18 +198,14 @@ fn count_by_kind<'a>(
     shown.chain(more).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a section per owner that has rows, is blocked, or has an unknown outcome, each below the one that blocks it.
-fn sections(plan: &Plan) -> Vec<OwnerSection<'_>> {
-    groups(plan).into_iter().map(|group| section(plan, group)).collect()
-}
-
-fn section<'a>(plan: &Plan, group: Group<'a>) -> OwnerSection<'a> {
+/// Returns the section of an owner, which is the same in the clusters that `place` names.
+fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a> {
     let name = group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| html_code(&owner.to_string()));
     let mut notes = String::new();
     if let Some(row) = group.outcome.filter(|row| has_own_reason(row)) {
         notes += &format!("Reason: {}\n\n", quote(&owner_explanation(plan, row)));
     }
-    let common = group.common_reason();
+    let common = common_reason(&group.rows);
     if let Some(reason) = common {
         let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
         notes += &format!("Reason of its objects, unless another one stands there: {}\n\n", quote(&words));
@@ -199,22 +213,23 @@ fn section<'a>(plan: &Plan, group: Group<'a>) -> OwnerSection<'a> {
     let doubt = group.outcome.filter(|_| group.is_in_doubt());
     let outcome = doubt.map(|row| format!(", {}", outcome_words(row.outcome))).unwrap_or_default();
     let (all, deleted) = (pluralize(group.rows.len(), "row"), group.deletions());
-    let place = if group.depth > 0 { "↳ " } else { "" };
-    let heading = format!("<details><summary>{place}{name}: {deleted} to delete, {all}{outcome}</summary>\n\n{notes}");
+    let arrow = if group.depth > 0 { "↳ " } else { "" };
+    let heading =
+        format!("<details><summary>{arrow}{name}: {deleted} to delete, {all}{outcome}{place}</summary>\n\n{notes}");
     let mut rows = group.rows;
     rows.sort_by_key(|row| !row.change.is_deletion());
-    OwnerSection { heading, rows, common, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
+    OwnerSection { plan, heading, rows, common, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
 }
 
 /// Fills the sections with the deletions of all owners first, then with the other rows.
-fn fill(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) {
+fn fill(sections: &mut [OwnerSection<'_>], room: &mut usize) {
     for wanted in [true, false] {
         for section in &mut *sections {
             while let Some(next) = section.rows.get(section.number).filter(|_| !section.is_full) {
                 if next.change.is_deletion() != wanted {
                     break;
                 }
-                let row = row(plan, *next, section.common);
+                let row = row(section.plan, *next, section.common);
                 section.is_full = row.len() > *room;
                 if !section.is_full {
                     *room -= row.len();
@@ -233,20 +248,68 @@ fn row(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> String {
 }
 
 /// Adds diffs to the sections of their owners while there is room. Returns the number of diffs without room.
-fn add_diffs(plan: &Plan, sections: &mut [OwnerSection<'_>], room: &mut usize) -> usize {
+fn add_diffs(sections: &mut [OwnerSection<'_>], room: &mut usize) -> usize {
     let mut left = 0;
-    for diff in plan.diffs() {
-        let of = |section: &&mut OwnerSection<'_>| section.rows.iter().any(|row| row.change.object.id == diff.object);
-        let name = html_code(&diff.object.to_string());
-        let block =
-            format!("\n<details><summary>diff of {name}</summary>\n\n{}\n</details>\n", fenced("diff", &diff.text));
-        match sections.iter_mut().find(of) {
-            Some(section) if block.len() <= *room => {
+    for section in sections {
+        for diff in section.plan.diffs() {
+            if !section.rows.iter().any(|row| row.change.object.id == diff.object) {
+                continue;
+            }
+            let name = html_code(&diff.object.to_string());
+            let block =
+                format!("\n<details><summary>diff of {name}</summary>\n\n{}\n</details>\n", fenced("diff", &diff.text));
+            if block.len() <= *room {
                 *room -= block.len();
                 section.diffs += &block;
+            } else {
+                left += 1;
             }
-            _ => left += 1,
         }
     }
     left
+}
+
+/// Returns the part above the sections of several clusters: alarms, a row for each cluster, gaps and warnings.
+fn fleet_head(fleet: &Fleet, plans: &[CommonPlan]) -> String {
+    let mut head = String::new();
+    let alarms = fleet::alarm_lines(fleet);
+    for alarm in alarms.iter().take(LISTED) {
+        head += &format!("🛑 **Alarm** {}\n\n", span(alarm));
+    }
+    if let Some(more) = and_more(alarms.len(), LISTED) {
+        head += &format!("- {more}\n\n");
+    }
+    if let Some(tree) = fleet::tree_text(fleet) {
+        head += &format!("Plan of {}.\n\n", span(&tree));
+    }
+    head += &format!("**{}**\n\n| cluster | plan |\n|---|---|\n", fleet::counts(fleet));
+    for cluster in fleet.clusters().iter().take(LISTED_CLUSTERS) {
+        let text = fleet::cluster_text(fleet, cluster);
+        head += &format!("| {} | {} |\n", span(&cluster.name), quote(&text));
+    }
+    if let Some(more) = and_more(fleet.clusters().len(), LISTED_CLUSTERS) {
+        head += &format!("\n{more}\n");
+    }
+    if !fleet.alarms().is_empty() {
+        head += &format!("\nHint: {}.\n", quote(&remedies(fleet.alarms().iter().map(|alarm| &alarm.part))));
+    }
+    if let Some(way) = fleet.plans().find_map(|(_, plan)| way_without_loss(plan)) {
+        head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    let gaps = fleet::gap_sentences(fleet);
+    if !gaps.is_empty() {
+        head += "\nThe answer is incomplete; these could not be read:\n\n";
+        gaps.iter().take(LISTED).for_each(|gap| head += &format!("- gap: {}\n", quote(gap)));
+        if let Some(more) = and_more(gaps.len(), LISTED) {
+            head += &format!("- {more}\n");
+        }
+    }
+    for CommonPlan { clusters, plan, differing } in plans {
+        add_warnings(plan, &mut head);
+        if let Some(words) = fleet::differing_words(*differing) {
+            head += &format!("\nDeleted {}: {words}.\n", span(&fleet.place(clusters)));
+        }
+    }
+    head.push('\n');
+    head
 }

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use dialoguer::console::{Style, measure_text_width};
 
-use super::groups::{Group, NestedRow, groups};
+use super::groups::{Group, NestedRow, common_reason, groups};
 use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
 use crate::output::gaps;
 use crate::output::prose::Prose;
 use crate::output::sanitize::one_line;
 use crate::output::table::Look;
+use crate::output::wrap::wrap;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason};
+use gitops_core::plan::{Action, Certainty, Change, Outcome, Plan, Reason};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of like objects below one object or owner that are listed, and of messages of one sort.
@@ -28,13 +29,13 @@ const ACTION: usize = 10;
 const OBJECT: usize = 60;
 
 /// Returns the table; empty if the plan says nothing.
-pub(super) fn render(plan: &FinishedPlan, look: Look) -> String {
-    let mut page = Lines { text: String::new(), look };
+pub(super) fn render(plan: &Plan, look: Look) -> String {
+    let mut page = Lines::new(look);
     if let Some(subject) = plan.subject().filter(|_| look.subject) {
         page.wrapped(0, 2, &format!("plan of {}", one_line(&subject.to_string())));
     }
     for alarm in shown_alarms(plan) {
-        page.labelled("alarm", Tone::Bad, &alarm.detail);
+        page.alarm(&alarm.detail);
     }
     let (suspended, groups): (Vec<_>, Vec<_>) = groups(plan).into_iter().partition(Group::is_only_suspended);
     for group in &groups {
@@ -56,8 +57,8 @@ enum Tone {
 }
 
 /// Text that grows by lines.
-struct Lines {
-    text: String,
+pub(super) struct Lines {
+    pub(super) text: String,
     look: Look,
 }
 
@@ -73,8 +74,22 @@ enum Line {
 }
 
 impl Lines {
+    pub(super) fn new(look: Look) -> Self {
+        Self { text: String::new(), look }
+    }
+
+    /// Adds the sentence of an alarm.
+    pub(super) fn alarm(&mut self, detail: &str) {
+        self.labelled("alarm", Tone::Bad, detail);
+    }
+
+    /// Adds what could not be read or computed.
+    pub(super) fn gap(&mut self, sentence: &str) {
+        self.labelled("gap", Tone::Warn, sentence);
+    }
+
     /// Adds an owner and its rows.
-    fn group(&mut self, plan: &FinishedPlan, group: &Group<'_>) {
+    fn group(&mut self, plan: &Plan, group: &Group<'_>) {
         let margin = 2 * group.depth.min(DEEPEST);
         let shown: Vec<NestedRow<'_>> = group.rows.iter().filter(|row| !is_updated(row.change)).copied().collect();
         let namespace = common_namespace(&shown);
@@ -82,7 +97,8 @@ impl Lines {
             self.blank();
         }
         self.heading(group, margin, namespace);
-        let common = group.common_reason();
+        // Rows that are only counted need no reason beside those that are listed.
+        let common = common_reason(if shown.is_empty() { &group.rows } else { &shown });
         let own = group.outcome.filter(|row| has_own_reason(row)).map(|row| owner_explanation(plan, row).to_string());
         let of_objects = if own.is_some() { "its objects" } else { "reason" };
         for (label, reason) in [("reason", own), (of_objects, common.map(Reason::to_string))] {
@@ -152,7 +168,7 @@ impl Lines {
     }
 
     /// Adds what the plan says beside its rows.
-    fn notes(&mut self, plan: &FinishedPlan, suspended: &[Group<'_>]) {
+    fn notes(&mut self, plan: &Plan, suspended: &[Group<'_>]) {
         let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
         let gaps = gap_messages(plan);
         let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
@@ -160,7 +176,8 @@ impl Lines {
             self.blank();
         }
         if has_races {
-            let words = "a question mark (delete?): it depends on what happens first; the reason says on what";
+            let words =
+                "a question mark (delete?): it depends on what happens first, as the reason or the row above says";
             self.wrapped(0, 4, words);
         }
         if !suspended.is_empty() {
@@ -186,20 +203,8 @@ impl Lines {
     }
 
     /// Adds a text, which continues with the other margin if it is wider than the terminal.
-    fn wrapped(&mut self, margin: usize, continued: usize, text: &str) {
-        let mut line = " ".repeat(margin);
-        let mut is_empty = true;
-        for word in text.split(' ') {
-            let longer = if is_empty { format!("{line}{word}") } else { format!("{line} {word}") };
-            if is_empty || self.fits(&longer) {
-                line = longer;
-            } else {
-                self.line(&line);
-                line = format!("{}{word}", " ".repeat(continued));
-            }
-            is_empty = false;
-        }
-        self.line(&line);
+    pub(super) fn wrapped(&mut self, margin: usize, continued: usize, text: &str) {
+        self.line(&wrap(text, margin, continued, self.look.width));
     }
 
     fn fits(&self, line: &str) -> bool {
@@ -370,7 +375,7 @@ fn text_of(note: &Prose) -> String {
 }
 
 /// Returns what a row says beside its object. The object of the owner itself says nothing that the owner has said.
-fn group_note(plan: &FinishedPlan, group: &Group<'_>, row: NestedRow<'_>, common: Option<&Reason>) -> String {
+fn group_note(plan: &Plan, group: &Group<'_>, row: NestedRow<'_>, common: Option<&Reason>) -> String {
     let is_told = group
         .outcome
         .is_some_and(|outcome| outcome.owner.is_object(&row.change.object.id) && outcome.reason == row.change.reason);
@@ -378,7 +383,7 @@ fn group_note(plan: &FinishedPlan, group: &Group<'_>, row: NestedRow<'_>, common
 }
 
 /// Returns a message for each group of gaps that can change the plan, unless it is the reason of an owner above.
-fn gap_messages(plan: &FinishedPlan) -> Vec<String> {
+fn gap_messages(plan: &Plan) -> Vec<String> {
     let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
     let groups = GapGroup::of(plan.gaps()).into_iter();
     // A reason can go on with what would be at stake.
@@ -410,7 +415,7 @@ mod tests {
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::ownership::OwnerId;
     use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, OwnerOutcome, PinnedObject, Plan, ReasonCode};
+    use gitops_core::plan::{Actor, Alarm, FinishedPlan, OwnerOutcome, PinnedObject, ReasonCode};
 
     fn owner(name: &str) -> OwnerId {
         OwnerId::new("flux", "Kustomization", "flux-system", name)
@@ -459,6 +464,59 @@ mod tests {
                     reason: dependency-not-ready (kustomization/lost -n flux-system)\n\n\
                     suspended: their controllers apply and prune nothing of them: kustomization/paused -n flux-system\n";
         assert!(text.ends_with(rest), "{text}");
+    }
+
+    fn row(action: Action, kind: &str, reason: Reason, cause: Option<&ObjectId>) -> Change {
+        let id = ObjectId::new("", kind, if kind == "Namespace" { "" } else { "shop" }, "a");
+        let object = PinnedObject::absent(id);
+        let change = Change::new(action, object, Some(owner("apps")), Actor::KustomizeController, reason);
+        let certainty = if change.reason.detail.contains("race: ") { Certainty::Race } else { Certainty::Certain };
+        Change { certainty, cause: cause.cloned(), ..change }
+    }
+
+    /// Renders these rows of one owner.
+    fn rendered(rows: impl IntoIterator<Item = Change>) -> String {
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes(rows);
+        plan.add_owners([OwnerOutcome::new(owner("apps"), Outcome::Applies, ReasonCode::NewRevision)]);
+        render(&plan, Look::whole(true))
+    }
+
+    #[test]
+    fn a_race_is_told_on_the_row_of_the_event_that_it_depends_on() {
+        let namespace = ObjectId::new("", "Namespace", "", "a");
+        let secret = ObjectId::new("", "Secret", "shop", "a");
+        let told = "race: it depends on whether namespace/a is deleted";
+        let text = rendered([
+            row(Action::Delete, "Namespace", Reason::new(ReasonCode::NotInBuild, "race: it depends on x"), None),
+            row(Action::Delete, "Secret", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
+            row(Action::Recreate, "Service", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
+            row(Action::Delete, "Pod", Reason::new(ReasonCode::Dependent, format!("one; {told}; two")), Some(&secret)),
+            row(Action::Delete, "Job", Reason::new(ReasonCode::Dependent, "race: it depends on y"), Some(&secret)),
+        ]);
+        let expected = "  delete?   Namespace/a   not-in-build: race: it depends on x\n    delete?   Secret/a\n      \
+                        delete?   Job/a     race: it depends on y\n      delete?   Pod/a     one; two\n    \
+                        recreate? Service/a   in-namespace\n";
+        assert!(text.contains(expected), "{text}");
+    }
+
+    #[test]
+    fn the_reason_of_rows_that_are_only_counted_is_not_that_of_the_others() {
+        let update = |name: &str| {
+            let reason = Reason::new(ReasonCode::TakenOver, "spec.suspend is removed");
+            let id = ObjectId::new("", "ConfigMap", "shop", name);
+            Change::new(
+                Action::Update,
+                PinnedObject::absent(id),
+                Some(owner("apps")),
+                Actor::KustomizeController,
+                reason,
+            )
+        };
+        let delete = row(Action::Delete, "Secret", Reason::from(ReasonCode::NotInBuild), None);
+        let text = rendered([update("a"), update("b"), delete]);
+        assert!(!text.contains("taken-over") && text.contains("  delete    Secret/a   not-in-build\n"), "{text}");
+        assert!(rendered([update("a"), update("b")]).contains("  reason: taken-over: spec.suspend is removed\n"));
     }
 
     #[test]

@@ -2,12 +2,12 @@
 //! a blocked owner below the one that blocks it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::{caused_changes, importance};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
+use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
 
 /// An owner with its rows.
 pub(crate) struct Group<'p> {
@@ -25,6 +25,8 @@ pub(crate) struct NestedRow<'p> {
     pub(crate) change: &'p Change,
     /// Number of deletions above it, of which each causes the next one.
     pub(crate) depth: usize,
+    /// Deletion above it on which its own fate depends: its place says that.
+    pub(crate) condition: Option<&'p ObjectId>,
 }
 
 impl<'p> Group<'p> {
@@ -43,14 +45,14 @@ impl<'p> Group<'p> {
         let suspended = Reason::from(ReasonCode::Suspended);
         self.rows.is_empty() && self.outcome.is_some_and(|row| row.reason == suspended)
     }
+}
 
-    /// Returns the reason that several rows have in common, so that it is shown once: that of most deletions, or else of
-    /// most rows.
-    pub(crate) fn common_reason(&self) -> Option<&'p Reason> {
-        let own = self.rows.iter().filter(|row| row.depth == 0).map(|row| row.change);
-        let (deletions, others): (Vec<_>, Vec<_>) = own.partition(|change| change.is_deletion());
-        most_common(&deletions).or_else(|| most_common(&others))
-    }
+/// Returns the reason that several rows of an owner have in common, so that it is shown once: that of most deletions, or
+/// else of most rows.
+pub(crate) fn common_reason<'p>(rows: &[NestedRow<'p>]) -> Option<&'p Reason> {
+    let own = rows.iter().filter(|row| row.depth == 0).map(|row| row.change);
+    let (deletions, others): (Vec<_>, Vec<_>) = own.partition(|change| change.is_deletion());
+    most_common(&deletions).or_else(|| most_common(&others))
 }
 
 /// Returns the reason of most changes, if several have it.
@@ -129,11 +131,11 @@ fn below_their_causes<'p>(plan: &'p Plan, groups: Vec<Group<'p>>) -> Vec<Group<'
 fn nested(plan: &Plan) -> Vec<NestedRow<'_>> {
     let changes = plan.changes();
     let caused = caused_changes(plan);
-    let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let deleted: HashMap<&ObjectId, &Change> = plan.deletions().map(|change| (&change.object.id, change)).collect();
     let mut order: Vec<usize> = (0..changes.len()).collect();
     order.sort_by_key(|at| {
         let Change { cause, action, .. } = &changes[*at];
-        (cause.as_ref().is_some_and(|cause| deleted.contains(cause)), importance(*action))
+        (cause.as_ref().is_some_and(|cause| deleted.contains_key(cause)), importance(*action))
     });
     let (mut rows, mut is_shown) = (vec![], vec![false; changes.len()]);
     for start in order {
@@ -143,7 +145,7 @@ fn nested(plan: &Plan) -> Vec<NestedRow<'_>> {
                 continue;
             }
             let change = &changes[at];
-            rows.push(NestedRow { change, depth });
+            rows.push(NestedRow { change, depth, condition: condition(change, depth, &deleted) });
             if change.is_deletion() {
                 let mut below = caused.get(&change.object.id).cloned().unwrap_or_default();
                 below.sort_by_key(|at| (importance(changes[*at].action), &changes[*at].object.id));
@@ -152,6 +154,27 @@ fn nested(plan: &Plan) -> Vec<NestedRow<'_>> {
         }
     }
     rows
+}
+
+/// Returns the deletion that the reason of a nested row names as what it depends on, if that stands above it.
+fn condition<'p>(change: &Change, depth: usize, deleted: &HashMap<&ObjectId, &'p Change>) -> Option<&'p ObjectId> {
+    if change.certainty == Certainty::Certain {
+        return None;
+    }
+    let mut below = change;
+    for _ in 0..depth {
+        let above = *deleted.get(below.cause.as_ref()?)?;
+        if change.reason.detail.contains(&race_of(&above.object.id)) {
+            return Some(&above.object.id);
+        }
+        below = above;
+    }
+    None
+}
+
+/// Returns what the plan says of a row that is deleted if this object is.
+pub(crate) fn race_of(id: &ObjectId) -> String {
+    format!("race: it depends on whether {id} is deleted")
 }
 
 /// Returns true for a change whose place below the deletion that causes it says all.

@@ -1,5 +1,6 @@
 //! Text of plans: the tables, the summary, the warnings, and the hints.
 
+pub(crate) mod fleet;
 mod grouped;
 pub(crate) mod groups;
 
@@ -17,10 +18,13 @@ use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, FinishedPlan, Outcome, OwnerOutcome, Plan,
-    Reason, ReasonCode,
+    Reason, ReasonCode, Summary,
 };
 use gitops_core::text::{and_more, pluralize};
-use groups::{NestedRow, follows_from_place};
+use groups::{NestedRow, follows_from_place, race_of};
+
+/// Advice for alarms that need no other one.
+const REVIEW: &str = "review the plan";
 
 /// Number of objects and owners of a kind that one message names.
 pub(super) const NAMED: usize = 5;
@@ -55,7 +59,7 @@ impl Render for FinishedPlan {
 }
 
 /// Returns a table with one row per object: alarms, then changes with deletions first, then what else the plan says.
-fn wide_table(plan: &FinishedPlan, look: Look) -> String {
+fn wide_table(plan: &Plan, look: Look) -> String {
     let changes = in_order_of_importance(plan).into_iter().map(|change| PlanRow::of_change(plan, change));
     let rows: Vec<PlanRow<'_>> = alarms(plan).chain(changes).chain(notes(plan)).collect();
     let table = Columns::new()
@@ -238,8 +242,9 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
 /// Returns what a row says beside its object: what the reason that its owner's rows have in common, and its place below
 /// the deletion that causes it, do not say.
 pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> Prose {
-    let NestedRow { change, depth } = row;
+    let NestedRow { change, depth, condition } = row;
     let Reason { code, detail } = &change.reason;
+    let detail = &condition.map_or_else(|| detail.clone(), |id| without_part(detail, &race_of(id)));
     let mut text = if depth > 0 && follows_from_place(change) {
         Prose::default().foreign_after("", detail)
     } else if depth > 0 {
@@ -257,6 +262,11 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> 
         Some(flag) => text.own(format!(" ({flag})")),
         None => text,
     }
+}
+
+/// Returns the detail of a reason without one of its parts.
+fn without_part(detail: &str, part: &str) -> String {
+    detail.split("; ").filter(|found| *found != part).collect::<Vec<_>>().join("; ")
 }
 
 /// Codes of deletions by the controller of an owner that stays.
@@ -330,7 +340,21 @@ pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
 
 /// Returns the counts of a plan.
 pub(crate) fn counts(plan: &Plan) -> String {
-    let summary = plan.summary();
+    let counts = number_words(&plan.summary());
+    let in_doubt = owners_in_doubt(plan);
+    match counts.is_empty() {
+        true if plan.is_complete() && in_doubt[0].1.is_empty() => {
+            // Only a plan of a working tree has a subject.
+            if plan.subject().is_some() { "no changes" } else { "nothing to prune" }.to_owned()
+        }
+        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
+        true => "no known deletions".to_owned(),
+        false => counts.join(", "),
+    }
+}
+
+/// Returns the number of changes of each action: `3 to delete`.
+fn number_words(summary: &Summary) -> Vec<String> {
     let counts = [
         (summary.delete, "to delete"),
         (summary.recreate, "to delete and create again"),
@@ -339,15 +363,7 @@ pub(crate) fn counts(plan: &Plan) -> String {
         (summary.keep, "kept"),
         (summary.unknown, "unknown"),
     ];
-    let counts: Vec<String> =
-        counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect();
-    let in_doubt = owners_in_doubt(plan);
-    match counts.is_empty() {
-        true if plan.is_complete() && in_doubt[0].1.is_empty() => "nothing to prune".to_owned(),
-        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
-        true => "no known deletions".to_owned(),
-        false => counts.join(", "),
-    }
+    counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect()
 }
 
 /// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, of which some are named, and
@@ -413,70 +429,75 @@ fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
 }
 
 /// Returns the hint for alarms: what to check, and all flags that lift them together.
-pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> String {
+pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     let (mut advice, mut flags) = (vec![], vec![]);
     let (mut percent, mut number) = (0, 0);
     let mut kinds: Vec<&str> = vec![];
     for alarm in alarms {
+        let own = |words: &str| Prose::default().own(words);
         advice.push(match &alarm.remedy {
             Some(Remedy::CheckPaths) => {
                 percent = 100;
-                "check the paths that this change touches".to_owned()
+                own("check the paths that this change touches")
             }
             Some(Remedy::RaiseMaxPercent(least)) => {
                 percent = percent.max(*least);
-                "review the plan".to_owned()
+                own(REVIEW)
             }
             Some(Remedy::RaiseMaxDelete(least)) => {
                 number = number.max(*least);
-                "review the plan".to_owned()
+                own(REVIEW)
             }
             Some(Remedy::Allow(allowed)) => {
                 kinds.extend(allowed.iter().map(|kind| kind.name()));
-                "review the plan".to_owned()
+                own(REVIEW)
             }
             Some(Remedy::Unblock) => {
-                "correct what blocks owners; until then their controller applies and prunes nothing of them".to_owned()
+                own("correct what blocks owners; until then their controller applies and prunes nothing of them")
             }
+            Some(Remedy::RemoveReferences) => own("keep what is still needed, or remove what needs it first"),
             Some(Remedy::AllowIncomplete) => {
                 flags.push("--allow-incomplete".to_owned());
-                "get the missing permissions".to_owned()
+                own("get the missing permissions")
             }
-            Some(Remedy::FollowPolicy(file)) => format!("the rules are in {file}"),
-            Some(Remedy::InspectOwner) | None => {
-                "the inventory of the owner may be broken; inspect it first".to_owned()
-            }
+            Some(Remedy::FollowPolicy(file)) => own("the rules are in ").foreign(file),
+            Some(Remedy::InspectOwner) | None => own("the inventory of the owner may be broken; inspect it first"),
         });
     }
     flags.extend((percent > 0).then(|| format!("--max-percent={percent}")));
     flags.extend((number > 0).then(|| format!("--max-delete={number}")));
     flags.extend((!kinds.is_empty()).then(|| format!("--allow {}", kinds.join(","))));
-    let mut told: Vec<String> = vec![];
+    let mut told: Vec<Prose> = vec![];
     for text in advice {
         // Who checks the paths reviews the plan.
-        let is_general = text == "review the plan" && !told.is_empty();
+        let is_general = text == Prose::default().own(REVIEW) && !told.is_empty();
         if !is_general && !told.contains(&text) {
             told.push(text);
         }
     }
-    if flags.is_empty() {
-        return told.join("; ");
+    let mut hint = Prose::default();
+    for (number, text) in told.iter().enumerate() {
+        hint = text.parts().iter().cloned().fold(if number > 0 { hint.own("; ") } else { hint }, Prose::part);
     }
-    format!("{}; if it is intended, pass {}", told.join("; "), flags.join(" "))
+    if flags.is_empty() { hint } else { hint.own(format!("; if it is intended, pass {}", flags.join(" "))) }
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.
-pub fn way_without_loss(plan: &Plan) -> Option<&'static str> {
-    if plan.owners().iter().any(loses_objects) {
-        return Some(
-            "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one,\n      \
-             then rename it in a second commit (docs/reference/kustomize-controller.md)",
-        );
+pub fn way_without_loss(plan: &Plan) -> Option<String> {
+    let moved = plan.deletions().filter(|change| is_moved_with_loss(change)).count();
+    if moved > 0 {
+        let all = plan.deletions().count();
+        return Some(format!(
+            "{moved} of {} {} a rename or a move: `kubectl gitops handover` shows the way without loss",
+            pluralize(all, "deletion"),
+            if moved == 1 { "is" } else { "are" }
+        ));
     }
-    plan.changes().iter().any(is_moved_with_loss).then_some(
-        "to move objects between Kustomizations and keep them, first apply `prune: false` to the old one,\n      \
-         then move them in a second commit (docs/reference/kustomize-controller.md)",
-    )
+    plan.owners().iter().any(loses_objects).then(|| {
+        "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one, \
+         then rename it in a second commit (docs/reference/kustomize-controller.md)"
+            .to_owned()
+    })
 }
 
 /// Returns true for a Kustomization that may be deleted with its objects.

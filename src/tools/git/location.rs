@@ -21,7 +21,7 @@ impl Checkout {
                     .hint(format!("`git -C {bare} worktree add DIR BRANCH` makes a checkout of it"));
             }
             Error::failed(format!("{} is not in a git checkout", directory.display()))
-                .hint("--repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory")
+                .hint("name a checkout, or change to one; --source KIND/NAMESPACE/NAME=DIR takes any directory")
         })
     }
 

@@ -22,6 +22,7 @@ use gitops_core::flux::source::tree::Tree;
 use program::Git;
 
 pub(in crate::tools) use blobs::{check_count, check_total};
+pub(crate) use history::Divergence;
 
 /// A state of a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -201,3 +201,49 @@ fn read_messages(mut stderr: impl Read) -> String {
 fn cannot_run(error: std::io::Error) -> Error {
     Error::failed(format!("cannot run git: {error}")).hint("--repo needs the git program on PATH")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn git(directory: &Path) -> Git<'_> {
+        Git { directory, options: &[], variables: &[], time: Duration::from_secs(60) }
+    }
+
+    /// Runs git without the options of this module, as a control.
+    fn plain(directory: &Path, arguments: &[&str]) -> bool {
+        let mut git = Command::new("git");
+        let user = ["-c", "user.name=a", "-c", "user.email=a@example.com"];
+        let ended = git.arg("-C").arg(directory).args(user).args(arguments).output().unwrap();
+        ended.status.success()
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn no_hook_of_a_repository_runs() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        assert!(plain(folder.path(), &["init", "-q"]));
+        assert!(plain(folder.path(), &["commit", "-q", "--allow-empty", "-m", "one"]));
+        let hook = folder.path().join(".git/hooks/reference-transaction");
+        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+        std::fs::write(&hook, "#!/bin/sh\ntouch ran\n").unwrap();
+        std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+        let marker = folder.path().join("ran");
+        git(folder.path()).output(&["update-ref", "refs/heads/a", "HEAD"], None).unwrap();
+        assert!(!marker.exists());
+        assert!(plain(folder.path(), &["update-ref", "refs/heads/b", "HEAD"]));
+        assert!(marker.exists(), "git itself runs the hook");
+    }
+
+    #[test]
+    fn a_folder_that_is_a_bare_repository_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(plain(folder.path(), &["init", "-q", "--bare", "evil"]));
+        let evil = folder.path().join("evil");
+        let refused = git(&evil).output(&["rev-parse", "--git-dir"], None).unwrap_err();
+        assert!(refused.message.contains("safe.bareRepository"), "{}", refused.message);
+        assert!(plain(&evil, &["rev-parse", "--git-dir"]), "git itself takes it");
+    }
+}

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::tools::limits::MAX_CHILDREN_MEMORY;
+
 /// Limits of a child. The launcher applies [`Limits::resources`]; the parent measures the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -37,5 +39,47 @@ impl Limits {
             stderr: 1 << 20,
             resources: Resources { memory: 2 << 30, cpu_seconds: 600, open_files: 1024, file_size: 256 << 20 },
         }
+    }
+}
+
+/// Returns the number of children that run at the same time: as many as processors, but not more than the memory allows that
+/// this machine has left and that all children may have together.
+pub(crate) fn children_at_once() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    fitting(processors, available_memory())
+}
+
+fn fitting(processors: usize, available: Option<u64>) -> usize {
+    let memory = available.unwrap_or(MAX_CHILDREN_MEMORY).min(MAX_CHILDREN_MEMORY);
+    let of_one = Limits::of_build(Duration::ZERO).resources.memory;
+    processors.min((memory / of_one) as usize).max(1)
+}
+
+/// Returns the memory that is left on this machine or for this container, in bytes; `None` where the system does not say it.
+fn available_memory() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| free_of_machine(&text));
+    let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok();
+    let container =
+        || Some(read("max")?.trim().parse::<u64>().ok()?.saturating_sub(read("current")?.trim().parse().ok()?));
+    [machine, container()].into_iter().flatten().min()
+}
+
+fn free_of_machine(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_children_together_fit_into_the_memory() {
+        assert_eq!(fitting(64, None), 4, "8 GiB for all of them");
+        assert_eq!(fitting(2, Some(64 << 30)), 2);
+        assert_eq!(fitting(4, Some(7 << 30)), 3);
+        assert_eq!(fitting(4, Some(1 << 20)), 1, "a plan needs one");
+        assert_eq!(free_of_machine("MemTotal: 8 kB\nMemAvailable:   2048 kB\n"), Some(2 << 20));
+        assert_eq!(free_of_machine("MemTotal: 8 kB\n"), None);
     }
 }

@@ -24,6 +24,7 @@ use std::path::PathBuf;
 pub use self::child::{Failure, Output};
 pub use self::environment::{Environment, PrivateDirectories};
 pub use self::limits::Limits;
+pub(crate) use self::limits::children_at_once;
 pub use self::rules::Rules;
 use super::program::Program;
 

@@ -2,7 +2,7 @@
 
 use test_support::random::Random;
 
-use super::layouts::{Layout, ROOT, Repository};
+use super::layouts::{Layout, ROOT, Repository, mounted_claim, mounted_settings};
 use super::tree::Tree;
 
 /// Changes a repository; returns false if the kind of commit does not fit.
@@ -83,7 +83,24 @@ fn removed_object(repository: &mut Repository, random: &mut Random) -> bool {
         repository.tree.remove(&format!("{folder}/{file}"));
     }
     repository.tree.remove_entry(&format!("{folder}/kustomization.yaml"), &file);
+    remove_reference(repository, at, &file);
     true
+}
+
+/// Removes what the workload of an application says of the object in one of its files.
+fn remove_reference(repository: &mut Repository, at: usize, file: &str) {
+    let own = &repository.applications[at];
+    let workloads = ["deployment.yaml", "statefulset.yaml"].map(|file| format!("{}/{file}", own.folder));
+    let Some(workload) = workloads.into_iter().find(|file| repository.tree.0.contains_key(file)) else { return };
+    let name = own.whole.rsplit('/').next().expect("a folder").to_owned();
+    match file {
+        "configmap.yaml" => repository.tree.replace(&workload, &mounted_settings(&name), ""),
+        "pvc.yaml" => repository.tree.replace(&workload, &mounted_claim(&name), ""),
+        "serviceaccount.yaml" => {
+            repository.tree.replace(&workload, &format!("      serviceAccountName: {name}\n"), "");
+        }
+        _ => {}
+    }
 }
 
 fn changed_value(repository: &mut Repository, random: &mut Random) -> bool {

@@ -180,10 +180,10 @@ impl Repository {
         if own_namespace {
             files.push(("namespace.yaml", namespace(&at, "")));
         }
-        if number % 8 == 5 {
+        if has_claim(number) {
             files.push(("pvc.yaml", claim(&name, &at)));
         }
-        if number.is_multiple_of(3) {
+        if has_account(number) {
             files.push(("serviceaccount.yaml", service_account(&name, &at)));
         }
         let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
@@ -244,9 +244,31 @@ fn workload(name: &str, namespace: &str, number: usize) -> String {
     } else {
         ("Deployment", String::new())
     };
+    let account = if has_account(number) { format!("      serviceAccountName: {name}\n") } else { String::new() };
+    let claim = if has_claim(number) { mounted_claim(name) } else { String::new() };
+    let settings = mounted_settings(name);
     format!(
         "apiVersion: apps/v1\nkind: {kind}\nmetadata:\n  name: {name}\n  namespace: {namespace}\nspec:\n  replicas: 0\n{more}  \
          selector: {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    \
-         spec: {{containers: [{{name: main, image: 'example.com/{name}:1.0'}}]}}\n"
+         spec:\n{account}      volumes:\n      - {{name: scratch, emptyDir: {{}}}}\n{settings}{claim}      \
+         containers: [{{name: main, image: 'example.com/{name}:1.0'}}]\n"
     )
+}
+
+fn has_claim(number: usize) -> bool {
+    number % 8 == 5
+}
+
+fn has_account(number: usize) -> bool {
+    number.is_multiple_of(3)
+}
+
+/// Returns the line of a workload that mounts the ConfigMap of its application.
+pub(super) fn mounted_settings(name: &str) -> String {
+    format!("      - {{name: settings, configMap: {{name: {name}}}}}\n")
+}
+
+/// Returns the line of a workload that mounts the claim of its application.
+pub(super) fn mounted_claim(name: &str) -> String {
+    format!("      - {{name: data, persistentVolumeClaim: {{claimName: {name}}}}}\n")
 }

@@ -148,7 +148,7 @@ fn a_mistyped_path_deletes_exactly_what_was_planned() {
     let quiet = plan(cluster, &tree, &[]);
     let lines: Vec<&str> = quiet.stderr.lines().collect();
     assert!(lines.len() == 2 && lines[0].starts_with("planning "), "{lines:?}");
-    assert_eq!((quiet.code, lines[1]), (0, "nothing to prune"), "{}", quiet.stdout);
+    assert_eq!((quiet.code, lines[1]), (0, "no changes"), "{}", quiet.stdout);
 
     write(&tree, "clusters/prod/applications.yaml", &kustomization("applications", "./aps"));
     let alarm = plan(cluster, &tree, &[]);

@@ -2,8 +2,10 @@
 
 mod chart_renders;
 mod diff;
+mod failing_releases;
 mod finalizers;
 mod generators;
+mod handover;
 mod helm_release;
 mod mistyped_path;
 mod owner_references;

@@ -380,6 +380,73 @@ fn a_volume_that_goes_before_its_claim_hangs_until_the_claim_goes_too() {
     assert_eq!(std::fs::read_to_string(path.join("ledger")).unwrap(), "precious");
 }
 
+/// A Deployment and an Ingress that need the claim `ledger`, the ConfigMap `settings` and the Service `web`.
+fn needing() -> String {
+    "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  \
+     template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: c, image: i}]\n      volumes:\n      \
+     - {name: a, persistentVolumeClaim: {claimName: ledger}}\n      - {name: b, configMap: {name: settings}}\n---\n\
+     apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: web}\n\
+     spec: {defaultBackend: {service: {name: web, port: {number: 80}}}}\n"
+        .to_owned()
+}
+
+#[test]
+fn a_claim_that_a_pod_mounts_stays_terminating_and_what_stays_is_named() {
+    let (cluster, namespace, tree) = (&cluster(), "needed", folder("volumes-needed"));
+    write(&tree, "web.yaml", &needing());
+    write(&tree, "ledger.yaml", &claim("ledger", "", "1Gi"));
+    write(&tree, "settings.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
+                   spec: {selector: {app: web}, ports: [{port: 80}]}\n";
+    write(&tree, "service.yaml", service);
+    flux::config_maps(&tree, 3);
+    deploy(cluster, namespace, &tree);
+    let names = ["get", "pods", "-n", namespace, "-l", "app=web", "-o", "jsonpath={.items[*].metadata.name}"];
+    cluster.wait_for("the Pod", LIMIT, || Ok(!cluster.kubectl(&names)?.is_empty())).unwrap();
+    let pod = cluster.kubectl(&names).unwrap();
+    cluster.kubectl_stdin(&["create", "-f", "-"], "apiVersion: v1\nkind: Node\nmetadata: {name: needed}\n").unwrap();
+    let bind = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"Binding\", \"metadata\": {{\"name\": \"{pod}\"}}, \
+         \"target\": {{\"kind\": \"Node\", \"name\": \"needed\"}}}}"
+    );
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}/binding");
+    cluster.kubectl_stdin(&["create", "--raw", &path, "-f", "-"], &bind).unwrap();
+    for removed in ["ledger.yaml", "settings.yaml", "service.yaml"] {
+        std::fs::remove_file(tree.join(removed)).unwrap();
+    }
+    let run = plan(cluster, namespace, &tree, &["--allow=volumes"]);
+    assert_eq!(run.code, 6, "{run:?}");
+    let kept = format!("kept terminating while Pod {pod} mounts it");
+    let found = rows(&run);
+    assert!(found["delete PersistentVolumeClaim/ledger"].ends_with(&kept), "{found:#?}");
+    let alarms: Vec<String> = document(&run)["alarms"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|alarm| format!("{}: {}", alarm["code"].as_str().unwrap(), alarm["detail"].as_str().unwrap()))
+        .collect();
+    let expected = [
+        "still-referenced: this deletes configmap/settings -n needed, which is still needed: \
+         deployment.apps/web -n needed mounts it"
+            .to_owned(),
+        format!("still-referenced: this deletes persistentvolumeclaim/ledger -n needed, which is {kept}"),
+        "still-referenced: this deletes service/web -n needed, which is still needed: \
+         ingress.networking.k8s.io/web -n needed sends traffic to it"
+            .to_owned(),
+    ];
+    assert_eq!(alarms, expected, "{}", run.stderr);
+    publish(cluster, namespace, &tree);
+    let gone = || Ok(cluster.kubectl(&["get", "cm,svc", "-n", namespace, "-o", "name"])?.matches('/').count() == 4);
+    cluster.wait_for("the ConfigMap and the Service to go", LIMIT, gone).unwrap();
+    let state = "jsonpath={.metadata.deletionTimestamp} {.metadata.finalizers}";
+    let terminating = || cluster.kubectl(&["get", "pvc", "ledger", "-n", namespace, "--ignore-not-found", "-o", state]);
+    cluster.wait_for("the deletion of the claim", LIMIT, || Ok(!terminating()?.starts_with(' '))).unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    assert!(terminating().unwrap().contains("pvc-protection"), "{}", terminating().unwrap());
+    cluster.kubectl(&["delete", "pod", &pod, "-n", namespace, "--grace-period=0", "--force"]).unwrap();
+    cluster.wait_for("the claim to go with its Pod", LIMIT, || Ok(terminating()?.is_empty())).unwrap();
+}
+
 #[test]
 fn a_user_who_may_not_read_volumes_gets_a_gap() {
     let cluster = &cluster();

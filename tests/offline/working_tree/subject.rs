@@ -166,3 +166,34 @@ fn a_word_that_is_no_directory_names_an_owner() {
     let run = plan(folder.path(), &[main_of(&main)], &["kustomization/apps"]);
     assert!(planned(&run).starts_with(". at "), "{run}");
 }
+
+#[test]
+fn a_plan_of_several_steps_refuses_what_it_cannot_do() {
+    let (folder, main) = checkout();
+    let run = |more: &[&str]| plan(folder.path(), &[main_of(&main)], more);
+    let missing = run(&["--then", "nowhere"]);
+    assert!(
+        missing.code == 2 && missing.stderr.contains("has no revision \"nowhere\"\nhint: name a commit"),
+        "{missing}"
+    );
+    let page = run(&["--then", "main", "-o", "html"]);
+    let formats = "error: a plan of several steps has these formats: table, wide, json, yaml, name, markdown\nhint: ";
+    assert!(page.code == 2 && page.stderr.contains(formats), "{page}");
+    let file = run(&["--then", "main", "--out", "plan.json"]);
+    assert!(file.code == 2 && file.stderr.contains("error: --out writes the plan of one step\nhint: "), "{file}");
+}
+
+#[test]
+fn each_step_has_its_own_subject_and_no_step_is_rehearsed() {
+    let (folder, main) = checkout();
+    let run = plan(folder.path(), &[main_of(&main)], &["--then", "main", "-o", "json"]);
+    let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run}"));
+    assert_eq!(document["schema"], "kubectl-gitops/steps/v1");
+    let steps = document["steps"].as_array().unwrap();
+    let subjects: Vec<&Value> = steps.iter().map(|step| &step["plan"]["subject"]["branch"]).collect();
+    assert_eq!(subjects, ["feature", "main"], "{run}");
+    assert!(steps.iter().all(|step| step["plan"]["rehearsed"] == false), "{run}");
+    let shown = plan(folder.path(), &[main_of(&main)], &["--then", "main"]);
+    let [first, second] = ["Step 1: . at ", "Step 2: . at "].map(|head| shown.stdout.find(head));
+    assert!(first.is_some() && first < second, "{shown}");
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use assert_cmd::Command;
+pub use assert_cmd::Command;
 use xtask::cluster::Cluster;
 
 use crate::schemas;

@@ -19,13 +19,14 @@ use crate::folder::Folder;
 use crate::gitops::binary;
 
 /// Commands that do not run, by a part of their text, and why.
-const NOT_RUN: [(&str, &str); 18] = [
+const NOT_RUN: [(&str, &str); 20] = [
     ("kubectl krew", "installs into the home of the user"),
     ("kubectl gitops man ~", "the man pages have a test of their own"),
     ("kubectl apply -f config/rbac", "the roles have a test of their own"),
     ("kubectl create serviceaccount", "the roles have a test of their own"),
     ("kubectl create clusterrolebinding", "the roles have a test of their own"),
     ("kubectl create -f DIR", "DIR is a placeholder; backups have a test of their own"),
+    ("kubectl gitops plan --show plan.json", "tests/offline/leaks.rs shows plans again, without a cluster"),
     ("kubectl gitops prune --apply plan.json", "plan files have tests of their own, which delete"),
     ("kubectl gitops prune qbec", "needs an app of qbec; tests/systems has them"),
     ("kubectl gitops prune flux-v1", "needs fluxd; tests/systems has it"),
@@ -37,6 +38,7 @@ const NOT_RUN: [(&str, &str); 18] = [
     ("--owner-context hub", "needs a second cluster; tests/live/inventory/hub.rs has it"),
     ("--contexts ", "needs several clusters; tests/live/clusters.rs has them"),
     ("--all-contexts", "needs several clusters; tests/live/clusters.rs has them"),
+    ("--snapshots ", "needs recordings of several clusters; tests/offline/fleet.rs has them"),
     (" -w", "watches until it is interrupted"),
 ];
 

@@ -40,6 +40,14 @@ pub fn check(document: &Value) {
     assert!(errors.is_empty(), "not valid as {name}:\n{}\n{document:#}", errors.join("\n"));
 }
 
+/// Checks a value with a schema of its own.
+#[track_caller]
+pub fn check_with(schema: &Value, value: &Value) {
+    let validator = jsonschema::validator_for(schema).unwrap_or_else(|error| panic!("{error}"));
+    let errors: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
 /// Checks standard output, if it is a JSON or YAML document of this project.
 #[track_caller]
 pub fn check_output(stdout: &str) {

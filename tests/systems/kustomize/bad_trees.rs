@@ -153,7 +153,7 @@ fn an_empty_directory_is_no_checkout_and_as_a_source_has_no_path() {
     exit code 1
     --- stderr
     error: TREE is not in a git checkout
-    hint: --repo takes a git checkout; --source KIND/NAMESPACE/NAME=DIR takes any directory
+    hint: name a checkout, or change to one; --source KIND/NAMESPACE/NAME=DIR takes any directory
     ");
     let (outcome, reason, going) = recording.plan(tree.path());
     assert_eq!((outcome.as_str(), going.len()), ("blocked", 0), "{reason}");
@@ -519,7 +519,7 @@ fn a_shallow_clone_says_that_it_cannot_check_itself() {
     assert_snapshot!(without_subject(run.stderr.replace(&clone.path().display().to_string(), "TREE")), @"
     planning SUBJECT
     warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git fetch --unshallow` fetches the history
-    nothing to prune
+    no changes
     ");
     let plan: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(plan["owners"][0]["fidelity"], "unknown");

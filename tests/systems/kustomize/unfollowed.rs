@@ -80,7 +80,7 @@ fn a_commit_that_changes_no_release_has_no_unknown_row() {
     plan of SUBJECT
     --- stderr
     planning SUBJECT
-    nothing to prune
+    no changes
     ");
     tree.write("README.md", "new");
     tree.write("charts/other/Chart.yaml", "new");

@@ -6,6 +6,7 @@ pub mod archive;
 pub mod build;
 pub mod manifests;
 pub mod platforms;
+pub mod provenance;
 pub mod sbom;
 
 use std::fs;
@@ -23,8 +24,10 @@ use crate::{answer, child, say, sha256_hex, target_dir, workspace_root};
 
 /// Files with the sums of the archives, and manifests, in the folder of a release.
 const SUMS: &str = "SHA256SUMS";
+/// File with what the archives were built from.
+const PROVENANCE: &str = "provenance.intoto.jsonl";
 
-/// `cargo xtask dist [OS/ARCH…]`, `dist manifests`, `dist templates`, `dist version`.
+/// `cargo xtask dist [OS/ARCH…]`, `dist manifests`, `dist templates`, `dist sign KEY`, `dist version`.
 pub fn command(arguments: &[&str]) -> Result<()> {
     match arguments {
         ["version"] => {
@@ -33,6 +36,7 @@ pub fn command(arguments: &[&str]) -> Result<()> {
         }
         ["manifests"] => write_manifests(&folder(), true),
         ["templates"] => write_templates(),
+        ["sign", key] => sign(&folder(), Path::new(key)),
         [] => build_all(&[Platform::host().context("releases have no program for this machine")?]),
         names => build_all(&names.iter().map(|name| Platform::find(name)).collect::<Result<Vec<_>>>()?),
     }
@@ -164,6 +168,29 @@ fn sums(folder: &Path, all: bool, name: impl Fn(&Platform) -> String) -> Result<
 /// Returns sums as `sha256sum` writes them.
 fn lines(sums: &[Sum], name: impl Fn(&Platform) -> String) -> String {
     sums.iter().map(|(platform, sum)| format!("{sum}  {}\n", name(platform))).collect()
+}
+
+/// Writes a signature beside each archive of a folder, and the signed provenance of all of them.
+fn sign(folder: &Path, key: &Path) -> Result<()> {
+    let sums = fs::read_to_string(folder.join(SUMS)).with_context(|| format!("cannot read {SUMS}"))?;
+    let subjects: Vec<(String, String)> = sums
+        .lines()
+        .filter_map(|line| line.split_once("  "))
+        .map(|(sum, name)| (name.to_owned(), sum.to_owned()))
+        .collect();
+    for (name, sum) in &subjects {
+        let content = fs::read(folder.join(name)).with_context(|| format!("cannot read {name}"))?;
+        if sha256_hex(&content) != *sum {
+            bail!("{name} is another one than that of {SUMS}");
+        }
+        fs::write(folder.join(format!("{name}.sig")), provenance::signature(key, &content)?)?;
+    }
+    let commit = child::output(Command::new("git").args(["rev-parse", "HEAD"]).current_dir(workspace_root()))?;
+    let lock = sha256_hex(&fs::read(workspace_root().join("Cargo.lock"))?);
+    let commit = String::from_utf8_lossy(&commit);
+    let statement = provenance::statement(&version()?, commit.trim(), &lock, &subjects);
+    fs::write(folder.join(PROVENANCE), provenance::envelope(key, &statement)?)?;
+    Ok(())
 }
 
 /// Files of this repository that come from the table: name and content.

@@ -55,6 +55,22 @@ pub(super) fn predictions(plan: &Value, is_part: impl Fn(&str) -> bool) -> (BTre
     (rows, wrong)
 }
 
+/// Returns the objects to which two plans do different things. What is updated is left out: only dry-runs show it.
+pub(super) fn differing(predicted: &Value, real: &Value, is_part: impl Fn(&str) -> bool) -> Vec<String> {
+    let [predicted, real] = [predicted, real].map(|plan| predictions(plan, &is_part).0);
+    let shown = |rows: &BTreeMap<String, Predicted>, id: &str| match rows.get(id) {
+        Some(row) if row.action != "update" => format!("{}{}", row.action, if row.race { "?" } else { "" }),
+        _ => "nothing".to_owned(),
+    };
+    let ids: BTreeSet<&String> = predicted.keys().chain(real.keys()).collect();
+    let differing = ids.into_iter().filter(|id| shown(&predicted, id) != shown(&real, id));
+    let text = |id: &String| {
+        let [predicted, real] = [&predicted, &real].map(|rows| shown(rows, id));
+        format!("{id}: its revert is {predicted} in the predicted state and {real} in the real one")
+    };
+    differing.map(text).collect()
+}
+
 /// Result of comparing rows with what happened.
 #[derive(Debug, Default)]
 pub(super) struct Compared {

@@ -12,7 +12,7 @@ use super::{Outcome, PARALLEL, PINNED, Program, Scenario};
 use crate::cluster::Cluster;
 use crate::{say, tool};
 
-const USAGE: &str = "oracle [--cases N | --mutations N] [--seed S] [--checkout edited|branch|none|each] [--dir D] [--races N] \
+const USAGE: &str = "oracle [--cases N | --mutations N] [--seed S] [--checkout edited|branch|none|each] [--dir D] [--races N] [--reverts] \
                      [--file PATH] [--binary PATH] [--controller PATH --controller-version V] [--parallel N] [--no-shrink] [--show] [NAME…]";
 
 /// Options of the task.
@@ -30,6 +30,8 @@ struct Options {
     /// Runs of each scenario with races after the first one, to see both results.
     again: usize,
     binary: Option<PathBuf>,
+    /// Compares the plan of a revert on the predicted state with the one on the real state.
+    reverts: bool,
     /// Another kustomize-controller, and its version.
     controller: Option<PathBuf>,
     controller_version: String,
@@ -51,6 +53,7 @@ impl Options {
             dir: None,
             again: 0,
             binary: None,
+            reverts: false,
             controller: None,
             controller_version: PINNED.to_owned(),
             shrinks: true,
@@ -72,6 +75,7 @@ impl Options {
                 "--controller" => own.controller = Some(value()?.into()),
                 "--controller-version" => own.controller_version = (*value()?).to_owned(),
                 "--parallel" => PARALLEL.store(value()?.parse()?, Ordering::Relaxed),
+                "--reverts" => own.reverts = true,
                 "--no-shrink" => own.shrinks = false,
                 "--show" => own.shows = true,
                 option if option.starts_with("--") => bail!("there is no {option}; usage: {USAGE}"),
@@ -125,6 +129,7 @@ fn checkouts(word: &str) -> Result<Vec<Checkout>> {
 struct Sums {
     rows: usize,
     races: usize,
+    states: usize,
     incomplete: usize,
     not_repeated: usize,
     failed: usize,
@@ -140,6 +145,7 @@ impl Sums {
         };
         self.rows += comparison.rows;
         self.races += comparison.races.len();
+        self.states += comparison.states;
         self.incomplete += usize::from(!comparison.gaps.is_empty());
         self.not_repeated += usize::from(!not_repeated.is_empty());
         self.wrong += usize::from(!comparison.mismatches.is_empty());
@@ -159,7 +165,8 @@ pub fn command(words: &[&str]) -> Result<()> {
         return Ok(());
     }
     let path = options.binary.clone().map_or_else(|| tool::build(false), Ok)?;
-    let program = Program { path, controller_version: options.controller_version.clone(), peers: vec![] };
+    let controller_version = options.controller_version.clone();
+    let program = Program { path, controller_version, peers: vec![], reverts: options.reverts };
     let (mut clusters, mut outcomes) = (vec![], vec![]);
     for group in scenarios.chunk_by(|a, b| a.controller == b.controller) {
         let flags = &group[0].controller;
@@ -201,10 +208,11 @@ pub fn command(words: &[&str]) -> Result<()> {
 }
 
 fn report(total: usize, sums: &Sums) -> Result<()> {
-    let Sums { rows, races, incomplete, not_repeated, failed, wrong, dangerous } = sums;
+    let Sums { rows, races, states, incomplete, not_repeated, failed, wrong, dangerous } = sums;
     say(format!(
         "{total} scenarios: {wrong} with mismatches, {dangerous} of them dangerous, {failed} failed, {not_repeated} with a \
-         mismatch that did not repeat; {incomplete} with an incomplete plan; {rows} rows, {races} of them races ({:.1} %)",
+         mismatch that did not repeat; {incomplete} with an incomplete plan; {rows} rows, {races} of them races ({:.1} %); {states} predicted states \
+         confirmed",
         100.0 * *races as f64 / (*rows).max(1) as f64
     ));
     if wrong + failed > 0 { bail!("the plan and the controller disagree") } else { Ok(()) }

@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 20] = [
+const TYPES: [&str; 21] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -31,6 +31,7 @@ const TYPES: [&str; 20] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
     "/apis/batch/v1/cronjobs",
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

@@ -35,6 +35,8 @@ pub struct Comparison {
     pub rows: usize,
     /// Rows that are races, by object. `@` is the prefix of the scenario.
     pub races: BTreeMap<String, Race>,
+    /// Predicted states that give a revert the same plan as the real state: 0 or 1.
+    pub states: usize,
     /// The plan says that it is incomplete: what it does not know, by the message of the gap.
     pub gaps: Vec<String>,
     /// With mismatches: status and inventory of each Kustomization.
@@ -52,6 +54,8 @@ pub struct Program {
     pub controller_version: String,
     /// Other programs that are asked about the same edit.
     pub peers: Vec<Peer>,
+    /// Compares the plan of a revert on the predicted state with the one on the real state.
+    pub reverts: bool,
 }
 
 /// Runs one scenario in its own namespaces.
@@ -140,13 +144,15 @@ impl Run<'_> {
         }
         let before = self.uids()?;
         let start = Instant::now();
-        let plan = self.plan(program, scenario)?;
+        let plan = self.plan(program, scenario, &[])?;
         let time = start.elapsed();
         let (listed, mut answers) = (self.listed()?, BTreeMap::new());
         if !program.peers.is_empty() {
             answers = self.ask(&program.peers, deployed, files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }
+        let reverts = program.reverts && scenario.checkout != Checkout::None;
+        let predicted = if reverts { Some(self.plan(program, scenario, &["--then", "main"])?) } else { None };
         self.publish(&files, scenario)?;
         self.wait_until_idle().context("after")?;
         let after = self.uids()?;
@@ -166,11 +172,22 @@ impl Run<'_> {
         };
         mismatches.extend(check::missing(&rows, &of_pinned(&scenario.expect)));
         mismatches.extend(check::not_happened(&before, &after, &of_pinned(&scenario.happens)));
+        let mut states = 0;
+        if let Some(predicted) = predicted.filter(|_| mismatches.is_empty()) {
+            self.write(&deployed)?;
+            let real = self.plan(program, scenario, &["--offline"])?;
+            let step = &predicted["steps"][1]["plan"];
+            if step["complete"] == true && real["complete"] == true {
+                let differing = check::differing(step, &real, |id| self.is_part(id));
+                states = usize::from(differing.is_empty());
+                mismatches.extend(differing);
+            }
+        }
         let unverified = check::builds(&plan, &self.prefix, "unverified");
         mismatches.extend(unverified.map(|name| format!("{name}: its last build was not reproduced")));
         let verified = check::builds(&plan, &self.prefix, "verified").count();
         let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
-        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, gaps, evidence, scores })
+        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, states, gaps, evidence, scores })
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
@@ -262,7 +279,7 @@ impl Run<'_> {
         git::run(&self.folder, &["commit", "-q", "--allow-empty", "-m", "change"]).map(drop)
     }
 
-    fn plan(&self, program: &Program, scenario: &Scenario) -> Result<Value> {
+    fn plan(&self, program: &Program, scenario: &Scenario, more: &[&str]) -> Result<Value> {
         let sources = self.sources(scenario).map(|source| format!("--source={source}={}", self.folder.display()));
         let mut command = Command::new(&program.path);
         command
@@ -271,12 +288,15 @@ impl Run<'_> {
             .args(sources)
             .args(["--controller-version", &program.controller_version])
             .args(scenario.flags.iter().map(|flag| flag.replace('@', &self.prefix)))
+            .args(more)
             .env("KUBECONFIG", self.cluster.kubeconfig());
         let output = child::output_within(&mut command, PLAN_LIMIT)?;
         let code = output.status.code().unwrap_or(-1);
         // Another version can link another kustomize, so that a failed build proves nothing.
-        let may_be_incomplete =
-            scenario.incomplete || scenario.may_be_incomplete || program.controller_version != PINNED;
+        let may_be_incomplete = scenario.incomplete
+            || scenario.may_be_incomplete
+            || program.controller_version != PINNED
+            || !more.is_empty();
         // 6 is the alarm, which most scenarios raise; 5 is a gap.
         let is_expected = matches!(code, 0 | 6) || (code == 5 && may_be_incomplete);
         if !is_expected {

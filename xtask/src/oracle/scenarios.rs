@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
@@ -18,6 +18,7 @@ const FILES: [&str; 7] = [
     include_str!("../../scenarios/dependencies.txt"),
     include_str!("../../scenarios/conditions.txt"),
     include_str!("../../scenarios/runs.txt"),
+    include_str!("../../scenarios/changed-rules.txt"),
 ];
 
 /// Place in which the plan finds the edit.

@@ -7,5 +7,7 @@ pub mod gap;
 pub mod object;
 pub mod recording;
 pub mod redact;
+pub mod references;
+pub mod referrer;
 pub mod selector;
 pub mod snapshot;

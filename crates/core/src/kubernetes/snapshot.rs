@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gap::Gap;
 use super::object::{GroupKind, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType};
+use super::referrer::Referrer;
 
 /// Schema name of the recorded form.
 pub const SCHEMA: &str = "kubectl-gitops/snapshot/v1";
@@ -55,6 +56,9 @@ pub struct Snapshot {
     /// objects that can be suspended.
     #[serde(rename = "full")]
     pub resources: Vec<Resource>,
+    /// Other objects that refer to objects, with what they refer to, sorted; absent if they were not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub referrers: Option<Vec<Referrer>>,
     /// Version of the API server, such as `v1.33.1`; empty if it was not recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
@@ -86,6 +90,7 @@ impl Snapshot {
             other_versions: vec![],
             objects: vec![],
             resources: vec![],
+            referrers: None,
             kube_version: String::new(),
             charts: BTreeMap::new(),
             changed_during_read: vec![],
@@ -103,6 +108,9 @@ impl Snapshot {
         }
         for resource in &mut spoke.resources {
             resource.object.id.cluster = Some(name.clone());
+        }
+        for referrer in spoke.referrers.iter_mut().flatten() {
+            referrer.set_cluster(&name);
         }
         self.spokes.insert(name, spoke);
     }

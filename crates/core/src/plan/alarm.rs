@@ -18,7 +18,7 @@ pub struct Alarm {
     /// One short sentence for people.
     pub detail: String,
     /// Action that lifts the limit.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Remedy>,
 }
 
@@ -41,6 +41,8 @@ pub enum AlarmCode {
     NotAllowed,
     /// Owners that are ready now would apply and prune nothing any more.
     OwnersBlocked,
+    /// The plan deletes an object that something which stays still refers to.
+    StillReferenced,
     /// The plan is incomplete.
     Incomplete,
     /// A rule of `--policy` denies the plan.
@@ -49,7 +51,7 @@ pub enum AlarmCode {
 
 impl AlarmCode {
     /// Every code, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::OwnerEmptied,
         Self::FileEmptied,
         Self::OwnersDeleted,
@@ -57,6 +59,7 @@ impl AlarmCode {
         Self::TooManyDeletions,
         Self::NotAllowed,
         Self::OwnersBlocked,
+        Self::StillReferenced,
         Self::Incomplete,
         Self::Denied,
     ];
@@ -69,7 +72,9 @@ impl fmt::Display for AlarmCode {
 }
 
 /// Action that lifts a limit; the command line names the flag.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case", tag = "action", content = "value")]
 pub enum Remedy {
     /// Check the paths that the change touches, and raise the percentage to 100 if the change is intended.
     CheckPaths,
@@ -81,6 +86,8 @@ pub enum Remedy {
     Allow(Vec<GraveKind>),
     /// Correct what blocks the owners.
     Unblock,
+    /// Keep what is still referenced, or remove the references first.
+    RemoveReferences,
     /// Get the missing permissions, or permit incomplete plans.
     AllowIncomplete,
     /// Look at an owner whose inventory is empty.

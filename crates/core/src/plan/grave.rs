@@ -18,8 +18,10 @@ pub(crate) fn is_protected_namespace(id: &ObjectId) -> bool {
 
 /// Kinds that are permitted together. Sorted by severity, most severe last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GraveKind {
+    /// StatefulSets, which are deleted with their pods.
     StatefulSets,
     /// PersistentVolumeClaims and PersistentVolumes.
     Volumes,

@@ -100,6 +100,7 @@ pub(crate) fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> 
     exceeded.extend(files_emptied(plan, &exceeded, limits));
     exceeded.extend(owners_deleted(plan, &deleted).filter(|_| limits.max_percent < 100));
     exceeded.extend(blocked(plan, index));
+    exceeded.extend(still_referenced(plan));
     exceeded.extend(not_allowed(plan, limits));
     exceeded.extend(total(plan, limits));
     exceeded.extend(shrunk);
@@ -180,6 +181,17 @@ fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
     let number = pluralize(blocked.len(), "owner");
     let detail = format!("this blocks {number} that can be applied today: {}", join_limited(blocked.clone(), NAMED));
     (!blocked.is_empty()).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))
+}
+
+/// Returns an alarm for each deleted object that something which stays still refers to.
+fn still_referenced(plan: &Plan) -> Vec<Alarm> {
+    let (named, more) = plan.still_referenced().split_at(plan.still_referenced().len().min(NAMED));
+    let mut details: Vec<String> = named.iter().map(|found| format!("this deletes {found}")).collect();
+    if !more.is_empty() {
+        details.push(format!("this deletes {} more that others still refer to", pluralize(more.len(), "object")));
+    }
+    let alarm = |detail| Alarm::new(AlarmCode::StillReferenced, None, detail, Remedy::RemoveReferences);
+    details.into_iter().map(alarm).collect()
 }
 
 /// Returns the alarm of deletions that need a permission. A plan that this tool executes keeps these objects instead.

@@ -6,6 +6,7 @@
 pub mod alarm;
 pub mod change;
 pub mod contradictions;
+pub mod documents;
 pub mod execution;
 pub mod file;
 pub mod filter;
@@ -20,6 +21,7 @@ pub mod reason;
 pub mod subject;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Add;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -31,17 +33,31 @@ pub use change::{
     Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome,
     PinnedObject,
 };
+pub use documents::{fleet, sequence};
 pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 pub use subject::Subject;
 
 use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::kubernetes::references::StillReferenced;
+use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/plan/v1";
+
+/// Objects that stay, with their references.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Referrers {
+    /// Objects as the builds have them.
+    pub(crate) built: Vec<Referrer>,
+    /// Built kinds whose references are not known.
+    pub(crate) unknown_kinds: BTreeSet<GroupKind>,
+    /// Live objects; `None` if they were not read for this plan.
+    pub(crate) live: Option<Vec<Referrer>>,
+}
 
 /// A plan. Its parts are always sorted, so that two runs over the same cluster are equal to the byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +103,12 @@ struct PlanDocument {
     /// Kinds of objects that the plan depends on beside those of its rows; `None` if it depends on all.
     #[serde(skip)]
     read_kinds: Option<BTreeSet<GroupKind>>,
+    /// Objects that stay, with their references.
+    #[serde(skip)]
+    referrers: Referrers,
+    /// Deleted objects that others still refer to.
+    #[serde(skip)]
+    still_referenced: Vec<StillReferenced>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
@@ -323,6 +345,36 @@ impl Plan {
         self.document.untouched_owners = owners;
     }
 
+    pub(crate) fn referrers(&self) -> &Referrers {
+        &self.document.referrers
+    }
+
+    /// Sets the objects that stay as the builds have them, and the built kinds whose references are not known.
+    pub(crate) fn set_built_referrers(&mut self, built: Vec<Referrer>, unknown_kinds: BTreeSet<GroupKind>) {
+        self.document.referrers = Referrers { built, unknown_kinds, live: None };
+    }
+
+    /// Sets the live objects that refer to others, in place of those that the snapshot recorded.
+    pub fn set_live_referrers(&mut self, live: Vec<Referrer>) {
+        self.document.referrers.live = Some(live);
+    }
+
+    /// Kinds of built objects whose references are not known, if an object is deleted that they could need.
+    pub fn unknown_referrers(&self) -> Vec<String> {
+        let can_be_needed = self.deletions().any(|change| change.object.id.group.is_empty());
+        let kinds = self.document.referrers.unknown_kinds.iter().filter(|_| can_be_needed);
+        kinds.map(ToString::to_string).collect()
+    }
+
+    /// Deleted objects that something which stays still refers to.
+    pub(crate) fn still_referenced(&self) -> &[StillReferenced] {
+        &self.document.still_referenced
+    }
+
+    pub(crate) fn set_still_referenced(&mut self, found: Vec<StillReferenced>) {
+        self.document.still_referenced = found;
+    }
+
     /// Sets the deleted objects that finalizers keep terminating, in the order given.
     pub fn set_blocked_by_finalizers(&mut self, blocked: Vec<BlockedByFinalizers>) {
         self.document.blocked_by_finalizers = blocked;
@@ -415,4 +467,19 @@ pub struct Summary {
     pub create: usize,
     pub update: usize,
     pub unknown: usize,
+}
+
+impl Add for Summary {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            delete: self.delete + other.delete,
+            recreate: self.recreate + other.recreate,
+            keep: self.keep + other.keep,
+            create: self.create + other.create,
+            update: self.update + other.update,
+            unknown: self.unknown + other.unknown,
+        }
+    }
 }

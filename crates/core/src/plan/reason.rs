@@ -80,7 +80,7 @@ reason_codes! {
     OwnerDeletedWithObjects => "The owner is deleted together with the objects in its inventory.",
     OwnerDeletedAlone => "The owner is deleted and leaves its objects behind.",
     OwnerDeletedUncertain => "The owner is deleted; the order of events decides if its objects are deleted too.",
-    OwnerStuck => "The owner is deleted and stays terminating, because the API server refuses to delete one of its objects.",
+    OwnerStuck => "The owner is deleted and stays terminating, because one of its objects cannot be deleted.",
     // Deleted, recreated, created and updated objects.
     NotInBuild => "The build of the owner no longer contains the object.",
     OwnerDeleted => "The owner is deleted and deletes the objects in its inventory.",

@@ -51,7 +51,7 @@ impl<'p> Reevaluation<'p> {
     }
 
     /// Returns the first gap of a reading that the plan did not have.
-    pub(crate) fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
+    pub fn new_gap<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s Gap> {
         let mut gaps = snapshot.gaps.iter();
         gaps.find(|gap| {
             !self.gaps.iter().any(|known| (&known.subject, &known.namespace) == (&gap.subject, &gap.namespace))

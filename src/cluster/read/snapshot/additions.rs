@@ -1,9 +1,15 @@
-//! Content that only some commands need: Flux kinds that no plan needs, and Helm's release records.
+//! Content that only some commands need: Flux kinds that no plan needs, Helm's release records, and what objects refer to.
 
-use super::per_namespace::{Namespaces, read_content};
+use std::sync::Arc;
+
+use super::per_namespace::{Namespaces, read_content, read_in_namespaces};
 use crate::cluster::connection::Cluster;
+use crate::cluster::read::list::{ListRequest, LiveReferrer, list_all};
 use gitops_core::flux::kinds;
+use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ResourceType;
+use gitops_core::kubernetes::references::is_referrer;
+use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::helm;
 
@@ -21,6 +27,39 @@ pub(crate) async fn add_suspendable(cluster: &Cluster, snapshot: &mut Snapshot) 
     snapshot.normalise();
 }
 
+/// Returns what live objects refer to, sorted, and gaps for types that could be listed before and not now. Namespaced types
+/// are listed in one namespace, or everywhere. Types that the snapshot has with content are left out.
+pub(crate) async fn read_referrers(
+    cluster: &Cluster,
+    snapshot: &Snapshot,
+    namespace: Option<&Arc<str>>,
+) -> (Vec<Referrer>, Vec<Gap>) {
+    let cluster = &cluster.without_deprecations();
+    let known = snapshot.types.iter().filter(|kind| is_referrer(&kind.group, &kind.kind));
+    let kinds: Vec<ResourceType> = known.filter(|kind| lacks_content(snapshot, kind)).cloned().collect();
+    let requests = kinds.iter().map(|kind| ListRequest {
+        kind: kind.clone(),
+        // Routes may name Services of other namespaces.
+        namespace: namespace.filter(|_| kind.namespaced && &*kind.group != "gateway.networking.k8s.io").cloned(),
+        selector: "".into(),
+    });
+    let (mut items, mut gaps) = list_all::<LiveReferrer>(cluster, requests).await;
+    if namespace.is_none() {
+        let namespaces = Namespaces::to_read(cluster, &snapshot.objects);
+        items.extend(read_in_namespaces::<LiveReferrer>(cluster, &kinds, "", &namespaces, &mut gaps).await);
+    }
+    gaps.retain(|gap| !snapshot.gaps.iter().any(|known| known.subject == gap.subject));
+    let mut referrers: Vec<Referrer> = items.into_iter().filter_map(|item| item.0).collect();
+    referrers.sort_by(|a, b| a.object.cmp(&b.object));
+    (referrers, gaps)
+}
+
+/// Returns true if the snapshot has an object of this type without its content.
+fn lacks_content(snapshot: &Snapshot, kind: &ResourceType) -> bool {
+    let mut own = snapshot.objects.iter().filter(|object| kind.is(&object.id.group, &object.id.kind));
+    own.any(|object| snapshot.resource(&object.id).is_none())
+}
+
 fn has_content(snapshot: &Snapshot, kind: &ResourceType) -> bool {
     snapshot.resources.iter().any(|full| kind.is(&full.object.id.group, &full.object.id.kind))
 }
@@ -35,4 +74,29 @@ pub(crate) async fn add_release_records(cluster: &Cluster, snapshot: &mut Snapsh
     snapshot.add_resources(contents.into_iter().filter_map(helm::record_of).collect(), |_| false);
     snapshot.gaps.extend(gaps);
     snapshot.normalise();
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use gitops_core::kubernetes::object::Resource;
+    use gitops_core::kubernetes::snapshot::ClusterIdentity;
+    use gitops_core::testing::{object, resource_type};
+
+    use super::*;
+
+    #[test]
+    fn the_content_of_one_object_does_not_stand_for_its_type() {
+        let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let deployments = resource_type("apps", "Deployment", "deployments", true);
+        assert!(!lacks_content(&snapshot, &deployments), "there is none");
+        let fluxd = object("apps", "Deployment", "flux", "fluxd");
+        let content = serde_json::json!({});
+        snapshot.objects = vec![fluxd.clone()];
+        snapshot.resources = vec![Resource { object: fluxd, content }];
+        assert!(!lacks_content(&snapshot, &deployments));
+        snapshot.objects.push(object("apps", "Deployment", "shop", "web"));
+        snapshot.normalise();
+        assert!(lacks_content(&snapshot, &deployments));
+    }
 }

@@ -74,7 +74,7 @@ impl Rehearsal<'_> {
         applied: &AppliedObject,
         sender: &Sender<'_>,
         kind: &ResourceType,
-        (mut manifest, live): (Value, Option<&Value>),
+        (manifest, live): (Value, Option<&Value>),
         refusal: Failure,
     ) -> Result<DryRunResult, Failure> {
         let id = &applied.id;
@@ -87,12 +87,40 @@ impl Rehearsal<'_> {
                 return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
             }
         }
-        let Some(other) = rename_for_creation(id, &mut manifest, live) else {
-            return Ok(DryRunResult::Recreated(refusal.message));
-        };
+        let creation = self.try_creation(id, sender, kind, (manifest, live)).await?;
+        Ok(match creation {
+            DryRunResult::Refused(message) => DryRunResult::DeletedOnly(message),
+            _ => DryRunResult::Recreated(refusal.message),
+        })
+    }
+
+    /// Returns the answer of the server to the apply of an object whose live one is deleted before.
+    pub(super) async fn create(&self, applied: &AppliedObject, sender: &Sender<'_>) -> Result<DryRunResult, Failure> {
+        let id = &applied.id;
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::of_new_kind()) };
+        let kind = ResourceType { version: applied.built.version.as_str().into(), ..kind.clone() };
+        if let Some(missing) = sender.actors.missing_right(&sender.subject, &["patch", "create"], &kind, id).await {
+            return Ok(DryRunResult::Refused(missing));
+        }
+        if let Some(finalizer) = self.snapshot.object(id).and_then(foreign_finalizer) {
+            return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
+        }
+        let live = self.request(id, sender.read(&kind, id)).await?;
+        self.try_creation(id, sender, &kind, (manifest_to_apply(applied), live.as_ref())).await
+    }
+
+    /// Applies an object under a name that none has, without what only the live one can have.
+    async fn try_creation(
+        &self,
+        id: &ObjectId,
+        sender: &Sender<'_>,
+        kind: &ResourceType,
+        (mut manifest, live): (Value, Option<&Value>),
+    ) -> Result<DryRunResult, Failure> {
+        let Some(other) = rename_for_creation(id, &mut manifest, live) else { return Ok(DryRunResult::Created) };
         match self.send_apply(sender, kind, &other, &mut manifest).await {
-            Ok(_) => Ok(DryRunResult::Recreated(refusal.message)),
-            Err(failure) if sender.error(&failure).is_refusal() => Ok(DryRunResult::DeletedOnly(failure.message)),
+            Ok(_) => Ok(DryRunResult::Created),
+            Err(failure) if sender.error(&failure).is_refusal() => Ok(DryRunResult::Refused(failure.message)),
             Err(failure) => Err(failure),
         }
     }

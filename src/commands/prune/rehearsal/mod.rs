@@ -120,6 +120,7 @@ impl<'a> Rehearsal<'a> {
         let Some(sender) = self.sender(question) else { return Ok(DryRunResult::of_new_kind()) };
         match &question.request {
             Request::ApplyBuilt(applied) => self.apply(applied, &sender).await,
+            Request::Create(applied) => self.create(applied, &sender).await,
             Request::Apply(manifest) => self.apply_manifest(&question.id, manifest, &sender).await,
             Request::Read => self.read(&question.id, &sender).await,
             Request::Delete => match self.snapshot.object(&question.id) {

@@ -54,6 +54,9 @@ pub struct TreeOptions {
     /// Read this revision instead of the working tree
     #[arg(long, value_name = "REVISION")]
     pub rev: Option<String>,
+    /// Plan this revision after the one before it; repeat it for a stack of commits
+    #[arg(long, value_name = "REVISION", hide_short_help = true, conflicts_with_all = ["diff", "spoke"])]
+    pub then: Vec<String>,
     /// Let builds fetch remote bases from the network
     #[arg(long, hide_short_help = true)]
     pub allow_remote_bases: bool,
@@ -110,6 +113,7 @@ impl TreeArgs {
             (options.all, "--all lists what a working tree does not change"),
             (options.staged, "--staged reads the staged files of a working tree"),
             (options.rev.is_some(), "--rev reads a revision of a working tree"),
+            (!options.then.is_empty(), "--then plans further revisions of a working tree"),
             (options.allow_remote_bases, "--allow-remote-bases is about the builds of a working tree"),
             (options.kustomize.is_some(), "--kustomize builds a working tree"),
             (options.helm.is_some(), "--helm renders the charts of a working tree"),

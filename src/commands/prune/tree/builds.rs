@@ -13,6 +13,7 @@ use crate::tools::chart_folder::ChartFolder;
 use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
+use crate::tools::sandbox::children_at_once;
 use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::objects::query::{ClusterQuery, QueryAnswer};
@@ -41,7 +42,7 @@ pub(super) struct Builds<'s> {
 
 impl Builds<'_> {
     pub(super) async fn answer(&self, needs: Needs, answers: &mut Answers) -> Result<()> {
-        let parallel = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let parallel = children_at_once();
         let built = self
             .kustomize
             .run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| self.progress.show(done, all))

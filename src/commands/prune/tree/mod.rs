@@ -3,136 +3,120 @@
 mod args;
 mod builds;
 mod controllers;
+mod handover;
+mod planner;
 mod self_check;
+mod shared;
 mod subject;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout_at;
 
 use super::rehearsal::Rehearsal;
-use super::sources;
 use super::spokes::SpokeClusters;
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::progress::BuildProgress;
-use crate::tools::chart_folder::ChartFolder;
-use crate::tools::git::WorktreeState;
-use crate::tools::programs::flux_operator::FluxOperator;
-use crate::tools::programs::helm::Helm;
-use crate::tools::programs::kustomize::Kustomize;
 use crate::tools::sandbox;
-use crate::tools::worktree;
 pub use args::{TreeArgs, TreeOptions, WORKING_TREE};
 use builds::Builds;
-use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
-use gitops_core::flux::simulation::questions::{Answers, FinishedPreview, Needs, Progress};
-use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput};
-use gitops_core::flux::source::artifact::Artifact;
-use gitops_core::flux::spec::SourceId;
-use gitops_core::kubernetes::gap::Gap;
+use gitops_core::flux::simulation::questions::{Answers, Needs, Progress};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
-use gitops_core::text::join_limited;
-use self_check::LastApplied;
-use subject::PlannedTree;
+pub(crate) use handover::find_handover;
+use planner::Planner;
+pub(super) use shared::{CheckoutFacts, SharedWork};
 
-/// Number of objects that one message names.
-const NAMED_OBJECTS: usize = 5;
+/// Reason why a tree has no plan for a cluster.
+pub(super) enum NotPlanned {
+    /// Nothing in the cluster follows the tree.
+    Unaffected(Error),
+    Failed(Error),
+}
+
+impl From<Error> for NotPlanned {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<NotPlanned> for Error {
+    fn from(reason: NotPlanned) -> Self {
+        match reason {
+            NotPlanned::Unaffected(error) | NotPlanned::Failed(error) => error,
+        }
+    }
+}
 
 /// Plans what Flux does with the tree. Also returns the names with values of Secrets, which must be masked before the plan
 /// is shown. `spokes` are other clusters that the snapshot has, with a connection. `offline` is true if the snapshot came from
-/// a file: then no cluster is asked.
+/// a file: then no cluster is asked. `shared` has what was read and built for other clusters.
 ///
 /// Fails if a directory cannot be read, if kustomize cannot be run, or if no source of the cluster is the tree.
-pub async fn plan(
+pub(super) async fn plan(
     args: &TreeArgs,
     session: &mut Session,
     snapshot: &Snapshot,
     spokes: &SpokeClusters,
     offline: bool,
-) -> Result<(Plan, SecretMask)> {
-    let TreeArgs { repo, options } = args;
-    let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
-    check_sandbox(options, session)?;
-    let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot)?;
-    let mut planned = PlannedTree::of(args, &found, snapshot)?;
-    let folders = found.folders;
-    for unused in sources::unused(&folders, snapshot)? {
-        session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
-    }
-    let kustomize = Kustomize::new(options.kustomize.as_deref())
-        .of_trees(folders.values().cloned())
-        .with_remote_bases(options.allow_remote_bases);
-    // The program starts, and prints its version while git reads the trees.
-    let (version, read) =
-        futures::join!(kustomize.version(), async { read_trees(&folders, &planned.states, snapshot) });
-    let (trees, gaps) = read?;
-    let cluster = if offline { None } else { Some(session.cluster().await?) };
-    let given = options.controller_version.as_deref();
-    let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
-    let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
-    planned.add_cluster(snapshot, cluster.as_ref(), controller.version);
-    planned.announce(session);
-    warn_of_controller(session, &controller, &versions, user.is_in_cluster());
-    let charts = options.charts.as_deref().map(ChartFolder::open).transpose()?;
-    let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
-    let asked = cluster.as_ref().filter(|_| !options.offline);
-    let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
-    let mut answerer = Answerer {
-        rehearsal: asked.map(|cluster| Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes)),
-        builds: Builds {
-            snapshot,
-            versions,
-            kustomize,
-            helm: Helm::new(options.helm.as_deref(), folders.values().cloned()),
-            flux_operator: FluxOperator::new(options.flux_operator.as_deref(), folders.values().cloned()),
-            charts,
-            cluster: cluster.clone(),
-            spokes,
-            secrets: secrets_in_use(snapshot),
-            progress: BuildProgress::new(session.terminal.can_ask()),
-        },
-        answers: Answers::default(),
-        deadline,
-        limit: options.plan_timeout,
-    };
-    let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
-    for warning in sources::missing_history(&checked.missing, &folders) {
-        session.terminal.warning(&warning);
-    }
-    let KustomizeController { features, workers, flags, .. } = controller;
-    let LastApplied { fidelity, applied: last_applied, deployed, differing: differing_artifacts, .. } = checked;
-    let unread = snapshot.spokes.keys().filter(|name| !spokes.contains_key(*name)).cloned();
-    let mut preview = Preview::new(PreviewInput {
-        snapshot,
-        trees,
-        pinned: found.pinned,
-        features,
-        flags,
-        workers,
-        fidelity,
-        last_applied,
-        deployed,
-        differing_artifacts,
-        generators_deny_other_namespaces,
-        charts: folder_charts,
-        fetches_charts: options.allow_network,
-        generates_sets: answerer.builds.flux_operator.program.find().is_ok(),
-        dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
-    });
-    let mut finished = answerer.finish(|answers| preview.step(answers)).await?;
-    finished.plan.add_gaps(gaps);
-    finished.plan.set_subject(planned.subject);
-    if let Some(rehearsal) = &answerer.rehearsal {
-        report(session, &finished, rehearsal.hint());
-    }
+    shared: &SharedWork,
+) -> Result<(Plan, SecretMask), NotPlanned> {
+    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
+    let mut finished = planner.preview(&start, &trees).await?;
+    planner.add_live_referrers(&mut finished.plan).await;
+    planner.describe(&mut finished.plan, &trees);
+    planner.report(session, &finished);
     Ok((finished.plan, finished.secrets))
+}
+
+/// Plans what Flux does with the tree and then with each of these revisions of it, one after the other, as [`plan`]. Every
+/// step begins with the predicted state after the one before it.
+///
+/// Fails as [`plan`], and if a revision cannot be read.
+pub async fn plan_steps(
+    args: &TreeArgs,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    spokes: &SpokeClusters,
+    offline: bool,
+) -> Result<Vec<PlannedStep>> {
+    let shared = SharedWork::default();
+    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline, &shared).await?;
+    let mut pending = vec![trees];
+    for revision in &args.options.then {
+        pending.push(planner.revision(revision)?);
+    }
+    let (mut steps, mut state) = (vec![], start);
+    let last = pending.len() - 1;
+    for (at, trees) in pending.into_iter().enumerate() {
+        let (mut finished, next) = if at == last {
+            (planner.preview(&state, &trees).await?, None)
+        } else {
+            let (finished, next) = planner.step(&state, &trees).await?;
+            (finished, Some(next))
+        };
+        planner.add_live_referrers(&mut finished.plan).await;
+        planner.describe(&mut finished.plan, &trees);
+        finished.plan.add_gaps(state.open.clone());
+        if at == 0 {
+            planner.report(session, &finished);
+        }
+        let begins_with = std::mem::replace(&mut state.snapshot, Cow::Borrowed(snapshot)).into_owned();
+        steps.push(PlannedStep { plan: finished.plan, secrets: finished.secrets, snapshot: begins_with });
+        state = next.unwrap_or(state);
+    }
+    Ok(steps)
+}
+
+/// The plan of one of several steps.
+pub struct PlannedStep {
+    pub plan: Plan,
+    pub secrets: SecretMask,
+    /// State that the step begins with.
+    pub snapshot: Snapshot,
 }
 
 /// Warns if the system cannot restrict the programs that build.
@@ -166,43 +150,12 @@ fn warn_of_controller(
     }
 }
 
-/// Prints what the dry-runs could not compare, and the hint for missing rights.
-fn report(session: &mut Session, finished: &FinishedPreview, hint: Option<String>) {
-    if !finished.not_compared.is_empty() {
-        let objects = join_limited(&finished.not_compared, NAMED_OBJECTS);
-        let reason = "encrypted, or name what has a hash of encrypted content";
-        let warning = format!("not compared, as they are {reason}: {objects}");
-        session.terminal.warning(&finished.secrets.mask_values(&warning));
-    }
-    if let Some(hint) = hint {
-        session.terminal.hint(&finished.secrets.mask_values(&hint));
-    }
-}
-
-/// Artifacts of the trees by source.
-type Trees = BTreeMap<SourceId, Arc<Artifact>>;
-
-/// Reads the trees of the sources. Also returns what their content lacks.
-fn read_trees(
-    folders: &BTreeMap<SourceId, PathBuf>,
-    states: &BTreeMap<SourceId, WorktreeState>,
-    snapshot: &Snapshot,
-) -> Result<(Trees, Vec<Gap>)> {
-    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
-    for (id, folder) in folders {
-        let tree = worktree::read(folder, states.get(id).unwrap_or(&WorktreeState::Worktree))?;
-        let artifact = sources::pack(snapshot, id, &tree);
-        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
-        trees.insert(id.clone(), artifact);
-    }
-    Ok((trees, gaps))
-}
-
 /// The only place that answers what the core asks: builds, and dry-runs.
 struct Answerer<'s> {
     builds: Builds<'s>,
     /// Dry-runs; `None` if the API server is not asked.
     rehearsal: Option<Rehearsal<'s>>,
+    shared: &'s SharedWork,
     answers: Answers,
     /// End of the time of the plan; `None` if it has no limit.
     deadline: Option<Instant>,
@@ -237,7 +190,7 @@ impl Answerer<'_> {
     }
 
     async fn answer(&mut self, needs: Needs) -> Result<()> {
-        self.builds.answer(needs.builds, &mut self.answers.builds).await?;
+        self.shared.answer(&self.builds, needs.builds, &mut self.answers.builds).await?;
         if let Some(rehearsal) = &mut self.rehearsal {
             rehearsal.answer(needs.dry_runs, &mut self.answers.dry_runs).await;
         }

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::Answerer;
+use super::{Answerer, SharedWork};
 use crate::commands::prune::sources;
 use crate::error::Result;
 use crate::tools::git::WorktreeState;
-use crate::tools::worktree;
 use gitops_core::flux::build::fidelity::RecordedBuild;
 use gitops_core::flux::build::{BuildContext, Needs};
 use gitops_core::flux::generator::recorded::RecordedArtifacts;
@@ -36,22 +35,19 @@ pub(super) struct LastApplied {
     pub(super) missing: BTreeSet<SourceId>,
 }
 
-/// Earlier commits of the sources, each read once.
+/// Earlier commits of the sources.
 struct History<'a> {
     snapshot: &'a Snapshot,
     folders: &'a BTreeMap<SourceId, PathBuf>,
-    artifacts: BTreeMap<(SourceId, String), Option<Arc<Artifact>>>,
+    shared: &'a SharedWork,
 }
 
 impl History<'_> {
     /// Returns the artifact of a commit. A shallow clone or another history may lack it.
-    fn artifact(&mut self, source: &SourceId, commit: &str) -> Option<Arc<Artifact>> {
+    fn artifact(&self, source: &SourceId, commit: &str) -> Option<Arc<Artifact>> {
         let folder = self.folders.get(source)?;
-        let read = self.artifacts.entry((source.clone(), commit.to_owned())).or_insert_with(|| {
-            let tree = worktree::read(folder, &WorktreeState::Revision(commit.to_owned())).ok()?;
-            Some(sources::pack(self.snapshot, source, &tree))
-        });
-        read.clone()
+        let state = WorktreeState::Revision(commit.to_owned());
+        self.shared.artifact(folder, &state, sources::options(self.snapshot, source)).ok()
     }
 }
 
@@ -62,7 +58,7 @@ pub(super) async fn verify_last_applied(
     features: Features,
     answerer: &mut Answerer<'_>,
 ) -> Result<LastApplied> {
-    let mut history = History { snapshot, folders, artifacts: BTreeMap::new() };
+    let history = History { snapshot, folders, shared: answerer.shared };
     let mut deployed = BTreeMap::new();
     for source in folders.keys() {
         if let Some(commit) = matching::deployed_commit(snapshot, source)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::SecondsFormat;
 
-use super::TreeArgs;
+use super::{SharedWork, TreeArgs};
 use crate::cluster::Cluster;
 use crate::commands::Session;
 use crate::commands::prune::sources::{MergedCheckout, TreeSources};
@@ -33,7 +33,7 @@ impl PlannedTree {
     /// Describes the tree of these sources.
     ///
     /// Fails if git fails, or a merge result is asked for and the checkout does not have a commit.
-    pub(super) fn of(args: &TreeArgs, found: &TreeSources, snapshot: &Snapshot) -> Result<Self> {
+    pub(super) fn of(args: &TreeArgs, found: &TreeSources, snapshot: &Snapshot, shared: &SharedWork) -> Result<Self> {
         let state = args.options.state();
         let mut planned = Self {
             subject: Subject {
@@ -52,37 +52,44 @@ impl PlannedTree {
             None => checkout_of(&found.folders)?,
         };
         if let Some(checkout) = &checkout {
-            planned.add_revision(args, checkout, &state)?;
+            planned.add_revision(args, checkout, &state, shared)?;
         }
         if let Some(merged) = &found.merged {
-            planned.compare(args, merged, snapshot)?;
+            planned.compare(args, merged, snapshot, shared)?;
         }
         Ok(planned)
     }
 
     /// Adds the commit, its branch, and whether files differ from it.
-    fn add_revision(&mut self, args: &TreeArgs, checkout: &Checkout, state: &WorktreeState) -> Result<()> {
-        match &args.options.rev {
-            Some(named) => {
-                self.subject.revision = checkout.commit(named);
-                self.subject.branch = Some(named.clone());
-            }
-            None => {
-                self.subject.revision = checkout.head();
-                self.subject.branch = checkout.branch();
-                self.subject.dirty = checkout.is_dirty(state)? && !args.options.merge;
-            }
-        }
-        self.is_shallow = checkout.is_shallow();
+    fn add_revision(
+        &mut self,
+        args: &TreeArgs,
+        checkout: &Checkout,
+        state: &WorktreeState,
+        shared: &SharedWork,
+    ) -> Result<()> {
+        let facts = shared.revision(checkout, args.options.rev.as_deref(), state)?;
+        (self.subject.revision, self.subject.branch) = (facts.commit, facts.branch);
+        self.subject.dirty = facts.is_dirty && !args.options.merge;
+        self.is_shallow = facts.is_shallow;
         Ok(())
     }
 
     /// Compares the revision with the deployed commits, and adds the one that has most commits of its own.
-    fn compare(&mut self, args: &TreeArgs, merged: &MergedCheckout, snapshot: &Snapshot) -> Result<()> {
+    fn compare(
+        &mut self,
+        args: &TreeArgs,
+        merged: &MergedCheckout,
+        snapshot: &Snapshot,
+        shared: &SharedWork,
+    ) -> Result<()> {
         let revision = self.subject.revision.clone();
         for id in &merged.sources {
             let commit = matching::deployed_commit(snapshot, id);
-            let deployed = commit.and_then(|commit| merged.checkout.commit(commit));
+            let deployed = match commit {
+                Some(commit) => shared.commit(&merged.checkout, commit)?,
+                None => None,
+            };
             if args.options.merge {
                 let (ours, theirs) = self.merge_sides(deployed, id, snapshot)?;
                 self.states.insert(id.clone(), WorktreeState::Merge { ours, theirs });
@@ -94,7 +101,7 @@ impl PlannedTree {
                 }
                 continue;
             };
-            let divergence = merged.checkout.divergence(revision, deployed)?;
+            let divergence = shared.divergence(&merged.checkout, revision, deployed)?;
             if self.is_shallow && divergence.merge_base.is_none() {
                 self.missing.extend(matching::deployed_revision(snapshot, id).map(short_revision));
             } else if self.subject.behind.is_none_or(|behind| behind < divergence.behind) {
@@ -145,7 +152,10 @@ impl PlannedTree {
         if self.subject.at.is_none() {
             text += &format!("; {}", session.now.to_rfc3339_opts(SecondsFormat::Secs, true));
         }
-        session.terminal.paragraph(&text);
+        // The answer about several clusters says it of each.
+        if !session.is_part() {
+            session.terminal.status(&text);
+        }
         if let Some(text) = self.subject.behind_text() {
             session.terminal.warning(&text);
             session.terminal.hint("--merge plans the merge result");

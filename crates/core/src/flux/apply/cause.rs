@@ -6,6 +6,7 @@
 //! `plugin/pkg/admission/resourcequota/controller.go`, `pkg/registry/core/service/portallocator`, and
 //! `structured-merge-diff` (schemas).
 
+use super::admission::ADMISSION;
 use crate::kubernetes::object::ObjectId;
 
 /// Replacement of a message of the server about an object with values of Secrets.
@@ -18,11 +19,11 @@ const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 /// Part of the message about a role that gives rights that the user who applies it does not have.
 pub(super) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
+/// Beginning of the name of a service account as a user.
+const ACCOUNT: &str = "system:serviceaccount:";
+
 /// Groups of the objects that admission webhooks take their rules from.
 const POLICY_GROUPS: [&str; 4] = ["kyverno.io", "gatekeeper.sh", "kubewarden.io", "policy.sigstore.dev"];
-
-/// Group of webhooks and admission policies.
-const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// Reason why the API server refuses a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(crate) enum Cause {
     Rights,
     /// A ValidatingAdmissionPolicy denies it.
     Policy,
-    /// An admission webhook denies it.
+    /// An admission webhook denies it, or does not answer.
     Webhook,
     /// A quota is used up, or a limit of the namespace is exceeded.
     Quota,
@@ -51,13 +52,13 @@ impl Cause {
             Self::Unknown
         } else if has("ValidatingAdmissionPolicy '") {
             Self::Policy
-        } else if has("admission webhook ") {
+        } else if has("admission webhook ") || has("failed calling webhook ") {
             Self::Webhook
         } else if has("exceeded quota: ") || has(" usage per ") {
             Self::Quota
         } else if has("is already allocated") {
             Self::Allocation
-        } else if (has(" cannot ") && has(" resource \"")) || has(ESCALATION) {
+        } else if (has(" cannot ") && has(" resource \"")) || has(ESCALATION) || has(" may not ") && has(ACCOUNT) {
             Self::Rights
         } else if is_of_schema(message) || has(" is invalid: ") || has("immutable") {
             Self::Value
@@ -99,8 +100,9 @@ impl Cause {
                     || (!is_deleted && is_right(changed, id))
             }
         };
-        // Whatever the cause is, the message may name what it depends on.
-        found || (!is_same && is_quoted(message, &changed.name))
+        // The message may name what it depends on, but messages about values quote these.
+        let names_objects = matches!(self, Self::Webhook | Self::Quota | Self::Unknown);
+        found || (names_objects && !is_same && is_quoted(message, &changed.name))
     }
 }
 
@@ -135,12 +137,14 @@ fn is_policy(changed: &ObjectId) -> bool {
     POLICY_GROUPS.iter().any(|group| changed.group.ends_with(group))
 }
 
-/// Returns true if a message has a name in quotes, or after the word that announces one.
+/// Returns true if a message has a name in quotes, or after the word that announces one. Keys and values of JSON are no
+/// names.
 fn is_quoted(message: &str, name: &str) -> bool {
     message.match_indices(name).any(|(at, _)| {
         let (before, after) = (&message[..at], &message[at + name.len()..]);
         let begins = before.ends_with(['"', '\'']) || before.ends_with("quota: ");
-        begins && after.starts_with(['"', '\'', ','])
+        let is_json = before.ends_with(":\"") || after.starts_with("\":");
+        begins && !is_json && after.starts_with(['"', '\'', ','])
     })
 }
 
@@ -156,6 +160,8 @@ mod tests {
         "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
     const PORT: &str =
         "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31201: provided port is already allocated";
+    const IMMUTABLE: &str = "Deployment.apps \"d\" is invalid: spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"e\"}}: field is immutable";
+    const HOOK_WITH_JSON: &str = "admission webhook \"h\" denied the request: {\"a\":\"e\"} is held by \"host\"";
     const QUOTA: &str =
         "configmaps \"b\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 1, limited: 1";
 
@@ -165,6 +171,7 @@ mod tests {
             (DENIED, Cause::Rights),
             (POLICY, Cause::Policy),
             ("admission webhook \"validate.kyverno.svc\" denied the request: no", Cause::Webhook),
+            ("Internal error occurred: failed calling webhook \"h.e.com\": timeout", Cause::Webhook),
             (QUOTA, Cause::Quota),
             ("pods \"a\" is forbidden: maximum cpu usage per Container is 1, but limit is 2", Cause::Quota),
             (PORT, Cause::Allocation),
@@ -194,6 +201,10 @@ mod tests {
             (QUOTA, object("", "ResourceQuota", "shop", "few"), false, true),
             (QUOTA, object("", "ConfigMap", "shop", "x"), true, true),
             (QUOTA, object("", "ConfigMap", "other", "x"), true, false),
+            (IMMUTABLE, object("", "ConfigMap", "shop", "a"), false, false),
+            (IMMUTABLE, object("", "ConfigMap", "shop", "e"), false, false),
+            (HOOK_WITH_JSON, object("", "ConfigMap", "shop", "a"), false, false),
+            (HOOK_WITH_JSON, object("", "ConfigMap", "shop", "host"), false, true),
             (PORT, object("", "Service", "other", "old"), true, true),
             (PORT, object("", "ConfigMap", "shop", "old"), true, false),
             (

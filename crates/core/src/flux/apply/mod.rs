@@ -1,6 +1,7 @@
 //! Server-side apply by kustomize-controller: the manifest that it sends, the fields that it takes over, and the change
 //! that results. Source: docs/reference/kustomize-controller.md 4.
 
+pub(crate) mod admission;
 pub(crate) mod cause;
 pub mod dry_run;
 pub(crate) mod ignore_rules;

@@ -40,6 +40,8 @@ pub struct Question {
 pub enum Request {
     /// kustomize-controller applies an object of a build.
     ApplyBuilt(Box<AppliedObject>),
+    /// kustomize-controller applies an object of a build, once the live one is gone.
+    Create(Box<AppliedObject>),
     /// Another controller applies this manifest.
     Apply(Value),
     Delete,
@@ -77,6 +79,9 @@ impl Question {
         let mut run = format!("{controller} {service_account:?} ");
         let written = match &request {
             Request::ApplyBuilt(applied) => write!(run, "{:?} {}", applied.spec.apply_fields(), applied.built.manifest),
+            Request::Create(applied) => {
+                write!(run, "create {:?} {}", applied.spec.apply_fields(), applied.built.manifest)
+            }
             Request::Apply(manifest) => write!(run, "{manifest}"),
             Request::Delete => Ok(()),
             Request::Read => write!(run, "read"),
@@ -89,10 +94,19 @@ impl Question {
 
     /// Returns the question about an apply by kustomize-controller.
     pub(crate) fn of_apply(applied: AppliedObject, flags: &ControllerFlags) -> Self {
+        Self::of_built(applied, flags, Request::ApplyBuilt)
+    }
+
+    /// Returns the question about the creation of an object whose live one is deleted before.
+    pub(crate) fn of_creation(applied: AppliedObject, flags: &ControllerFlags) -> Self {
+        Self::of_built(applied, flags, Request::Create)
+    }
+
+    fn of_built(applied: AppliedObject, flags: &ControllerFlags, request: fn(Box<AppliedObject>) -> Request) -> Self {
         let (owner, id) = (kustomization(&applied.owner), applied.id.clone());
         let account = flags.service_account(&applied.spec).map(str::to_owned);
         let is_private = applied.built.masked.is_some();
-        let request = Request::ApplyBuilt(Box::new(applied));
+        let request = request(Box::new(applied));
         Self::new(owner, kustomize_controller::NAME, account.as_deref(), &id, request, is_private)
     }
 

@@ -1,8 +1,62 @@
-//! Rights that a Role or ClusterRole of a tree gives.
+//! Rights that Roles, ClusterRoles and their bindings give.
+//!
+//! Source: Kubernetes v1.36.3 `plugin/pkg/auth/authorizer/rbac/rbac.go`.
 
 use serde_json::Value;
 
-use crate::kubernetes::object::{ObjectId, ResourceType, list_at};
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::{ObjectId, ResourceType, list_at, text_at};
+
+/// Group of the roles and their bindings.
+pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// All roles and bindings of a cluster.
+#[derive(Default)]
+pub(crate) struct Rbac<'r> {
+    pub(crate) objects: Vec<(&'r ObjectId, &'r Value)>,
+}
+
+impl Rbac<'_> {
+    /// Returns true if a service account may change an object.
+    pub(crate) fn allows(&self, account: &NamespacedName, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
+        let bindings = self.objects.iter().filter(|(binding, value)| {
+            let is_near = match &*binding.kind {
+                "RoleBinding" => !id.namespace.is_empty() && binding.namespace == id.namespace,
+                kind => kind == "ClusterRoleBinding",
+            };
+            is_near && list_at(value, "/subjects").iter().any(|subject| is_account(subject, binding, account))
+        });
+        let mut roles = bindings.filter_map(|(binding, value)| self.role(binding, value));
+        roles.any(|role| grants(role, verb, kind, id))
+    }
+
+    /// Returns the role that a binding refers to.
+    fn role(&self, binding: &ObjectId, value: &Value) -> Option<&Value> {
+        let (kind, name) = (text_at(value, "/roleRef/kind"), text_at(value, "/roleRef/name"));
+        let namespace = if kind == "Role" { &*binding.namespace } else { "" };
+        let mut roles = self.objects.iter();
+        let found = roles.find(|(id, _)| (&*id.kind, &*id.namespace, &*id.name) == (kind, namespace, name));
+        found.map(|(_, role)| *role)
+    }
+}
+
+/// Returns true if a subject of a binding is a service account, or one of its groups.
+fn is_account(subject: &Value, binding: &ObjectId, account: &NamespacedName) -> bool {
+    let (name, NamespacedName { namespace, name: own }) = (text_at(subject, "/name"), account);
+    match text_at(subject, "/kind") {
+        "ServiceAccount" => {
+            let of_subject = text_at(subject, "/namespace");
+            let of_subject = if of_subject.is_empty() { &*binding.namespace } else { of_subject };
+            name == own && of_subject == namespace
+        }
+        "User" => name == format!("system:serviceaccount:{namespace}:{own}"),
+        "Group" => match name.strip_prefix("system:serviceaccounts") {
+            Some(rest) => rest.is_empty() || rest.strip_prefix(':') == Some(namespace),
+            None => name == "system:authenticated",
+        },
+        _ => false,
+    }
+}
 
 /// Returns true if the rules of a role give a right to change an object of a kind.
 pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
@@ -11,7 +65,7 @@ pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectI
         has(rule, "/verbs", verb)
             && has(rule, "/apiGroups", &kind.group)
             && has(rule, "/resources", &kind.plural)
-            && (names.is_empty() || names.iter().any(|name| *name == *id.name))
+            && (names.is_empty() || (verb != "create" && names.iter().any(|name| *name == *id.name)))
     })
 }
 
@@ -25,6 +79,49 @@ mod tests {
 
     use super::*;
     use crate::testing::resource_type;
+
+    #[test]
+    fn an_account_may_what_a_bound_role_grants() {
+        let kind = resource_type("", "ConfigMap", "configmaps", true);
+        let id = ObjectId::new("", "ConfigMap", "shop", "a");
+        let object = |kind: &str, namespace: &str, name: &str| ObjectId::new(RBAC, kind, namespace, name);
+        let rules = json!({"rules": [{"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"]}]});
+        let roles = [(object("Role", "shop", "r"), &rules), (object("ClusterRole", "", "r"), &rules)];
+        let account = NamespacedName { namespace: "flux".to_owned(), name: "s".to_owned() };
+        let own = json!({"kind": "ServiceAccount", "name": "s", "namespace": "flux"});
+        for (binding, role, subject, expected) in [
+            (object("RoleBinding", "shop", "b"), "Role", own.clone(), true),
+            (object("RoleBinding", "shop", "b"), "ClusterRole", own.clone(), true),
+            (object("RoleBinding", "other", "b"), "ClusterRole", own.clone(), false),
+            (object("ClusterRoleBinding", "", "b"), "ClusterRole", own.clone(), true),
+            (object("RoleBinding", "shop", "b"), "Role", json!({"kind": "ServiceAccount", "name": "s"}), false),
+            (
+                object("RoleBinding", "shop", "b"),
+                "Role",
+                json!({"kind": "Group", "name": "system:serviceaccounts:flux"}),
+                true,
+            ),
+            (
+                object("RoleBinding", "shop", "b"),
+                "Role",
+                json!({"kind": "Group", "name": "system:serviceaccounts:fl"}),
+                false,
+            ),
+            (
+                object("RoleBinding", "shop", "b"),
+                "Role",
+                json!({"kind": "User", "name": "system:serviceaccount:flux:s"}),
+                true,
+            ),
+        ] {
+            let value = json!({"roleRef": {"kind": role, "name": "r"}, "subjects": [subject]});
+            let mut rbac = Rbac { objects: roles.iter().map(|(id, role)| (id, *role)).collect() };
+            assert!(!rbac.allows(&account, "delete", &kind, &id), "no binding");
+            rbac.objects.push((&binding, &value));
+            assert_eq!(rbac.allows(&account, "delete", &kind, &id), expected, "{binding}: {value}");
+            assert!(!rbac.allows(&account, "patch", &kind, &id), "{binding}: {value}");
+        }
+    }
 
     #[test]
     fn a_role_grants_what_one_rule_has_in_all_fields() {

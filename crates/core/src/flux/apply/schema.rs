@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use super::cause::is_of_schema;
 use crate::kubernetes::object::{flag_at, list_at};
 use crate::text::unescape_step;
 
@@ -26,6 +27,13 @@ pub(crate) struct Misfit {
     /// JSON pointer of the value.
     pub(crate) pointer: String,
     pub(crate) message: String,
+}
+
+impl Misfit {
+    /// Returns true if the API server refuses the manifest whatever the live object has.
+    pub(crate) fn is_never_ratcheted(&self) -> bool {
+        is_of_schema(&self.message) || self.pointer.is_empty()
+    }
 }
 
 impl Fit {
@@ -49,10 +57,11 @@ impl Fit {
 /// Validates a manifest by the definition of its kind, in a version. `is_new` is false for a manifest that is merged with a
 /// live object, which can have the fields that it lacks.
 pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_new: bool) -> Fit {
-    let mut versions = list_at(definition, "/spec/versions").iter();
-    let Some(schema) =
-        versions.find(|found| found["name"] == version).and_then(|found| found.pointer("/schema/openAPIV3Schema"))
-    else {
+    let found = list_at(definition, "/spec/versions").iter().find(|found| found["name"] == version);
+    if found.is_none_or(|found| found["served"] == false) {
+        return Fit::invalid("", format!("version {version} is not served"));
+    }
+    let Some(schema) = found.and_then(|found| found.pointer("/schema/openAPIV3Schema")) else {
         return Fit::Unknown(format!("has no schema for version {version}"));
     };
     let Some(fields) = manifest.as_object() else { return Fit::Unknown("has another format".to_owned()) };
@@ -292,7 +301,10 @@ mod tests {
         assert!(matches!(fit(&rules, &json!({"time": "now", "typo": 1})), Fit::Invalid(_)));
         assert!(matches!(fit(&rules, &json!({"size": null})), Fit::Unknown(_)));
         let other = validate(&json!({"spec": {}}), &definition(&rules), "v2", true);
-        assert!(matches!(other, Fit::Unknown(_)), "a version that it does not have");
+        assert!(
+            matches!(other, Fit::Invalid(misfit) if misfit.is_never_ratcheted()),
+            "a version that it does not have"
+        );
     }
 
     #[test]

@@ -68,6 +68,35 @@ impl Needs {
     }
 }
 
+/// Keys of the programs that needs are about: equal keys have equal results, in any cluster.
+pub struct RunKeys {
+    runs: Vec<String>,
+    charts: Vec<String>,
+    resource_sets: Vec<String>,
+}
+
+impl Needs {
+    /// Returns the keys of the programs to run.
+    pub fn run_keys(&self) -> RunKeys {
+        RunKeys {
+            runs: self.runs.keys().cloned().collect(),
+            charts: self.charts.keys().cloned().collect(),
+            resource_sets: self.resource_sets.keys().cloned().collect(),
+        }
+    }
+}
+
+impl RunKeys {
+    /// Number of runs.
+    pub fn len(&self) -> usize {
+        self.runs.len() + self.charts.len() + self.resource_sets.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Documents of a run's output, or the reason why there are none.
 type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
 
@@ -88,6 +117,24 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Takes the results of programs from the answers for another cluster, and removes them from the needs.
+    pub fn take_runs(&mut self, needs: &mut Needs, known: &Self) {
+        let keys = needs.run_keys();
+        copy(&mut self.runs, &known.runs, &keys.runs);
+        copy(&mut self.charts, &known.charts, &keys.charts);
+        copy(&mut self.resource_sets, &known.resource_sets, &keys.resource_sets);
+        needs.runs.retain(|key, _| !self.runs.contains_key(key));
+        needs.charts.retain(|key, _| !self.charts.contains_key(key));
+        needs.resource_sets.retain(|key, _| !self.resource_sets.contains_key(key));
+    }
+
+    /// Adds the results of these programs to the answers that other clusters take.
+    pub fn share_runs(&self, keys: &RunKeys, known: &mut Self) {
+        copy(&mut known.runs, &self.runs, &keys.runs);
+        copy(&mut known.charts, &self.charts, &keys.charts);
+        copy(&mut known.resource_sets, &self.resource_sets, &keys.resource_sets);
+    }
+
     /// Records this reason in place of every answer that is still missing.
     pub fn give_up(&mut self, needs: Needs, why: &str) {
         for key in needs.runs.into_keys() {
@@ -130,6 +177,22 @@ impl Answers {
     /// Records what a ConfigMap or Secret holds.
     pub fn record_data(&mut self, reference: DataRef, found: Lookup) {
         self.data.insert(reference, found);
+    }
+
+    /// Replaces what is known of ConfigMaps and Secrets, with nothing where there is no answer, and returns what was known of
+    /// them. Another step of a plan sees other content.
+    pub fn swap_data(&mut self, data: BTreeMap<DataRef, Option<Lookup>>) -> BTreeMap<DataRef, Option<Lookup>> {
+        if !data.is_empty() {
+            self.finished = FinishedBuilds::default();
+        }
+        let swapped = data.into_iter().map(|(reference, found)| {
+            let known = match found {
+                Some(found) => self.data.insert(reference.clone(), found),
+                None => self.data.remove(&reference),
+            };
+            (reference, known)
+        });
+        swapped.collect()
     }
 
     /// Returns the values of the Secrets that were read.
@@ -222,6 +285,11 @@ impl Answers {
     pub fn data(&self, reference: &DataRef) -> Option<&Lookup> {
         self.data.get(reference)
     }
+}
+
+/// Copies the results with these keys, where there are any.
+fn copy<R: Clone>(to: &mut HashMap<String, R>, from: &HashMap<String, R>, keys: &[String]) {
+    to.extend(keys.iter().filter_map(|key| Some((key.clone(), from.get(key)?.clone()))));
 }
 
 static NO_OVERRIDES: DataOverrides = DataOverrides::new();

@@ -3,15 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::model::owner_names::owner_id;
-use super::model::questions::Answers;
-use super::model::refusals::{DeletionRefusal, ForcedDeletion, Refusal, Standing};
-use super::rows::applied_objects::LastRuns;
-use super::rows::object_rows::kustomization_row;
+use super::premises::asked_change::AskedChange;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
+use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::questions::Answers;
+use crate::flux::simulation::model::refusals::{Delay, DeletionRefusal, ForcedDeletion, Refusal, Standing};
+use crate::flux::simulation::rows::applied_objects::LastRuns;
+use crate::flux::simulation::rows::object_rows::kustomization_row;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
@@ -23,41 +24,6 @@ use crate::text::join_limited;
 /// Number of objects that one gap names.
 const NAMED_OBJECTS: usize = 5;
 
-/// A change by a Kustomization that the API server is asked about, or that needs no request.
-pub(super) struct AskedChange {
-    pub(super) question: Question,
-    /// Answer that is known without a request.
-    pub(super) known: Option<DryRunAnswer>,
-    /// The name holds values of Secrets, so that no request may have it.
-    pub(super) is_hidden: bool,
-    /// The cluster cannot be asked.
-    pub(super) is_unread: bool,
-    /// Validity of the answer while the change is carried out.
-    pub(super) standing: Standing,
-}
-
-impl AskedChange {
-    /// Returns the answer; `None` if it was not recorded.
-    pub(super) fn answer<'r>(&'r self, answers: &'r Answers) -> Option<&'r DryRunAnswer> {
-        self.known.as_ref().or_else(|| answers.dry_runs.get(self.question.key()))
-    }
-
-    /// Returns the result that counts in place of the one that the server returned.
-    pub(super) fn result<'r>(&'r self, returned: &'r DryRunResult) -> &'r DryRunResult {
-        match &self.standing {
-            Standing::Replaced(result) => result,
-            Standing::Holds | Standing::Open(_) => returned,
-        }
-    }
-
-    fn condition(&self) -> Option<&str> {
-        match &self.standing {
-            Standing::Open(condition) => Some(condition),
-            Standing::Holds | Standing::Replaced(_) => None,
-        }
-    }
-}
-
 /// The answer to the apply of an object.
 #[derive(Clone, Copy)]
 struct Answered<'r> {
@@ -65,6 +31,8 @@ struct Answered<'r> {
     result: &'r DryRunResult,
     /// Condition on which the answer is another one; `None` for an answer that holds.
     condition: Option<&'r str>,
+    /// The server accepts the dry-run and refuses the apply.
+    is_late: bool,
 }
 
 /// Answers of the server to the changes by the Kustomizations of one preview.
@@ -74,6 +42,8 @@ pub(super) struct DryRuns<'r> {
     applied: Vec<Answered<'r>>,
     /// Refusals that stop a Kustomization, or may stop it.
     pub(super) refusals: Vec<Refusal>,
+    /// Applies that succeed only after other changes.
+    pub(super) delays: Vec<Delay>,
     /// Live objects that Kustomizations delete by force.
     pub(super) forced: Vec<ForcedDeletion>,
     /// Objects that an apply changes, apart from their metadata.
@@ -105,14 +75,16 @@ impl<'r> DryRuns<'r> {
             match (&question.request, answer) {
                 (Request::ApplyBuilt(applied), Some(DryRunAnswer::Result(result))) => {
                     let (result, condition) = (asked.result(result), asked.condition());
-                    dry_runs.add_applied(Answered { applied, result, condition });
+                    dry_runs.delays.extend(delay(applied, &asked.standing));
+                    let is_late = asked.is_refused_late();
+                    dry_runs.add_applied(Answered { applied, result, condition, is_late });
                 }
                 (_, Some(DryRunAnswer::Result(result))) => {
-                    dry_runs.add_deletion(question, result, asked.condition());
+                    dry_runs.add_deletion(question, asked.result(result), asked.condition());
                 }
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
-                        Request::ApplyBuilt(applied) => applied.built.shown_id(),
+                        Request::ApplyBuilt(applied) | Request::Create(applied) => applied.built.shown_id(),
                         Request::Apply(_) | Request::Delete | Request::Read => &question.id,
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
@@ -134,7 +106,7 @@ impl<'r> DryRuns<'r> {
 
     fn add_applied(&mut self, answered: Answered<'r>) {
         self.applied.push(answered);
-        let Answered { applied, result, condition } = answered;
+        let Answered { applied, result, condition, is_late } = answered;
         self.forced.extend(forced_deletion(applied, result));
         let AppliedObject { owner, spec, id, built } = applied;
         if matches!(result, DryRunResult::Updated(Update { changes_content: true, .. }) | DryRunResult::Recreated(_)) {
@@ -151,7 +123,7 @@ impl<'r> DryRuns<'r> {
         };
         let (owner, spec, id, manifest) = (owner.clone(), spec.clone(), id.clone(), built.manifest.clone());
         let condition = condition.map(str::to_owned);
-        self.refusals.push(Refusal { owner, id, manifest, spec, message, condition });
+        self.refusals.push(Refusal { owner, id, manifest, spec, message, is_late, condition });
     }
 
     fn add_deletion(&mut self, question: &Question, result: &DryRunResult, condition: Option<&str>) {
@@ -199,7 +171,7 @@ impl<'r> DryRuns<'r> {
         let mut rows = Rows::new(plan, snapshot);
         rows.with_diffs = with_diffs;
         for answered in self.applied {
-            let Answered { applied: object, result, condition } = answered;
+            let Answered { applied: object, result, condition, .. } = answered;
             let is_applied = applied.contains(&(&object.owner, &object.id));
             match condition {
                 Some(condition) if is_applied => rows.add_open(object, result, condition),
@@ -271,6 +243,7 @@ impl<'a> Rows<'a> {
     fn add_open(&mut self, applied: &AppliedObject, result: &DryRunResult, condition: &str) {
         let (action, reason) = match result {
             DryRunResult::Updated(Update { reason, .. }) => (Action::Update, reason.clone()),
+            DryRunResult::Unchanged => return,
             _ if self.snapshot.object(&applied.id).is_some() => (Action::Update, ReasonCode::Refused.into()),
             _ => return,
         };
@@ -345,6 +318,14 @@ fn held_by(finalizer: &str) -> String {
     format!("is deleted, and the controller waits without a limit until its finalizer {finalizer} is removed")
 }
 
+/// Returns the delay of an apply that succeeds only after other changes.
+fn delay(applied: &AppliedObject, standing: &Standing) -> Option<Delay> {
+    let Standing::Replaced(_, after) = standing else { return None };
+    let AppliedObject { owner, spec, id, built } = applied;
+    let (owner, id, manifest, spec) = (owner.clone(), id.clone(), built.manifest.clone(), spec.clone());
+    (!after.is_empty()).then(|| Delay { owner, id, manifest, spec, after: after.clone() })
+}
+
 /// Returns the deletion of an object by force that a result means.
 fn forced_deletion(applied: &AppliedObject, result: &DryRunResult) -> Option<ForcedDeletion> {
     let detail = match result {
@@ -405,7 +386,7 @@ mod tests {
     fn dry_runs(results: &[(AppliedObject, DryRunResult)]) -> DryRuns<'_> {
         let mut dry_runs = DryRuns::default();
         for (applied, result) in results {
-            dry_runs.add_applied(Answered { applied, result, condition: None });
+            dry_runs.add_applied(Answered { applied, result, condition: None, is_late: false });
         }
         dry_runs
     }

@@ -5,7 +5,7 @@
 //! both depend on what is deleted. [`Preview::step`] therefore recomputes everything from the last state until nothing
 //! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
-mod applied_builds;
+mod after;
 mod dry_run;
 mod kustomization;
 mod model;
@@ -23,7 +23,6 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::flux::apply::question::Question;
-use crate::flux::simulation::kustomization::dependencies::health::busy_with_health;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
 use crate::flux::simulation::model::facts::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
@@ -32,6 +31,7 @@ use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
+pub use after::StateAfter;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
 pub use model::questions;
@@ -40,11 +40,11 @@ use model::secret_values::SecretValues;
 use model::state::State;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
-use owners::search::find_affected;
-use rehearsal::Rehearsal;
+use owners::search::{Found, find_affected};
+use premises::world::event_order;
+use rehearsal::{Reconsidered, Rehearsal};
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
-use schedule::event_order::EventOrder;
 use schedule::explore::explore;
 use schedule::outcomes::Rules;
 
@@ -88,9 +88,11 @@ impl<'a> Preview<'a> {
             live,
             nodes: Vec::new(),
             refusals: vec![],
+            delays: vec![],
             forced: vec![],
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
+            owner_refusals: BTreeMap::new(),
             affected: vec![],
             secrets: SecretValues::default(),
             generated: GeneratedArtifacts::default(),
@@ -107,9 +109,13 @@ impl<'a> Preview<'a> {
         }
         loop {
             match self.settle(answers) {
-                // The plan changes what its answers depend on.
-                Progress::Done(plan) if self.rehearsal.reconsider(&mut self.state, &plan, answers) => {}
                 Progress::Done(plan) => {
+                    match self.rehearsal.reconsider(&mut self.state, &plan, answers) {
+                        Reconsidered::Confirmed => {}
+                        // The plan changes what its answers depend on.
+                        Reconsidered::Changed => continue,
+                        Reconsidered::Needs(needs) => return Progress::Needs(needs),
+                    }
                     let of_owners = std::mem::take(&mut self.owner_questions);
                     return self.rehearsal.rehearse(&self.state, plan, of_owners, answers);
                 }
@@ -132,17 +138,19 @@ impl<'a> Preview<'a> {
                 return Progress::of_builds(needs);
             }
             if is_stable {
-                let (affected, needs) = find_affected(&self.state, &consequences, answers);
+                let Found { affected, refusals, needs } = find_affected(&self.state, &consequences, answers);
                 if !needs.builds.is_empty() {
                     return Progress::of_builds(needs.builds);
                 }
                 self.owner_questions = needs.dry_runs;
+                let is_refused = refusals != self.state.owner_refusals;
+                self.state.owner_refusals = refusals;
                 // Objects that other owners change have consequences of their own.
                 let mut before_and_after = affected.iter().chain(&self.state.affected);
                 let is_followed =
                     affected == self.state.affected || before_and_after.all(|owner| owner.effect.is_none());
                 self.state.affected = affected;
-                if is_followed {
+                if is_followed && !is_refused {
                     return Progress::Done(plan(&self.state, &consequences, true));
                 }
             }
@@ -153,8 +161,7 @@ impl<'a> Preview<'a> {
 
     /// Returns the possible outcomes of every object that a Kustomization lists or applies, and the cascade.
     fn consequences(&self) -> Consequences<'a> {
-        let busy = busy_with_health(&self.state);
-        let order = EventOrder::new(&self.state.nodes, self.state.input.features, self.state.exceeds_workers, &busy);
+        let order = event_order(&self.state);
         let rules = Rules { features: self.state.input.features, flags: &self.state.input.flags };
         let mut outcomes = BTreeMap::new();
         for (id, nodes) in self.state.nodes_by_object() {

@@ -8,32 +8,46 @@
 //! revision was built again, the controller applied it without an error, and nothing since then lets the server answer
 //! otherwise.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use chrono::{DateTime, Utc};
 
-use super::applied_builds::AppliedBuilds;
-use super::dry_run::{AskedChange, DryRuns};
-use super::model::node::{Node, NodeId};
-use super::model::questions::{Answers, FinishedPreview, Needs, Progress};
-use super::model::refusals::Standing;
-use super::model::state::State;
+use super::dry_run::DryRuns;
 use super::premises::Premises;
-use super::rows::secret_names::secret_mask;
+use super::premises::applied_builds::AppliedBuilds;
+use super::premises::asked_change::AskedChange;
+use super::rows::references::add_built_referrers;
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::admission::ADMISSION;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
-use crate::flux::build::objects::BuiltObject;
+use crate::flux::apply::rights::RBAC;
+use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::kustomize_controller;
 use crate::flux::simulation::kustomization::dependencies::health::awaited_health;
+use crate::flux::simulation::model::node::{Node, NodeId};
+use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
+use crate::flux::simulation::model::refusals::Standing;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
+use crate::flux::simulation::rows::secret_names::secret_mask;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::plan::contradictions::say_what_blocked_owners_delete;
 use crate::plan::{Actor, Plan, ReasonCode};
 
 /// Maximum number of times that the plan is made again with new answers.
 const MAX_ROUNDS: usize = 8;
+
+/// Result of comparing answers with what a plan changes.
+pub(super) enum Reconsidered {
+    /// The answers hold in this plan.
+    Confirmed,
+    /// Some of them end, so that the plan must be made again.
+    Changed,
+    /// These are needed to tell.
+    Needs(Box<Needs>),
+}
 
 /// Dry-runs of one preview so far.
 #[derive(Default)]
@@ -57,16 +71,23 @@ impl Rehearsal {
     /// the plan must be made again.
     pub(super) fn confirmed_plan(&mut self, state: &mut State<'_>, answers: &Answers) -> Option<Plan> {
         let plan = self.plan.take()?;
-        let is_changed = self.take_answers(state, answers) || self.reconsider(state, &plan, answers);
+        let is_changed = self.take_answers(state, answers)
+            || !matches!(self.reconsider(state, &plan, answers), Reconsidered::Confirmed);
         Some(plan).filter(|_| !is_changed && !self.asks_of_owners)
     }
 
-    /// Compares the answers so far with what a plan changes. Returns true if this ends some of them, so that the plan must be
-    /// made again.
-    pub(super) fn reconsider(&mut self, state: &mut State<'_>, plan: &Plan, answers: &Answers) -> bool {
-        let Some(builds) = self.builds.as_ref().filter(|_| !self.asked.is_empty()) else { return false };
+    /// Compares the answers so far with what a plan changes, which can end some of them.
+    pub(super) fn reconsider(&mut self, state: &mut State<'_>, plan: &Plan, answers: &Answers) -> Reconsidered {
+        let Some(builds) = self.builds.as_ref().filter(|_| !self.asked.is_empty()) else {
+            return Reconsidered::Confirmed;
+        };
         let premises = Premises::new(state, builds, plan, &self.asked, answers);
-        let standings: Vec<Standing> = self.asked.iter().map(|asked| premises.standing(asked, answers)).collect();
+        let standings: Vec<Standing> = self.asked.iter().map(|asked| premises.standing(asked)).collect();
+        let mut needs = premises.into_needs();
+        needs.dry_runs.retain(|question| self.keys.insert(question.key().clone()));
+        if !needs.builds.is_empty() || !needs.dry_runs.is_empty() {
+            return Reconsidered::Needs(Box::new(needs));
+        }
         let mut is_raised = false;
         for (asked, standing) in self.asked.iter_mut().zip(standings) {
             // What has become possible stays so.
@@ -74,20 +95,22 @@ impl Rehearsal {
                 (asked.standing, is_raised) = (standing, true);
             }
         }
-        is_raised && self.take_answers(state, answers)
+        if is_raised && self.take_answers(state, answers) { Reconsidered::Changed } else { Reconsidered::Confirmed }
     }
 
     /// Writes what follows from the answers so far to the state. Returns true if it is something else than before.
     fn take_answers(&self, state: &mut State<'_>, answers: &Answers) -> bool {
-        let DryRuns { refusals, refused_deletions, forced, mut changed, .. } = DryRuns::collect(&self.asked, answers);
+        let DryRuns { refusals, refused_deletions, delays, forced, mut changed, .. } =
+            DryRuns::collect(&self.asked, answers);
         let awaited = awaited_health(state);
         changed.retain(|(owner, _)| awaited.contains(owner));
         let is_changed = refusals != state.refusals
             || refused_deletions != state.deletion_refusals
+            || delays != state.delays
             || forced != state.forced
             || changed != state.changed_health;
         (state.refusals, state.deletion_refusals) = (refusals, refused_deletions);
-        (state.forced, state.changed_health) = (forced, changed);
+        (state.delays, state.forced, state.changed_health) = (delays, forced, changed);
         is_changed
     }
 
@@ -114,6 +137,7 @@ impl Rehearsal {
     /// Returns the plan with the answers of the API server.
     pub(super) fn finish(&self, state: &State<'_>, mut plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
         let secrets = secret_mask(state);
+        add_built_referrers(state, &mut plan);
         let Some(scope) = &state.input.dry_runs else {
             say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
@@ -179,14 +203,57 @@ impl Rehearsal {
     }
 }
 
+/// What the change does to the rules by which the server accepts an object: it can refuse then what does not change.
+#[derive(Default)]
+struct TouchedRules {
+    /// Kinds whose definition changes.
+    kinds: BTreeSet<GroupKind>,
+    /// Namespaces that change.
+    namespaces: BTreeSet<ObjectId>,
+    admission: bool,
+    rights: bool,
+}
+
+impl TouchedRules {
+    /// Collects the rules that Kustomizations apply anew or with another manifest, and the rights that they delete.
+    fn new(state: &State<'_>, applied: &AppliedBuilds) -> Self {
+        let mut touched = Self::default();
+        for node in &state.nodes {
+            let key = &node.id.key;
+            for pass in &node.passes {
+                let objects = pass.applied_objects().into_iter().flat_map(BTreeMap::values);
+                for built in objects.filter(|built| !applied.contains(key, &pass.spec, built)) {
+                    touched.kinds.extend(defined_kind(built).map(|(kind, _)| kind));
+                    touched.namespaces.extend(Some(built.id.clone()).filter(|id| id.is("", "Namespace")));
+                    touched.admission |= &*built.id.group == ADMISSION;
+                    touched.rights |= &*built.id.group == RBAC;
+                }
+                touched.rights |= node.inventory.iter().any(|id| &*id.group == RBAC && pass.prunes(id));
+            }
+            touched.rights |= node.deletion.is_some() && node.inventory.iter().any(|id| &*id.group == RBAC);
+        }
+        touched
+    }
+
+    /// Returns true if the rules can concern an object of a Kustomization with a spec.
+    fn concern(&self, state: &State<'_>, spec: &KustomizationSpec, id: &ObjectId) -> bool {
+        self.admission
+            || (self.rights && state.input.flags.service_account(spec).is_some())
+            || self.kinds.contains(&id.group_kind())
+            || (!self.namespaces.is_empty() && self.namespaces.contains(&id.namespace_object()))
+    }
+}
+
 impl State<'_> {
     /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
     /// in the last applied revision, and those that it may only delete by force.
     fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
         let newest_rule = self.newest_rule();
+        let touched = TouchedRules::new(self, applied);
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id)
                 || !applied.contains(owner, spec, built)
+                || touched.concern(self, spec, &built.id)
                 || self
                     .last_run(owner)
                     .is_some_and(|last| newest_rule >= Some(last) || self.has_drifted(&built.id, last))
@@ -207,8 +274,7 @@ impl State<'_> {
     fn newest_rule(&self) -> Option<DateTime<Utc>> {
         let objects = self.input.snapshot.objects.iter();
         let rules = objects.filter(|object| {
-            &*object.id.group == "admissionregistration.k8s.io"
-                || (object.id.is("", "ResourceQuota") || object.id.is("", "LimitRange"))
+            &*object.id.group == ADMISSION || (object.id.is("", "ResourceQuota") || object.id.is("", "LimitRange"))
         });
         rules.filter_map(|object| object.creation_timestamp).max()
     }

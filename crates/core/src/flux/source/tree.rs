@@ -42,6 +42,13 @@ impl Tree {
         Ok(())
     }
 
+    /// Replaces a file that the tree has.
+    pub(crate) fn replace(&mut self, at: &str, file: File) {
+        if let Some(known) = self.files.get_mut(at) {
+            *known = file;
+        }
+    }
+
     /// Returns paths and files in order of the paths.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))

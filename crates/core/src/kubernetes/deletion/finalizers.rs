@@ -3,13 +3,16 @@
 /// Finalizer that protects a volume as long as it is bound to a claim.
 pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
+/// Finalizer that protects a claim as long as a Pod on a node mounts it.
+pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
 /// Finalizers that the control plane removes, and that of the provisioner of a volume, which it removes when it deletes
 /// the volume. Source: constants of k8s.io/api v0.36 and of sig-storage-lib-external-provisioner v11.
 const REMOVED_BY_KUBERNETES: [&str; 11] = [
     "foregroundDeletion",
     "orphan",
     "kubernetes",
-    "kubernetes.io/pvc-protection",
+    CLAIM_PROTECTION,
     VOLUME_PROTECTION,
     "kubernetes.io/pv-controller",
     "external-provisioner.volume.kubernetes.io/finalizer",

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use check::Refusal;
+pub(super) use read::read_document;
 pub use select::Selection;
 pub use steps::{CascadePin, Step, steps};
 

@@ -1,14 +1,15 @@
 //! Deleted objects that finalizers keep terminating.
 //!
 //! Only the controller behind a finalizer removes it, and no record says which controller that is. Finalizers of
-//! Kubernetes are removed by the control plane, that of a volume only once its claim is gone. For those of Flux the
+//! Kubernetes are removed by the control plane, that of a volume only once its claim is gone, and that of a claim only once no
+//! Pod on a node mounts it. For those of Flux the
 //! caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
 //! deleted too: if the owner of the object's definition also loses a Deployment, because operators are usually installed
 //! together with their definitions.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use crate::kubernetes::deletion::finalizers::{VOLUME_PROTECTION, is_removed_by_kubernetes};
+use crate::kubernetes::deletion::finalizers::{CLAIM_PROTECTION, VOLUME_PROTECTION, is_removed_by_kubernetes};
 use crate::kubernetes::deletion::volumes::claim_of;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
@@ -36,13 +37,19 @@ pub trait FinalizerOwner {
 
 /// Sets the deleted objects of a plan that finalizers keep terminating, those with a known cause first.
 pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
-    let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let mut kept_by: BTreeMap<&ObjectId, &ObjectId> = BTreeMap::new();
+    for found in plan.still_referenced() {
+        kept_by.extend(found.kept_by.as_ref().map(|pod| (&found.object, pod)));
+    }
+    // A claim that a Pod keeps terminating keeps its volume, too.
+    let gone = plan.deletions().map(|change| &change.object.id).filter(|id| !kept_by.contains_key(id));
+    let gone: HashSet<&ObjectId> = gone.collect();
     let mut all = vec![];
     for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {
         let presence = system.presence(&object.id);
-        let remaining_claim =
-            claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !deleted.contains(claim));
-        let finalizers = remaining_finalizers(object, remaining_claim, &presence, system);
+        let remaining_claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !gone.contains(claim));
+        let pod = kept_by.get(&object.id).copied();
+        let finalizers = remaining_finalizers(object, remaining_claim.is_some(), pod.is_some(), &presence, system);
         if finalizers.is_empty() {
             continue;
         }
@@ -51,7 +58,8 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
             ControllerPresence::Absent(detail) => (None, Some(detail)),
             ControllerPresence::Presumed => {
                 let bound = remaining_claim.map(|claim| format!("it is bound to {claim}, which stays"));
-                (None, bound.or_else(|| operator_deleted_with(&object.id, plan, snapshot)))
+                let mounted = pod.map(|pod| format!("{pod} mounts it"));
+                (None, mounted.or(bound).or_else(|| operator_deleted_with(&object.id, plan, snapshot)))
             }
         };
         all.push(BlockedByFinalizers { object: object.id.clone(), finalizers, controller, detail });
@@ -65,12 +73,14 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
 /// Returns the finalizers of an object that Kubernetes does not remove by itself.
 fn remaining_finalizers(
     object: &ObjectMetadata,
-    remaining_claim: Option<&ObjectId>,
+    has_claim: bool,
+    is_mounted: bool,
     presence: &ControllerPresence,
     system: &dyn FinalizerOwner,
 ) -> Vec<String> {
     let remaining = object.finalizers.iter().filter(|finalizer| match &***finalizer {
-        VOLUME_PROTECTION => remaining_claim.is_some(),
+        VOLUME_PROTECTION => has_claim,
+        CLAIM_PROTECTION => is_mounted,
         own if system.is_own(own) => *presence != ControllerPresence::Presumed,
         other => !is_removed_by_kubernetes(other),
     });

@@ -2,7 +2,8 @@
 //! in this order. Outputs and plan files take only a finished plan.
 
 pub mod finalizers;
-mod volumes;
+mod references;
+pub(crate) mod volumes;
 
 use std::ops::Deref;
 
@@ -10,11 +11,12 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use self::finalizers::{FinalizerOwner, add_blocked_by_finalizers};
+use self::references::add_references;
 use self::volumes::add_volume_outcomes;
 use super::limits::{Base, Limits, check_plan, check_preview};
 use super::mask::SecretMask;
 use super::policy::{Denial, Policy};
-use super::{Alarm, Plan};
+use super::{Alarm, Plan, file};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::text::join_limited;
@@ -32,6 +34,17 @@ impl Deref for FinishedPlan {
 
     fn deref(&self) -> &Plan {
         &self.0
+    }
+}
+
+impl FinishedPlan {
+    /// Reads the document of a plan, to show it again: that of `-o json`, or a plan file. Whoever could write it decides
+    /// what it says, and nothing else.
+    ///
+    /// Fails with the reason if the text is no plan of this schema, has a field that this version does not know, or
+    /// contradicts itself.
+    pub fn read(text: &[u8]) -> Result<Self, String> {
+        file::read_document(text).map(Self)
     }
 }
 
@@ -79,6 +92,9 @@ impl<'a> Finish<'a> {
     ) -> (FinishedPlan, Result<(), String>) {
         plan.weigh_gaps(self.snapshot);
         add_volume_outcomes(&mut plan, self.snapshot);
+        if matches!(self.executor, Executor::Controllers(_)) {
+            add_references(&mut plan, self.snapshot);
+        }
         let controllers = controllers(&plan, self.snapshot);
         add_blocked_by_finalizers(&mut plan, self.snapshot, &controllers);
         plan = plan.recorded_at(self.is_recorded.then_some(self.snapshot.taken));

@@ -1,6 +1,7 @@
 //! The reconciliations of each Kustomization: their specs, and the outcome of each.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
-use super::scope::{stage, stop_at};
+use super::scope::{stage, stop_at, stop_from};
 use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
@@ -25,12 +26,13 @@ use crate::flux::simulation::model::node::{
     PassSpec, SimulationEvent,
 };
 use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
-use crate::flux::simulation::model::refusals::Refusal;
+use crate::flux::simulation::model::refusals::{Premise, Refusal};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -52,22 +54,36 @@ fn apply_refusals(
     spec: &KustomizationSpec,
     outcome: PassOutcome,
 ) -> (PassOutcome, Option<Reason>) {
-    let PassOutcome::Applied(objects) = &outcome else { return (outcome, None) };
+    let (PassOutcome::Applied(objects) | PassOutcome::Partial { desired: objects, .. }) = &outcome else {
+        return (outcome, None);
+    };
     let custom = &state.input.flags.custom_stage_kinds;
+    // A stage that fails in the middle, or after its last object, has passed its check.
+    let applied = outcome.applied_objects();
+    let missing = objects.keys().filter(|id| applied.is_none_or(|applied| !applied.contains_key(*id)));
+    let interrupted = missing.map(|id| stage(id, custom)).min();
     let refusals = refusals_of_run(state, key, spec, objects).filter(|refusal| {
-        !comes_back(state, &refusal.id, objects) && !was_replaced_before(state, key, spec, &refusal.id)
+        !comes_back(state, &refusal.id, objects)
+            && !was_replaced_before(state, key, spec, &refusal.id)
+            && interrupted.is_none_or(|interrupted| stage(&refusal.id, custom) <= interrupted)
     });
     let (open, certain): (Vec<&Refusal>, Vec<&Refusal>) = refusals.partition(|refusal| refusal.condition.is_some());
-    let first = certain.into_iter().min_by_key(|refusal| stage(&refusal.id, custom));
+    let first = certain.into_iter().min_by(|a, b| {
+        let key = |refusal: &Refusal| (stage(&refusal.id, custom), refusal.is_late);
+        let order = if a.is_late { apply_order(&a.id, &b.id) } else { Ordering::Equal };
+        key(a).cmp(&key(b)).then(order)
+    });
     let failing = first.map(|refusal| stage(&refusal.id, custom));
     let mut open =
         open.into_iter().filter(|refusal| failing.is_none_or(|failing| stage(&refusal.id, custom) < failing));
     let condition = open.find_map(|refusal| refusal.condition.clone());
     let condition = condition.map(|condition| Reason::new(ReasonCode::MayBeRefused, condition));
-    match first {
-        Some(refusal) => (stop_at(objects.clone(), &refusal.id, refusal.message.clone(), custom), condition),
-        None => (outcome, condition),
-    }
+    let stopped = first.map(|refusal| {
+        let stop = if refusal.is_late { stop_from } else { stop_at };
+        stop(objects.clone(), &refusal.id, refusal.message.clone(), custom)
+    });
+    let is_earlier = stopped.as_ref().is_some_and(|stopped| stopped.applied_objects() != outcome.applied_objects());
+    (stopped.filter(|_| is_earlier).unwrap_or(outcome), condition)
 }
 
 /// Returns what the server refuses of the objects that a Kustomization applies in a run with a spec.
@@ -83,6 +99,22 @@ fn refusals_of_run<'s>(
             && refusal.spec.apply_fields() == spec.apply_fields()
             && built.is_some_and(|built| built.manifest == refusal.manifest)
     })
+}
+
+/// Returns the changes without which the server refuses an object that a Kustomization applies in a run with a spec.
+fn delays_of_run(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: &PassOutcome,
+) -> Vec<Premise> {
+    let delays = state.delays.iter().filter(|delay| {
+        let built = outcome.applied_objects().and_then(|objects| objects.get(&delay.id));
+        delay.owner == *key
+            && delay.spec.apply_fields() == spec.apply_fields()
+            && built.is_some_and(|built| built.manifest == delay.manifest)
+    });
+    delays.flat_map(|delay| delay.after.iter().cloned()).collect()
 }
 
 /// Returns true if an earlier run of a live Kustomization, with another spec, has created an object anew: what the server
@@ -432,7 +464,8 @@ impl Derivation<'_, '_> {
         let (outcome, refusal) = apply_refusals(state, key, &spec, outcome);
         let outcome = stop_if_stuck(state, key, &spec, outcome);
         let forced = forced_objects(state, key, &spec, &outcome);
-        let mut pass = Pass { is_optional, forced, ..Pass::new(spec, caused_by, outcome) };
+        let after = delays_of_run(state, key, &spec, &outcome);
+        let mut pass = Pass { is_optional, forced, after, ..Pass::new(spec, caused_by, outcome) };
         for condition in condition.into_iter().chain(refusal) {
             pass.add_condition(condition);
         }

@@ -287,6 +287,17 @@ pub(crate) fn stop_at(
     partial(desired, &failure, custom)
 }
 
+/// Returns the outcome of an apply that fails at one object whose stage has passed its check.
+pub(crate) fn stop_from(
+    desired: Arc<BuiltObjects>,
+    id: &ObjectId,
+    failure: String,
+    custom: &BTreeSet<GroupKind>,
+) -> PassOutcome {
+    let failure = Failure { stage: stage(id, custom), part: FailedPart::From(id.clone()), detail: failure };
+    partial(desired, &failure, custom)
+}
+
 /// A failure of an apply.
 struct Failure {
     stage: Stage,

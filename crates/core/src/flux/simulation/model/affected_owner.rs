@@ -57,6 +57,8 @@ pub(crate) struct Effect {
     pub(crate) keeps: BTreeMap<ObjectId, Reason>,
     /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.
     pub(crate) condition: Option<String>,
+    /// Reason why the owner stays terminating once it is deleted, for people; `None` if its finalizer succeeds.
+    pub(crate) stuck: Option<String>,
     /// The action of the controller may fail, so that the owner is not ready.
     pub(crate) may_fail: bool,
     /// Assumption on which the effect rests, for people; `None` if everything is known.

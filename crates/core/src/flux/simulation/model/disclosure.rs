@@ -96,6 +96,7 @@ fn hidden_effect(effect: Effect) -> Effect {
         condition: effect.condition.map(|_| CONDITION.to_owned()),
         assumption: effect.assumption.map(|_| CONDITION.to_owned()),
         unknown: effect.unknown.as_ref().map(hidden_reason),
+        stuck: effect.stuck.map(|_| DETAIL.to_owned()),
         triggers: effect.triggers,
         orphans_dependents: effect.orphans_dependents,
         applies: effect.applies,

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::refusals::Premise;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
@@ -89,6 +90,16 @@ pub(crate) enum PassOutcome {
     Unknown(Reason),
 }
 
+impl PassOutcome {
+    /// Returns the objects that are applied.
+    pub(crate) fn applied_objects(&self) -> Option<&BuiltObjects> {
+        match self {
+            Self::Applied(objects) | Self::Partial { applied: objects, .. } => Some(objects),
+            Self::Blocked(_) | Self::Unknown(_) => None,
+        }
+    }
+}
+
 /// A spec, and the pass of the parent that applies it; no pass for the live spec.
 #[derive(Clone, Debug)]
 pub(crate) struct PassSpec {
@@ -112,6 +123,8 @@ pub(crate) struct Pass {
     pub(crate) condition: Option<Reason>,
     /// Live objects that the pass deletes by force, because the server refuses to change them.
     pub(crate) forced: BTreeMap<ObjectId, Forced>,
+    /// Changes that must come first, because the server refuses an object until then.
+    pub(crate) after: Vec<Premise>,
 }
 
 /// The deletion of a live object by force.
@@ -135,15 +148,13 @@ impl Pass {
             is_needed_without_next: false,
             condition: None,
             forced: BTreeMap::new(),
+            after: vec![],
         }
     }
 
     /// Returns the objects that are applied.
     pub(crate) fn applied_objects(&self) -> Option<&BuiltObjects> {
-        match &self.outcome {
-            PassOutcome::Applied(objects) | PassOutcome::Partial { applied: objects, .. } => Some(objects),
-            PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
-        }
+        self.outcome.applied_objects()
     }
 
     /// Adds a condition that is not known to hold, if the pass applies anything.

@@ -1,5 +1,6 @@
 //! Answers of the API server to dry-runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::flux::apply::dry_run::DryRunResult;
@@ -20,6 +21,8 @@ pub(crate) struct Refusal {
     pub(crate) spec: KustomizationSpec,
     /// Message of the server.
     pub(crate) message: String,
+    /// The dry-run is accepted, and the apply is refused: the objects before it are applied.
+    pub(crate) is_late: bool,
     /// Condition on which the server accepts the object later, or refuses it only then; `None` if nothing of the change
     /// decides about it.
     pub(crate) condition: Option<String>,
@@ -55,14 +58,39 @@ pub(crate) struct DeletionRefusal {
     pub(crate) message: String,
 }
 
+/// A change of an object by a Kustomization, after which the API server gives another answer.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Premise {
+    pub(crate) owner: NamespacedName,
+    pub(crate) id: ObjectId,
+    /// Manifest that is applied; `None` for a deletion.
+    pub(crate) manifest: Option<Arc<serde_json::Value>>,
+}
+
+/// An apply that succeeds only after other changes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Delay {
+    /// Kustomization that applies the object.
+    pub(crate) owner: NamespacedName,
+    /// Identity of the object.
+    pub(crate) id: ObjectId,
+    /// Manifest that is refused until then.
+    pub(crate) manifest: Arc<serde_json::Value>,
+    /// Spec of the Kustomization in the run that waits.
+    pub(crate) spec: KustomizationSpec,
+    pub(crate) after: Vec<Premise>,
+}
+/// Messages of the server about deletions that it refuses to the controller of a deleted owner, by owner and object.
+pub(crate) type OwnerRefusals = BTreeMap<(ObjectId, ObjectId), String>;
+
 /// Validity of an answer of the API server. An answer is true of today's cluster, and the change can end it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Standing {
     /// Nothing of the change touches what the answer depends on.
     #[default]
     Holds,
-    /// The change certainly comes first, and this is the answer then.
-    Replaced(Box<DryRunResult>),
+    /// These changes certainly happen, and this is the answer after them. Until then the controller tries again.
+    Replaced(Box<DryRunResult>, Vec<Premise>),
     /// The change can come first, or the answer after it is not known: the condition.
     Open(String),
 }
@@ -76,7 +104,7 @@ impl Standing {
     fn rank(&self) -> u8 {
         match self {
             Self::Holds => 0,
-            Self::Replaced(_) => 1,
+            Self::Replaced(..) => 1,
             Self::Open(_) => 2,
         }
     }

@@ -10,7 +10,7 @@ use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::input::PreviewInput;
 use super::node::{Node, NodeId, Pass};
-use super::refusals::{DeletionRefusal, ForcedDeletion, Refusal};
+use super::refusals::{Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::generator::Generation;
@@ -28,10 +28,12 @@ pub(crate) struct State<'a> {
     /// Sorted by identity.
     pub(crate) nodes: Vec<Node>,
     pub(crate) refusals: Vec<Refusal>,
+    pub(crate) delays: Vec<Delay>,
     pub(crate) forced: Vec<ForcedDeletion>,
     /// Objects whose health a dependant waits for and whose spec an apply changes, with their Kustomizations.
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    pub(crate) owner_refusals: OwnerRefusals,
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Owners that the change affects in another way than by a new revision.
@@ -84,6 +86,11 @@ impl<'a> State<'a> {
             let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;
             Some((applies, pass, applies.objects.get(id)?))
         })
+    }
+
+    /// Returns the message of the server about the deletion of an object by the controller of a deleted owner, if it refuses it.
+    pub(crate) fn owner_refusal(&self, owner: &ObjectId, id: &ObjectId) -> Option<&str> {
+        self.owner_refusals.get(&(owner.clone(), id.clone())).map(String::as_str)
     }
 
     /// Returns true if another owner than a Kustomization applies an object after the change.

@@ -3,27 +3,35 @@
 use super::behaviour::comparison::Comparison;
 use super::behaviour::owner_kind::unrecorded;
 use super::kinds::{affected_owners, kind_of};
+use crate::flux::apply::question::{Question, Request};
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::disclosure::Disclosed;
-use crate::flux::simulation::model::questions::{Answers, Needs};
+use crate::flux::simulation::model::questions::{Answers, Needs, Verdict};
+use crate::flux::simulation::model::refusals::OwnerRefusals;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::Reason;
 
-/// Returns the affected owners, and the answers that are missing. The dry-runs among them include those that were answered.
-pub(crate) fn find_affected<'a>(
-    state: &State<'a>,
-    consequences: &Consequences<'a>,
-    answers: &Answers,
-) -> (Vec<Disclosed<AffectedOwner>>, Needs) {
+/// Owners that a change affects.
+pub(crate) struct Found {
+    pub(crate) affected: Vec<Disclosed<AffectedOwner>>,
+    pub(crate) refusals: OwnerRefusals,
+    /// Answers that are missing. The dry-runs among them include those that were answered.
+    pub(crate) needs: Needs,
+}
+
+/// Returns the affected owners.
+pub(crate) fn find_affected<'a>(state: &State<'a>, consequences: &Consequences<'a>, answers: &Answers) -> Found {
     let mut derivation = Derivation::new(state, consequences, answers);
     let mut affected = affected_owners(&mut Comparison::new(&mut derivation));
+    let mut refusals = OwnerRefusals::new();
     let deleted = state.input.snapshot.objects.iter().filter(|object| {
         object.deletion_timestamp.is_none() && kind_of(&object.id).is_some() && consequences.may_be_deleted(&object.id)
     });
     for owner in deleted {
+        refusals.extend(refused_deletions(&mut derivation, &owner.id));
         let Some(unknown) = unknown_deletion(owner, consequences) else { continue };
         match affected.iter_mut().find(|affected| affected.id == owner.id) {
             Some(affected) => affected.reaction = Reaction::Unknown(unknown),
@@ -34,8 +42,25 @@ pub(crate) fn find_affected<'a>(
         let is_private = state.is_private(&owner.id);
         Disclosed::of_owner(owner, is_private)
     });
-    let affected = affected.collect();
-    (affected, Needs { builds: derivation.needs, dry_runs: derivation.questions })
+    let needs = Needs { builds: derivation.needs, dry_runs: derivation.questions };
+    Found { affected: affected.collect(), refusals, needs }
+}
+
+/// Asks the API server about the deletions by the controller of a deleted owner, and returns those that it refuses.
+fn refused_deletions(derivation: &mut Derivation<'_, '_>, owner: &ObjectId) -> OwnerRefusals {
+    let state = derivation.state;
+    let kind = kind_of(owner).zip(state.input.snapshot.resource(owner));
+    let Some((kind, live)) = kind else { return OwnerRefusals::new() };
+    let is_private = state.is_private(owner);
+    let objects = (kind.finalized)(state, live).into_iter();
+    let refused = objects.filter_map(|id| {
+        let question = Question::of_owner(owner, live.spec(), &id, Request::Delete, is_private);
+        match derivation.ask(question) {
+            Verdict::Refused(message) => Some(((owner.clone(), id), message)),
+            Verdict::Accepted | Verdict::Open => None,
+        }
+    });
+    refused.collect()
 }
 
 /// Returns the reason why it is not known what the controller of a deleted owner deletes.

@@ -58,8 +58,9 @@ pub(crate) fn applied_objects_if(
     applied
 }
 
-/// Returns the live objects in stages that fail for another reason than an answer of the server. If the controller
-/// replaces one by force, it deletes it in the dry-run of its stage, before the failure or after it.
+/// Returns the objects in stages that fail for another reason than an answer of the server, as far as an answer matters: a
+/// stage that fails at one of its objects has passed the dry-runs of all, and what the controller replaces by force is
+/// deleted in the dry-runs, before a failure of one or after it.
 pub(crate) fn interrupted_objects(state: &State<'_>) -> Vec<AppliedObject> {
     let custom = &state.input.flags.custom_stage_kinds;
     let mut interrupted = Vec::new();
@@ -68,11 +69,13 @@ pub(crate) fn interrupted_objects(state: &State<'_>) -> Vec<AppliedObject> {
         let Pass { spec, outcome: PassOutcome::Partial { applied, desired, .. }, .. } = pass else { continue };
         let missing = desired.iter().filter(|(id, _)| !applied.contains_key(*id));
         let failing = missing.clone().map(|(id, _)| stage(id, custom)).min();
+        let is_begun = applied.keys().any(|id| Some(stage(id, custom)) == failing);
         for (id, built) in missing.filter(|(id, _)| Some(stage(id, custom)) == failing) {
-            let Some(live) = state.live_object(id) else { continue };
+            let live = state.live_object(id);
             let (owner, spec, id, built) = (node.id.key.clone(), spec.clone(), id.clone(), built.clone());
             let object = AppliedObject { owner, spec, id, built };
-            interrupted.extend(Some(object).filter(|object| object.forces(Some(live))));
+            let is_forced = live.is_some() && object.forces(live);
+            interrupted.extend(Some(object).filter(|_| is_begun || is_forced));
         }
     }
     interrupted

@@ -8,6 +8,7 @@ mod kustomization_outcomes;
 pub(crate) mod object_rows;
 mod owner_rows;
 mod read_kinds;
+pub(crate) mod references;
 pub(crate) mod secret_names;
 mod untouched_owners;
 
@@ -23,7 +24,7 @@ use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
 use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
-use owner_rows::{add_affected_owners, owner_rows};
+use owner_rows::{add_affected_owners, add_stuck_owners, owner_rows};
 use read_kinds::read_kinds;
 use untouched_owners::untouched_owners;
 
@@ -60,6 +61,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     plan.add_contested(contested(state));
     plan.set_unrehearsed(unrehearsed(&plan));
     add_affected_owners(state, &mut plan);
+    add_stuck_owners(state, consequences, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));
     plan.set_untouched_owners(untouched_owners(state));
     if let Some(kinds) = read_kinds(state) {

@@ -51,6 +51,8 @@ pub(super) fn add_affected_owners(state: &State<'_>, plan: &mut Plan) {
         let assumption = affected.effect.as_ref().and_then(|effect| effect.assumption.as_ref());
         plan.add_gaps(assumption.map(|message| effect_gap(&flux_owner(id), message)));
         match &affected.reaction {
+            // A Kustomization has an outcome already.
+            Reaction::Acts(_) if id.is(GROUP, KIND) => {}
             Reaction::Acts(reason) => add_outcome(state, plan, id, Outcome::Applies, reason),
             Reaction::Waits(reason) => add_outcome(state, plan, id, Outcome::Blocked, reason),
             Reaction::Installs(remark) => plan.update_changes(|change| {
@@ -61,6 +63,15 @@ pub(super) fn add_affected_owners(state: &State<'_>, plan: &mut Plan) {
             Reaction::Unknown(reason) => add_unknown(state, plan, id, reason),
             Reaction::Elsewhere { applied_by, change } => add_elsewhere(state, plan, id, applied_by, change),
         }
+    }
+}
+
+/// Adds the outcomes of deleted owners whose finalizers fail.
+pub(super) fn add_stuck_owners(state: &State<'_>, consequences: &Consequences<'_>, plan: &mut Plan) {
+    let deleted = consequences.effects.iter().filter(|(id, _)| consequences.may_be_deleted(id));
+    for (id, why) in deleted.filter_map(|(id, effect)| Some((id, effect.stuck.as_ref()?))) {
+        let detail = format!("it is deleted and stays Terminating: {why}");
+        add_outcome(state, plan, id, Outcome::Deleted, &Reason::new(ReasonCode::OwnerStuck, detail));
     }
 }
 

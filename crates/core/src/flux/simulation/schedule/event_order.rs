@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::flux::kustomize_controller::Features;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, SimulationEvent};
+use crate::flux::simulation::model::refusals::Premise;
 use crate::flux::spec::NamespacedName;
 
 /// The transitive order of events.
@@ -35,6 +36,7 @@ impl EventOrder {
             builder.add_deletion(node);
         }
         builder.add_awaited(&by_id);
+        builder.add_premises(nodes);
         builder.finish()
     }
 
@@ -224,16 +226,56 @@ impl Builder<'_> {
         }
     }
 
+    /// Adds that a pass whose objects the server refuses at first succeeds only after the changes that end this. A change
+    /// that the pass itself comes before in another way is left out.
+    fn add_premises(&mut self, nodes: &[Node]) {
+        for (id, pass) in nodes.iter().flat_map(Node::numbered_passes) {
+            for event in pass.after.iter().filter_map(|premise| event_of(premise, nodes)) {
+                let (event, apply) = (self.index(event), self.index(SimulationEvent::Apply(id.clone())));
+                if !contains(&reachable(apply, &self.successors()), event) {
+                    self.edges.push((event, apply));
+                }
+            }
+        }
+    }
+
+    /// Returns the events that directly follow each event.
+    fn successors(&self) -> Vec<Vec<usize>> {
+        let mut next = vec![Vec::new(); self.index.len()];
+        self.edges.iter().for_each(|(first, second)| next[*first].push(*second));
+        next
+    }
+
     /// Computes the transitive closure.
     fn finish(self) -> EventOrder {
-        let size = self.index.len();
-        let mut next = vec![Vec::new(); size];
-        for (first, second) in self.edges {
-            next[first].push(second);
-        }
-        let later = (0..size).map(|start| reachable(start, &next)).collect();
+        let next = self.successors();
+        let later = (0..next.len()).map(|start| reachable(start, &next)).collect();
         EventOrder { later, index: self.index }
     }
+}
+
+/// Returns the event in which a Kustomization changes an object.
+pub(crate) fn event_of(premise: &Premise, nodes: &[Node]) -> Option<SimulationEvent> {
+    let own = nodes.iter().filter(|node| node.id.key == premise.owner);
+    let applies = |pass: &Pass, manifest: &serde_json::Value| {
+        pass.applied_objects()
+            .and_then(|objects| objects.get(&premise.id))
+            .is_some_and(|built| *built.manifest == *manifest)
+    };
+    let mut events = own.filter_map(|node| {
+        let mut passes = node.numbered_passes();
+        match &premise.manifest {
+            Some(manifest) => {
+                passes.find(|(_, pass)| applies(pass, manifest)).map(|(id, _)| SimulationEvent::Apply(id))
+            }
+            None if !node.inventory.contains(&premise.id) => None,
+            None => match passes.find(|(_, pass)| pass.prunes(&premise.id)) {
+                Some((id, _)) => Some(SimulationEvent::Prune(id)),
+                None => node.deletion.is_some().then(|| SimulationEvent::Finalize(node.id.clone())),
+            },
+        }
+    });
+    events.next()
 }
 
 /// Returns a bit set of the events that follow an event, directly or through others.

@@ -61,7 +61,12 @@ impl TestCluster {
             answers.record_kube_version(name, Some("v1.33.1".to_owned()));
         }
         for query in needs.queries {
-            let answer = self.content.get(&query.query.name).cloned().map_or(QueryAnswer::Missing, QueryAnswer::Found);
+            let ObjectQuery { kind, name, .. } = &query.query;
+            let live = self.data.values().filter(|manifest| name.is_empty() && manifest["kind"] == **kind);
+            let live: Vec<&Value> = live.filter(|manifest| self.is_live(manifest)).collect();
+            let list = (!live.is_empty()).then(|| json!({"items": live}));
+            let found = self.content.get(name).cloned().or(list);
+            let answer = found.map_or(QueryAnswer::Missing, QueryAnswer::Found);
             answers.record_query(query, answer);
         }
         for stem in needs.folder_charts {
@@ -78,9 +83,15 @@ impl TestCluster {
         }
     }
 
+    fn is_live(&self, manifest: &Value) -> bool {
+        let mut objects = self.snapshot.objects.iter();
+        objects.any(|object| manifest["kind"] == *object.id.kind && manifest["metadata"]["name"] == *object.id.name)
+    }
+
     /// Returns true if the test says anything about dry-runs.
     pub(crate) fn sends_dry_runs(&self) -> bool {
         self.quotes_manifests
+            || !self.quoted_values.is_empty()
             || self.upgrades.is_some()
             || !self.results.is_empty()
             || !self.refusals.is_empty()
@@ -90,6 +101,12 @@ impl TestCluster {
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
         if self.quotes_manifests {
             return quoting(question);
+        }
+        if !self.quoted_values.is_empty() {
+            let message = quoted(question);
+            let holds_value = self.quoted_values.iter().any(|value| message.to_lowercase().contains(value.as_str()));
+            let result = if holds_value { DryRunResult::Refused(message) } else { DryRunResult::Accepted };
+            return DryRunAnswer::Result(result);
         }
         let owner = NamespacedName::of(&question.owner);
         let refusal = match &question.request {
@@ -111,6 +128,7 @@ impl TestCluster {
                     None => return DryRunAnswer::Result(self.accepted(&question.id, &applied.built.manifest)),
                 }
             }
+            Request::Create(_) => return DryRunAnswer::Result(DryRunResult::Created),
             Request::Apply(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| {
@@ -140,11 +158,7 @@ impl TestCluster {
 
 /// Returns an answer that quotes what was sent, as admission webhooks do.
 fn quoting(question: &Question) -> DryRunAnswer {
-    let message = match &question.request {
-        Request::ApplyBuilt(applied) => format!("denied: {}", applied.built.manifest),
-        Request::Apply(manifest) => format!("denied: {manifest}"),
-        Request::Delete | Request::Read => format!("denied: {}", question.id.name),
-    };
+    let message = quoted(question);
     match message.len() % 9 {
         0 => DryRunAnswer::Result(DryRunResult::Refused(message)),
         1..=6 => DryRunAnswer::Result(DryRunResult::Accepted),
@@ -152,6 +166,15 @@ fn quoting(question: &Question) -> DryRunAnswer {
             let subject = format!("answers to dry-runs of {}", question.id.group_kind());
             DryRunAnswer::Missing(Gap { kind: GapKind::Failed, subject, namespace: None, message })
         }
+    }
+}
+
+/// Returns a refusal that quotes what was sent.
+fn quoted(question: &Question) -> String {
+    match &question.request {
+        Request::ApplyBuilt(applied) | Request::Create(applied) => format!("denied: {}", applied.built.manifest),
+        Request::Apply(manifest) => format!("denied: {manifest}"),
+        Request::Delete | Request::Read => format!("denied: {}", question.id.name),
     }
 }
 

@@ -105,6 +105,8 @@ pub(crate) struct TestCluster {
     pub(crate) has_operator: bool,
     /// The API server refuses changes with a message that quotes the manifest, or fails with one.
     pub(crate) quotes_manifests: bool,
+    /// The API server refuses each manifest that holds one of these, and quotes it.
+    pub(crate) quoted_values: Vec<String>,
     /// Archives in the storage of source-controller, by their path in the API server.
     pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
@@ -127,6 +129,7 @@ impl TestCluster {
             history: None,
             has_operator: false,
             quotes_manifests: false,
+            quoted_values: vec![],
             stored: BTreeMap::new(),
             artifacts: BTreeMap::new(),
             differing: vec![],

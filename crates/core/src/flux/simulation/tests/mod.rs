@@ -2,6 +2,8 @@
 //!
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
+mod after;
+mod changed_rules;
 mod conditions;
 mod controller_flags;
 mod deleted_containers;
@@ -10,12 +12,14 @@ mod generators;
 mod instances;
 mod many_owners;
 mod premises;
+mod references;
 mod refusals;
 mod release_actions;
 mod release_charts;
 mod releases;
 mod resource_sets;
 mod runs;
+mod scaling;
 mod shared_objects;
 mod spokes;
 mod suspended_owners;

@@ -15,6 +15,7 @@ fn refused(owner: &str, manifest: &Value, message: &str) -> Refusal {
         manifest: manifest.clone().into(),
         spec: KustomizationSpec::new(&Value::Null),
         message: message.into(),
+        is_late: false,
         condition: None,
     }
 }
@@ -164,7 +165,7 @@ fn common_metadata_overwrites_marks() {
 
 /// Plays a preview after the Kustomizations were built again as they were applied. Returns its plan, and the names of the
 /// objects that the API server is asked about.
-fn verified(cluster: &TestCluster, files: &Files) -> (Plan, BTreeSet<String>) {
+pub(super) fn verified(cluster: &TestCluster, files: &Files) -> (Plan, BTreeSet<String>) {
     let input = cluster.input(files);
     let fidelity = input.last_applied.keys().map(|key| (key.clone(), Fidelity::Verified)).collect();
     let last_applied = input.last_applied.clone();

@@ -19,6 +19,7 @@ fn refused(owner: &str, manifest: Value) -> Refusal {
         // The answers of the tests are the same for every spec.
         spec: KustomizationSpec::new(&Value::Null),
         message: "it is immutable".into(),
+        is_late: false,
         condition: None,
     }
 }

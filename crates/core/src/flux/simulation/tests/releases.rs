@@ -78,6 +78,81 @@ fn a_suspension_that_the_commit_changes_may_come_before_the_deletion() {
 }
 
 #[test]
+fn a_refused_deletion_lets_the_uninstall_fail_after_the_other_deletions() {
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let record = "sh.helm.release.v1.app.v1";
+    let plan = |spec: Value, refused: &[(&'static str, &'static str)]| {
+        let mut cluster = installed(spec);
+        cluster.upgrades = Some(refused.iter().copied().collect());
+        (cluster.rows(&gone), cluster.plan(&gone))
+    };
+    let (rows, refused) = plan(json!({}), &[("web", "forbidden")]);
+    let held = ["delete app", "keep web", "keep kept", "keep sh.helm.release.v1.app.v1"];
+    assert_eq!(rows, set(&held));
+    let (outcome, reason) = outcome(&refused);
+    assert_eq!(outcome, Outcome::Deleted);
+    assert!(reason.starts_with("owner-stuck: ") && reason.ends_with("web -n flux-system: forbidden"), "{reason}");
+    let row = |plan: &Plan, name: &str| {
+        plan.changes().iter().find(|row| &*row.object.id.name == name).unwrap().reason.to_string()
+    };
+    assert_eq!(row(&refused, "web"), "deletion-refused: forbidden");
+    assert!(row(&refused, record).starts_with("held-back: the uninstall fails: "), "{}", row(&refused, record));
+    let (rows, _) = plan(json!({}), &[(record, "forbidden")]);
+    let purged = ["delete app", "delete web", "delete dependent", "keep kept", "keep sh.helm.release.v1.app.v1"];
+    assert_eq!(rows, set(&purged));
+    let (rows, accepted) = plan(json!({}), &[]);
+    let mut all = set(&UNINSTALLED);
+    all.extend(set(&["delete app"]));
+    assert_eq!(rows, all);
+    assert!(accepted.owners().iter().all(|row| row.owner.kind != "HelmRelease"));
+}
+
+#[test]
+fn a_hook_that_cannot_be_replaced_stops_the_uninstall() {
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let mut cluster = installed(json!({}));
+    for (name, event) in [("before", "pre-delete"), ("after", "post-delete")] {
+        cluster.add(&cm(name), None);
+        let hook = cluster.object(name);
+        hook.annotations = [("helm.sh/hook", event)].into_iter().collect();
+        let labels = [("helm.toolkit.fluxcd.io/name", "app"), ("helm.toolkit.fluxcd.io/namespace", NS)];
+        hook.labels = labels.into_iter().collect();
+    }
+    cluster.snapshot.normalise();
+    let mut rows = |refused: &'static str| {
+        cluster.upgrades = Some([(refused, "forbidden")].into());
+        cluster.rows(&gone)
+    };
+    assert_eq!(
+        rows("before"),
+        set(&["delete app", "keep before", "keep web", "keep kept", "keep sh.helm.release.v1.app.v1"])
+    );
+    let without_last = ["delete app", "recreate before", "keep web", "keep kept", "keep sh.helm.release.v1.app.v1"];
+    assert_eq!(rows("web"), set(&without_last));
+    let mut all = set(&UNINSTALLED);
+    all.extend(set(&["delete app", "recreate before", "keep after"]));
+    assert_eq!(rows("after"), all, "the records go, and the next try finds no release");
+}
+
+#[test]
+fn rights_that_go_with_a_release_make_its_uninstall_a_race() {
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "tenant"}});
+    let files =
+        |objects: Vec<Value>| -> Files { vec![("root/x.yaml", objects), ("root/s.yaml", vec![account.clone()])] };
+    let spec = json!({"serviceAccountName": "tenant"});
+    let cluster = installed_from(&files(vec![release(spec.clone()), role.clone()]));
+    let certainty = |objects: Vec<Value>| {
+        let plan = cluster.plan(&files(objects));
+        plan.deletions().find(|row| &*row.object.id.name == "web").unwrap().certainty
+    };
+    assert_eq!(certainty(vec![role]), Certainty::Certain);
+    assert_eq!(certainty(vec![cm("x")]), Certainty::Race);
+}
+
+#[test]
 fn a_release_in_another_cluster_is_uninstalled_there() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
     let remote = json!({"kubeConfig": {"secretRef": {"name": "spoke"}}});

@@ -89,6 +89,20 @@ fn a_removed_input_deletes_what_was_generated_of_it() {
 }
 
 #[test]
+fn what_a_deleted_set_may_not_delete_is_left_behind() {
+    let mut set_of = tenants(&["a", "b"], config_maps());
+    set_of["spec"]["serviceAccountName"] = "tenant".into();
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
+    let mut cluster = cluster(&root(vec![set_of, account.clone()]));
+    cluster.upgrades = Some([("b", "forbidden")].into());
+    let rows = set(&["delete tenants", "delete a", "keep b"]);
+    assert_eq!(cluster.rows(&root(vec![account])), rows);
+    let raced = set(&["delete tenants", "delete tenant", "delete? a", "keep b"]);
+    assert_eq!(cluster.rows(&root(vec![cm("x")])), raced);
+}
+
+#[test]
 fn an_added_input_creates_and_a_change_that_generates_the_same_is_silent() {
     let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
     let plan = cluster.plan(&root(vec![tenants(&["a", "b"], config_maps())]));

@@ -315,7 +315,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
     let fields = [
         ("postRenderers", json!([{"kustomize": {"patches": [{"patch": "$patch: delete"}]}}]), "postRenderers"),
-        ("driftDetection", json!({"mode": "enabled"}), "spec.driftDetection"),
+        ("waitStrategy", json!({"name": "legacy"}), "spec.waitStrategy"),
         ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b[0]"}]), "targetPath"),
     ];
     for (field, value, expected) in fields {
@@ -324,6 +324,83 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
         let reason = why(&nothing, "2", &without("extra"), changed);
         assert!(reason.contains(expected), "{reason}");
     }
+}
+
+#[test]
+fn fields_that_delete_nothing_do_not_hide_an_upgrade() {
+    for (field, value) in [
+        ("driftDetection", json!({"mode": "enabled"})),
+        ("serviceAccountName", json!("tenant")),
+        ("test", json!({"enable": true})),
+    ] {
+        let mut changed = spec(json!({}));
+        changed[field] = value;
+        let cluster = deployed(spec(json!({})));
+        assert_eq!(cluster.rows(&tree("2", &without("extra"), changed.clone())), set(&["delete extra"]), "{field}");
+        let expected = if field == "test" { set(&["unknown app"]) } else { set(&[]) };
+        assert_eq!(cluster.rows(&tree("1", &templates(), changed)), expected, "{field}");
+    }
+}
+
+#[test]
+fn a_release_that_was_rolled_back_is_upgraded_by_any_change() {
+    let mut cluster = deployed(spec(json!({})));
+    cluster.upgrades = Some([].into());
+    for name in ["web", "kept", "extra"] {
+        let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+        cluster.object(name).managed_fields = vec![entry];
+    }
+    // The revision that was applied last has the chart that failed.
+    cluster.history = Some(tree("2", &without("web"), spec(json!({}))));
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["conditions"] = json!([
+        {"type": "Ready", "status": "False", "reason": "RollbackSucceeded"},
+        {"type": "Remediated", "status": "True", "reason": "RollbackSucceeded"},
+    ]);
+    let after = tree("3", &without("extra"), spec(json!({})));
+    assert_eq!(cluster.rows(&after), set(&["delete extra"]));
+    let (_, reason) = reason(&cluster.plan(&after));
+    assert!(reason.ends_with("; chart app 3, after an upgrade that failed and was rolled back"), "{reason}");
+}
+
+#[test]
+fn a_release_that_waits_for_something_is_upgraded_once_that_is_there() {
+    let mut cluster = deployed(spec(json!({})));
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["conditions"] = json!([{"type": "Ready", "status": "False", "reason": "DependencyNotReady"}]);
+    let after = tree("2", &without("extra"), spec(json!({})));
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
+    let plan = cluster.plan(&after);
+    let row = plan.deletions().next().unwrap();
+    assert!(row.reason.detail.contains("it waits until this is resolved: DependencyNotReady"), "{}", row.reason);
+}
+
+#[test]
+fn a_chart_of_another_name_upgrades_a_release_in_place_if_the_strategy_says_so() {
+    let mut in_place = spec(json!({}));
+    in_place["upgrade"] = json!({"chartNameChangeStrategy": "InPlaceUpdate"});
+    let mut after = tree("2", &without("extra"), in_place.clone());
+    after[2].1[0]["name"] = "other".into();
+    assert_eq!(deployed(in_place).rows(&after), set(&["delete extra"]));
+}
+
+#[test]
+fn a_release_that_moves_to_another_cluster_leaves_its_objects_behind() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
+    let files = |more: Value| {
+        let mut spec = spec(json!({}));
+        spec["kubeConfig"] = more;
+        let mut files = tree("1", &templates(), spec);
+        files.push(("root/s.yaml", vec![secret.clone()]));
+        files
+    };
+    let cluster = deployed_from(&files(Value::Null));
+    let plan = cluster.plan(&files(json!({"secretRef": {"name": "spoke"}})));
+    let kept = ["keep web", "keep kept", "keep extra"];
+    assert_eq!(cluster.rows(&files(json!({"secretRef": {"name": "spoke"}}))), set(&kept));
+    assert!(!plan.is_complete() && plan.gaps()[0].message.contains("--spoke"), "{:?}", plan.gaps());
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "web").unwrap();
+    assert!(row.reason.to_string().starts_with("left-behind: its release moves to another cluster"), "{}", row.reason);
 }
 
 #[test]

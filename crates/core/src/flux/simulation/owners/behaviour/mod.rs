@@ -6,4 +6,5 @@ pub(crate) mod comparison;
 pub(crate) mod effective_fields;
 pub(crate) mod owner_kind;
 pub(crate) mod references;
+pub(crate) mod scaling;
 pub(crate) mod source_changes;

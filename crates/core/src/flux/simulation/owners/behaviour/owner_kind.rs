@@ -22,6 +22,8 @@ pub(crate) struct OwnerKind {
     pub(crate) find_out: fn(&State<'_>, &ObjectId) -> String,
     /// Returns what the controller does when a live owner is deleted, by whatever.
     pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
+    /// Returns the live objects that the controller then asks the API server to delete.
+    pub(crate) finalized: fn(&State<'_>, &Resource) -> Vec<ObjectId>,
 }
 
 /// Returns no effect, for kinds whose controllers act only on a change of their owners.

@@ -59,9 +59,19 @@ pub(super) fn condition(
     if waits_for_chart {
         return Some("it waits until source-controller has the new chart".to_owned());
     }
-    let ready = release?.condition("Ready").filter(|ready| ready.status != "True")?;
-    let is_blocked = PREREQUISITES.contains(&ready.reason);
-    is_blocked.then(|| format!("it waits until this is resolved: {}", ready.reason))
+    let reason = release.and_then(missing_prerequisite)?;
+    Some(format!("it waits until this is resolved: {reason}"))
+}
+
+/// Returns the reason why the controller did not get as far as comparing the release last.
+fn missing_prerequisite(release: &Resource) -> Option<&str> {
+    let ready = release.condition("Ready").filter(|ready| ready.status == "False")?;
+    PREREQUISITES.contains(&ready.reason).then_some(ready.reason)
+}
+
+/// Returns true if the controller did not get as far as comparing the release last.
+pub(super) fn waits_for_prerequisite(release: &Resource) -> bool {
+    missing_prerequisite(release).is_some()
 }
 
 /// Returns true if it is not certain that a HelmRelease is ready again after the change.

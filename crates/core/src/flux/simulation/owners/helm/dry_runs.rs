@@ -39,7 +39,7 @@ pub(crate) struct ReleaseChanges<'m> {
 /// Answers of the API server about an action.
 pub(crate) struct ReleaseAnswers {
     /// The first object that it refuses, with its message.
-    pub(crate) refusal: Option<String>,
+    pub(crate) refusal: Option<(ObjectId, String)>,
     /// It accepts everything that changes.
     pub(crate) is_proven: bool,
     /// Messages about deletions that it refuses.
@@ -72,7 +72,7 @@ impl Comparison<'_, '_, '_> {
             match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
                 Verdict::Accepted => {}
                 Verdict::Refused(message) if answers.refusal.is_none() => {
-                    answers.refusal = Some(format!("{id}: {message}"));
+                    answers.refusal = Some((id.clone(), message));
                 }
                 Verdict::Refused(_) => {}
                 Verdict::Open => answers.is_proven &= !is_changed,

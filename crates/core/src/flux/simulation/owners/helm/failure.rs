@@ -11,8 +11,10 @@ use serde_json::Value;
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::rendering::Place;
+use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::defined_kind;
+use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
@@ -65,24 +67,6 @@ pub(super) struct Attempt<'t> {
     pub(super) is_private: bool,
 }
 
-/// Kinds that decide what the API server accepts.
-const RULES: [(&str, &str); 6] = [
-    ("", "Namespace"),
-    ("", "ServiceAccount"),
-    ("", "ResourceQuota"),
-    ("", "LimitRange"),
-    ("scheduling.k8s.io", "PriorityClass"),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-];
-/// Groups all of whose kinds decide that.
-const RULE_GROUPS: [&str; 5] = [
-    "admissionregistration.k8s.io",
-    "rbac.authorization.k8s.io",
-    "kyverno.io",
-    "templates.gatekeeper.sh",
-    "constraints.gatekeeper.sh",
-];
-
 impl Attempt<'_> {
     /// Returns the reason why Helm records no release, for people; `None` if it gets that far.
     pub(super) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
@@ -127,8 +111,10 @@ impl Attempt<'_> {
         let answers = self.ask(comparison, removed);
         let ReleaseAnswers { refusal, is_proven, refused_deletions } = answers;
         let failure = match refusal {
-            Some(message) if self.may_be_mended(comparison) => Failure::Now(message),
-            Some(message) => Failure::Always(message),
+            Some((id, message)) => {
+                let text = format!("{id}: {message}");
+                if self.may_be_mended(comparison, &id, &message) { Failure::Now(text) } else { Failure::Always(text) }
+            }
             None if !is_proven && comparison.state().input.dry_runs.is_none() => {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
             }
@@ -252,25 +238,28 @@ impl Attempt<'_> {
         self.new.objects.contains(id) || self.old.is_some_and(|old| old.objects.contains(id))
     }
 
-    /// Returns true if the change itself creates, changes or deletes what decides on a refusal.
-    fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>) -> bool {
+    /// Returns true if the change itself creates, changes or deletes what the refusal of an object depends on.
+    fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, message: &str) -> bool {
         let state = comparison.state();
+        let (cause, definition) = (Cause::of(message), definition_of(state, id));
+        let decides = |other: &ObjectId, is_deleted: bool| {
+            cause.depends_on(message, id, definition.as_ref(), &Changed { id: other, is_deleted })
+        };
         let applied = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
-        let rules: BTreeSet<ObjectId> = applied.flat_map(BTreeMap::keys).filter(|id| is_rule(id)).cloned().collect();
+        let applied = applied.flat_map(BTreeMap::keys).filter(|other| decides(other, false));
+        let applied: BTreeSet<ObjectId> = applied.cloned().collect();
         let consequences = comparison.derivation.consequences;
         // What the remedy of this very failure deletes mends nothing, nor what is deleted with its namespaces.
         let all = consequences.outcomes.keys().chain(consequences.cascaded.keys());
-        let mut deleted =
-            all.filter(|id| is_rule(id) && !self.has_object(id) && !self.has_object(&id.namespace_object()));
-        deleted.any(|id| consequences.may_be_deleted(id)) || rules.iter().any(|id| comparison.is_changed(id))
+        let mut deleted = all.filter(|other| {
+            decides(other, true) && !self.has_object(other) && !self.has_object(&other.namespace_object())
+        });
+        deleted.any(|other| consequences.may_be_deleted(other))
+            || applied.iter().any(|other| comparison.is_changed(other))
     }
 }
 
 /// Returns true if a dry-run shows that a hook can be created: Helm deletes some before.
 fn is_asked(hook: &Hook, is_live: bool) -> bool {
     !(is_live && hook.is_deleted_first()) && hook.fate() != HookFate::DeletedOnFailure
-}
-
-fn is_rule(id: &ObjectId) -> bool {
-    RULES.contains(&(&*id.group, &*id.kind)) || RULE_GROUPS.contains(&&*id.group)
 }

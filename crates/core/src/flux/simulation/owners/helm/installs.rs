@@ -3,7 +3,7 @@
 //! Hooks of the chart delete live objects of their names, and the remedy of a failed installation uninstalls what it took
 //! over. Source: helm-controller v1.6.3 `internal/reconcile/install.go` and `uninstall_remediation.go`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
@@ -18,22 +18,23 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at};
-use crate::ownership::Members;
 use crate::plan::{Reason, ReasonCode};
 
-/// Computes the effect of the installation of a release on what exists. Answers that are missing are added to the needs.
+/// Computes the effect of the installation of a release on what exists. Nothing will delete the objects that are left.
+/// Answers that are missing are added to the needs.
 ///
 /// Fails with the reason why the effect is not known.
 pub(super) fn install(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     live: Option<&Resource>,
+    left: BTreeMap<ObjectId, Reason>,
 ) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
     let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
     check_recorded(spec)?;
     check_spec(spec)?;
-    let (chart, assumption) = first_chart(comparison, id, spec)?;
+    let (chart, assumption) = first_chart(comparison, id, spec, live)?;
     let (found, removed_values) = match values(comparison, id, spec, true)? {
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
@@ -77,9 +78,7 @@ pub(super) fn install(
     }
     let mut effect = action.effect(comparison.state(), id);
     effect.applies = applies(comparison.state(), id, &new, new.is_private, action.failure != Failure::Unexpected);
-    if let Some(live) = live {
-        effect.keeps.extend(forgotten(comparison, live, &new.objects));
-    }
+    effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     let mut remarks = vec![format!("chart {} {}", chart.name, shown_version(&chart.version))];
     remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());
     remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
@@ -92,16 +91,4 @@ pub(super) fn install(
         });
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
-}
-
-/// Returns the objects of a release whose record is gone and that the new release does not have: nothing will delete them.
-fn forgotten(
-    comparison: &Comparison<'_, '_, '_>,
-    live: &Resource,
-    new: &BTreeSet<ObjectId>,
-) -> Vec<(ObjectId, Reason)> {
-    let Members::Listed(inventory) = comparison.state().members(live) else { return vec![] };
-    let gone = inventory.into_iter().filter(|id| !new.contains(id) && comparison.state().live_object(id).is_some());
-    let reason = Reason::new(ReasonCode::LeftBehind, "Helm has no record of the release that had it");
-    gone.map(|id| (id, reason.clone())).collect()
 }

@@ -12,13 +12,15 @@ mod release_values;
 mod remedies;
 mod rendering;
 pub(crate) mod replaced_releases;
-mod scaling;
 pub(crate) mod uninstall;
 pub(crate) mod upgrades;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use crate::flux::simulation::model::affected_owner::AffectedOwner;
+use self::action_kind::ActionKind;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -29,7 +31,7 @@ use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, is_record_of, release_record};
-use crate::plan::Actor;
+use crate::plan::{Actor, Reason, ReasonCode};
 
 /// HelmReleases.
 pub(super) const RELEASES: OwnerKind = OwnerKind {
@@ -40,6 +42,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     acting: replaced_releases::acting,
     find_out,
     deleted: uninstall::deleted,
+    finalized: uninstall::finalized,
 };
 
 const RULES: ChangeRules = ChangeRules {
@@ -129,7 +132,42 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
 /// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
     match live {
-        Some(live) if !is_not_installed(comparison.state(), live) => upgrades::upgrade(comparison, live),
-        _ => installs::install(comparison, id, live),
+        Some(live) if !is_not_installed(comparison.state(), live) => {
+            let (spec, _) = comparison.state().successive_specs(id)?;
+            let moves = live.spec().get("kubeConfig") != spec.get("kubeConfig");
+            if moves { moved(comparison, live, &spec) } else { upgrades::upgrade(comparison, live) }
+        }
+        _ => {
+            let why = "Helm has no record of the release that had it";
+            let left = live.map(|live| left_behind(comparison.state(), live, why)).unwrap_or_default();
+            installs::install(comparison, id, live, left)
+        }
     }
+}
+
+/// Computes the effect of another `spec.kubeConfig`: helm-controller installs the release in the other cluster, and nothing
+/// uninstalls it where it is.
+///
+/// Source: helm-controller v1.6.3 `internal/reconcile/state.go`, `DetermineReleaseState`.
+fn moved(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value) -> Asked<Followed> {
+    let (state, id) = (comparison.state(), &live.object.id);
+    let why = "its release moves to another cluster (spec.kubeConfig changes), and nothing uninstalls this one";
+    let keeps = left_behind(state, live, why);
+    let unknown = match state.target(&id.namespace, spec) {
+        Ok(_) if may_have_release(state, id, spec) => "its release may exist there".to_owned(),
+        Ok(_) => return installs::install(comparison, id, Some(live), keeps),
+        Err(unread) => unread.detail,
+    };
+    let assumption =
+        Some(format!("it is assumed that the installation in the other cluster deletes nothing: {unknown}"));
+    let effect = Effect { triggers: state.applying_events(id), keeps, assumption, ..Effect::default() };
+    let remarks = vec!["its release is installed in another cluster".to_owned()];
+    Ok(Followed::Acts { effect: Box::new(effect), code: ActionKind::Install.code(), remarks })
+}
+
+/// Returns the live objects in the inventory of a release that nothing will delete, with the reason.
+fn left_behind(state: &State<'_>, live: &Resource, why: &str) -> BTreeMap<ObjectId, Reason> {
+    let Members::Listed(inventory) = state.members(live) else { return BTreeMap::new() };
+    let found = inventory.into_iter().filter(|id| state.live_object(id).is_some());
+    found.map(|id| (id, Reason::new(ReasonCode::LeftBehind, why))).collect()
 }

@@ -117,11 +117,12 @@ fn chart_spec(id: &ObjectId, spec: &Value) -> Value {
     })
 }
 
-/// Returns the chart that a release without a deployed one will have, and what is assumed of it.
+/// Returns the chart that a release will have whose deployed chart is not compared, and what is assumed of it.
 pub(super) fn first_chart(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,
+    live: Option<&Resource>,
 ) -> Asked<(Chart, Option<String>)> {
     if let Some(chart) = spec.pointer("/chart/spec") {
         let source = SourceId::of_chart(chart, &id.namespace);
@@ -129,6 +130,11 @@ pub(super) fn first_chart(
             let found = Chart::read(tree, chart)?;
             let version = packed_version(&found.version, chart, 1);
             return Ok((found.with_version(&version), None));
+        }
+        if let Some(live) = live.filter(|live| chart_spec(id, live.spec()) == chart_spec(id, spec)) {
+            let stored = helm_chart(&live.content).and_then(|chart| comparison.state().input.snapshot.resource(&chart));
+            let stored = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
+            return Ok((stored_chart(comparison, stored)?, None));
         }
         return other_chart(comparison, &id.namespace, &source.object(), &requested(spec, None)?);
     }

@@ -25,7 +25,7 @@ use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
-const IN_PLACE: &str = "InPlaceUpdate";
+pub(super) const IN_PLACE: &str = "InPlaceUpdate";
 
 /// Events of an install.
 const INSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreInstall, HookEvent::PostInstall];

@@ -10,7 +10,7 @@ use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::helm::hooks::{HookEvent, HookFate};
+use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::uninstall::{Fate, live_hooks, records, uninstalled_objects, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
@@ -22,8 +22,16 @@ use crate::text::pluralize;
 /// Events of an uninstall.
 const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
 
+/// Failure of an uninstall. helm-controller tries again without a limit, and the HelmRelease stays terminating.
+struct Failure {
+    why: String,
+    /// It fails before it deletes objects.
+    is_first: bool,
+}
+
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
-/// `uninstall.keepHistory` is set, and its HelmChart.
+/// `uninstall.keepHistory` is set, and its HelmChart. If the server refuses one deletion, Helm deletes the other objects, and
+/// neither its records nor the HelmChart.
 pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Effect {
     let mut effect = Effect {
         orphans_dependents: orphans_dependents(release.spec()),
@@ -31,44 +39,117 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         ..Effect::default()
     };
     let conditions = conditions(state, release, consequences);
-    let suspensions = suspensions(state, release);
-    let mut objects = vec![];
+    let failure = failure(state, release);
+    effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
     if uninstall_prevented(state, release).is_none() {
-        objects = uninstalled(state, release, release.spec());
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
-    }
-    if suspensions.contains(&false) {
-        objects.extend(helm_chart(&release.content).and_then(|chart| state.live_object(&chart)));
-    }
-    let unserved = unserved_kind(state, release).filter(|_| !objects.is_empty());
-    if let Some(kind) = unserved {
-        let why = format!("the uninstall fails while the API server does not serve {kind} of the release");
-        let reason = Reason::new(ReasonCode::HeldBack, why);
-        effect.keeps.extend(objects.iter().map(|object| (object.id.clone(), reason.clone())));
-        return effect;
-    }
-    if uninstall_prevented(state, release).is_none() && !flag_at(release.spec(), "/uninstall/disableHooks") {
-        effect.deletes.extend(hook_deletions(state, release, &conditions));
+        add_hooks(state, release, failure.as_ref(), &conditions, &mut effect);
     }
     let members = fates(state, release);
-    for object in objects {
-        let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
-        if let Some(Fate::Uncertain(why)) = members.get(&object.id) {
-            deletion.stays_if(why);
-        }
-        deletion.conditions.extend(conditions.iter().cloned());
-        deletion.is_doubtful = !deletion.conditions.is_empty();
-        effect.deletes.insert(object.id.clone(), deletion);
+    for object in finalized_objects(state, release) {
+        let id = &object.id;
+        let held = failure.as_ref().filter(|failure| failure.is_first || !members.contains_key(id));
+        let reason = match (state.owner_refusal(&release.object.id, id), held) {
+            (Some(message), _) => Reason::new(ReasonCode::DeletionRefused, message),
+            (None, Some(failure)) => Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", failure.why)),
+            (None, None) => {
+                let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
+                if let Some(Fate::Uncertain(why)) = members.get(id) {
+                    deletion.stays_if(why);
+                }
+                effect.deletes.insert(id.clone(), under(deletion, &conditions));
+                continue;
+            }
+        };
+        effect.keeps.insert(id.clone(), reason);
     }
     effect
 }
 
-/// Returns the deletions of live hooks that the uninstall runs.
-fn hook_deletions(state: &State<'_>, release: &Resource, conditions: &[String]) -> BTreeMap<ObjectId, OwnerDeletion> {
-    let cluster = state.cluster_of(release).into_iter();
-    let hooks = cluster.flat_map(|cluster| live_hooks(cluster, release, UNINSTALL_EVENTS));
-    let mut deletions = BTreeMap::new();
-    for (object, hook) in hooks {
+/// Returns the objects of a release, its records and its HelmChart, as far as the finalizer gets to deleting them.
+fn finalized_objects<'a>(state: &State<'a>, release: &Resource) -> Vec<&'a ObjectMetadata> {
+    let mut objects = vec![];
+    if uninstall_prevented(state, release).is_none() {
+        objects = uninstalled(state, release, release.spec());
+    }
+    if suspensions(state, release).contains(&false) {
+        objects.extend(helm_chart(&release.content).and_then(|chart| state.live_object(&chart)));
+    }
+    objects
+}
+
+/// Returns the live objects that Helm asks the API server to delete. helm-controller deletes the HelmChart with its own
+/// account.
+pub(super) fn finalized(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
+    if uninstall_prevented(state, release).is_some() {
+        return vec![];
+    }
+    let objects = uninstalled(state, release, release.spec()).into_iter();
+    let hooks = hooks(state, release, UNINSTALL_EVENTS).filter(|(_, hook)| is_deleted(hook));
+    objects.chain(hooks.map(|(object, _)| object)).map(|object| object.id.clone()).collect()
+}
+
+/// Returns the reason why an uninstall fails for certain.
+fn failure(state: &State<'_>, release: &Resource) -> Option<Failure> {
+    if uninstall_prevented(state, release).is_some() {
+        return None;
+    }
+    if let Some(kind) = unserved_kind(state, release) {
+        let why = format!("the API server does not serve {kind} of the release");
+        return Some(Failure { why, is_first: true });
+    }
+    let refused = |object: &ObjectMetadata| {
+        let message = state.owner_refusal(&release.object.id, &object.id)?;
+        Some(format!("the server refuses to delete {}: {message}", object.id))
+    };
+    let mut first = hooks(state, release, &[HookEvent::PreDelete]);
+    if let Some(why) = first.find_map(|(object, _)| refused(object)) {
+        return Some(Failure { why, is_first: true });
+    }
+    let why = uninstalled(state, release, release.spec()).into_iter().find_map(refused)?;
+    Some(Failure { why, is_first: false })
+}
+
+/// Returns the live hooks that an uninstall runs at these events.
+fn hooks<'a>(
+    state: &State<'a>,
+    release: &Resource,
+    events: &'static [HookEvent],
+) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
+    let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
+    let cluster = state.cluster_of(release).filter(|_| runs).into_iter();
+    cluster.flat_map(move |cluster| live_hooks(cluster, release, events))
+}
+
+/// Returns true if a run of a hook deletes a live object of its identity, unless it fails.
+fn is_deleted(hook: &Hook) -> bool {
+    matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted)
+}
+
+/// Returns a deletion under conditions, which is doubtful if there is one.
+fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> OwnerDeletion {
+    deletion.conditions.extend(conditions.iter().cloned());
+    deletion.is_doubtful = !deletion.conditions.is_empty();
+    deletion
+}
+
+/// Adds the deletions of live hooks that the uninstall runs: those after the deletions only if these succeed.
+fn add_hooks(
+    state: &State<'_>,
+    release: &Resource,
+    failure: Option<&Failure>,
+    conditions: &[String],
+    effect: &mut Effect,
+) {
+    let events = if failure.is_some() { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
+    for (object, hook) in hooks(state, release, events) {
+        if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
+            effect.keeps.insert(object.id.clone(), Reason::new(ReasonCode::DeletionRefused, message));
+            continue;
+        }
+        if failure.is_some_and(|failure| failure.is_first) {
+            continue;
+        }
         let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
         deletion.code = Some(ReasonCode::Hook);
         match hook.fate() {
@@ -85,11 +166,8 @@ fn hook_deletions(state: &State<'_>, release: &Resource, conditions: &[String]) 
             HookFate::DeletedOnFailure => deletion.stays_if("it stays unless it fails"),
             HookFate::Applied => continue,
         }
-        deletion.conditions.extend(conditions.iter().cloned());
-        deletion.is_doubtful = !deletion.conditions.is_empty();
-        deletions.insert(object.id.clone(), deletion);
+        effect.deletes.insert(object.id.clone(), under(deletion, conditions));
     }
-    deletions
 }
 
 /// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
@@ -124,16 +202,15 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     if suspensions(state, release).len() > 1 {
         conditions.push(format!("it stays if {id} is suspended when it is deleted"));
     }
-    let account = service_account(release).filter(|account| consequences.may_be_deleted(account));
+    let account = service_account(release);
+    let rights = account.iter().flat_map(|_| rights_of_accounts(state, release));
     let config = state.kube_config(&id.namespace, release.spec());
     let config = config.filter(|config| state.is_absent(config) || consequences.may_be_deleted(config));
-    let needed = account.into_iter().chain(config);
-    conditions.extend(needed.map(|needed| format!("it stays if {needed} does not exist by then")));
-    let runs_hooks = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let hooks = state.cluster_of(release).filter(|_| runs_hooks).into_iter();
-    let hooks = hooks.flat_map(|cluster| live_hooks(cluster, release, &[HookEvent::PreDelete]));
-    let failing = hooks.filter(|(_, hook)| hook.can_fail()).map(|(object, _)| object);
-    conditions.extend(failing.map(|object| format!("it stays while the hook {} fails", object.id)));
+    let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
+    let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
+    conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));
+    let failing = hooks(state, release, &[HookEvent::PreDelete]).filter(|(_, hook)| hook.can_fail());
+    conditions.extend(failing.map(|(object, _)| format!("it stays while the hook {} fails", object.id)));
     conditions
 }
 
@@ -153,6 +230,20 @@ fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static
 fn suspensions(state: &State<'_>, release: &Resource) -> BTreeSet<bool> {
     let applied = state.applied_specs(&release.object.id).map(|(spec, _)| flag_at(&spec, "/suspend"));
     applied.chain([release.flag("/spec/suspend")]).collect()
+}
+
+/// Returns the live objects that may give an account its rights in the namespaces of a release.
+fn rights_of_accounts(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
+    let members = release_members(state, release);
+    let namespaces: BTreeSet<&str> = members.iter().map(|(object, _)| &*object.id.namespace).collect();
+    let live = state.input.snapshot.objects.iter().map(|object| &object.id);
+    let live = live.filter(|id| !members.iter().any(|(member, _)| member.id == **id));
+    let rights = live.filter(|id| {
+        let is_everywhere = ["ClusterRole", "ClusterRoleBinding"].contains(&&*id.kind);
+        let is_there = ["Role", "RoleBinding"].contains(&&*id.kind) && namespaces.contains(&*id.namespace);
+        &*id.group == "rbac.authorization.k8s.io" && (is_everywhere || is_there)
+    });
+    rights.cloned().collect()
 }
 
 fn service_account(release: &Resource) -> Option<ObjectId> {

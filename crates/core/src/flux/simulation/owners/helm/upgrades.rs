@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::action::{HookRun, ReleaseAction};
 use super::action_kind::ActionKind;
-use super::conditions::condition;
+use super::conditions::{condition, waits_for_prerequisite};
 use super::failure::{Attempt, Failure};
-use super::release_charts::{ReleaseCharts, charts, without_metadata};
+use super::release_charts::{ReleaseCharts, charts, first_chart, without_metadata};
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
-use super::scaling::released_claims;
+use super::replaced_releases::IN_PLACE;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::charts::Chart;
 use crate::flux::build::charts::values::Values;
@@ -25,6 +25,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
+use crate::flux::simulation::owners::behaviour::scaling::released_claims;
 use crate::helm::hooks::HookFate;
 use crate::helm::post_renderers;
 use crate::helm::rendered::{POLICY, Rendered};
@@ -53,7 +54,8 @@ impl Version {
 
 /// A release before and after the change.
 struct Change {
-    old: Version,
+    /// `None` after an upgrade that failed and was rolled back: the deployed chart is then an earlier one.
+    old: Option<Version>,
     new: Version,
     /// Versions with other specs that may be deployed in between.
     between: Vec<Version>,
@@ -115,12 +117,16 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
     if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
+    let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
+    if is_deployed && was_rolled_back(live) {
+        return prepared_again(comparison, live, new_spec);
+    }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
-    if !is_ready || text_at(&live.content, "/status/history/0/status") != "deployed" {
+    if !is_deployed || !(is_ready || waits_for_prerequisite(live)) {
         return Err("its release is not deployed and ready".to_owned().into());
     }
     let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
-    if old.name != new.name {
+    if old.name != new.name && text_at(&new_spec, "/upgrade/chartNameChangeStrategy") != IN_PLACE {
         return Err(format!("its chart becomes {}", new.name).into());
     }
     let (old_values, new_values) =
@@ -149,6 +155,9 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
     if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
         return Ok(Prepared::Blocked(blocked(ReasonCode::ValuesMissing, what.clone())));
     }
+    if is_same && flag_at(&new_spec, "/test/enable") && !flag_at(&old_spec, "/test/enable") {
+        return Err("its tests run once they are enabled, without an upgrade".to_owned().into());
+    }
     if is_same {
         return Ok(Prepared::Unchanged);
     }
@@ -158,7 +167,7 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         between.push(Version { chart: old.clone(), values: new_values.clone() });
     }
     Ok(Prepared::Changed(Box::new(Change {
-        old: Version { chart: old, values: old_values },
+        old: Some(Version { chart: old, values: old_values }),
         new: Version { chart: new, values: new_values },
         between,
         spec: new_spec,
@@ -166,6 +175,28 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         changes_all,
         removed_values,
     })))
+}
+
+/// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
+fn was_rolled_back(live: &Resource) -> bool {
+    let is_false = |kind: &str| live.condition(kind).is_some_and(|condition| condition.status == "False");
+    is_false("Ready") && live.condition("Remediated").is_some_and(|remediated| remediated.status == "True")
+}
+
+/// Returns the change of a release that was rolled back: any change of it is another upgrade.
+fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
+    let id = &live.object.id;
+    let (chart, assumption) = first_chart(comparison, id, &spec, Some(live))?;
+    let (values, removed_values) = match values(comparison, id, &spec, true)? {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
+        ReleaseValues::Missing(what) => {
+            return Ok(Prepared::Blocked(blocked(ReasonCode::ValuesMissing, what)));
+        }
+    };
+    let new = Version { chart, values };
+    let change = Change { old: None, new, between: vec![], spec, assumption, changes_all: true, removed_values };
+    Ok(Prepared::Changed(Box::new(change)))
 }
 
 /// Returns the last spec after the change, and those that the same Kustomization applies before it.
@@ -189,19 +220,19 @@ fn renders(
     let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
     let skips_schema = flag_at(&change.spec, "/upgrade/disableSchemaValidation");
     // All are asked for at once, so that they are rendered side by side.
-    let old = place.render(comparison, change.old.draft(revision, true));
+    let old = change.old.as_ref().map(|old| place.render(comparison, old.draft(revision, true)));
     let new = place.render_twice(comparison, change.new.draft(revision + 1, skips_schema));
     let later = place.render_later(comparison, change.new.draft(revision + 1, skips_schema));
     let mut between = vec![];
     for version in &change.between {
         between.push(place.render(comparison, version.draft(revision + 1, skips_schema)));
     }
-    let old = match old? {
+    let old = match old.transpose()? {
         // What a template looks up may have changed since the last release, whose inventory is right then.
-        Rendering::Done(old) if old.depends_on_cluster => old.with_recorded(&inventory, &place.snapshot.types),
-        Rendering::Done(old) => *old,
-        Rendering::Refused(_) => Rendered::default().with_recorded(&inventory, &place.snapshot.types),
-        Rendering::Fails(why) => return Err(format!("its deployed chart is not rendered here: {why}").into()),
+        Some(Rendering::Done(old)) if old.depends_on_cluster => old.with_recorded(&inventory, &place.snapshot.types),
+        Some(Rendering::Done(old)) => *old,
+        Some(Rendering::Refused(_)) | None => Rendered::default().with_recorded(&inventory, &place.snapshot.types),
+        Some(Rendering::Fails(why)) => return Err(format!("its deployed chart is not rendered here: {why}").into()),
     };
     if let Some(differing) = old.difference_from(&inventory, &place.snapshot.types) {
         let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
@@ -364,16 +395,20 @@ pub(super) fn applies(
 /// Describes what changes in a release, for people.
 fn described(change: &Change) -> Vec<String> {
     let mut remarks = vec![];
-    let (old, new) = (&change.old.chart, &change.new.chart);
-    let [before, after] = [old, new].map(|chart| shown_version(&chart.version));
+    let new = &change.new.chart;
+    let Some(old) = &change.old else {
+        let version = shown_version(&new.version);
+        return vec![format!("chart {} {version}, after an upgrade that failed and was rolled back", new.name)];
+    };
+    let [before, after] = [&old.chart, new].map(|chart| shown_version(&chart.version));
     if before != after {
         remarks.push(format!("chart {} {before} → {after}", new.name));
-    } else if old.version != new.version {
+    } else if old.chart.version != new.version {
         remarks.push(format!("chart {} {after} of another revision", new.name));
     }
-    let is_private = change.old.values.is_private || change.new.values.is_private;
-    if !is_private && !change.old.values.is_same(&change.new.values) {
-        let [old, new] = [&change.old, &change.new].map(|version| version.values.merged());
+    let is_private = old.values.is_private || change.new.values.is_private;
+    if !is_private && !old.values.is_same(&change.new.values) {
+        let [old, new] = [old, &change.new].map(|version| version.values.merged());
         let mut paths = vec![];
         add_changed_paths("", &old, &new, &mut paths);
         let more = paths.len().saturating_sub(NAMED_VALUES);
@@ -437,11 +472,13 @@ pub(super) fn check_spec(spec: &Value) -> Result<(), String> {
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.
-const FOLLOWED: [&str; 17] = [
+const FOLLOWED: [&str; 21] = [
     "chart",
     "chartRef",
     "commonMetadata",
     "dependsOn",
+    "driftDetection",
+    "healthCheckExprs",
     "install",
     "interval",
     "maxHistory",
@@ -449,7 +486,9 @@ const FOLLOWED: [&str; 17] = [
     "postRenderers",
     "releaseName",
     "rollback",
+    "serviceAccountName",
     "suspend",
+    "test",
     "timeout",
     "uninstall",
     "upgrade",

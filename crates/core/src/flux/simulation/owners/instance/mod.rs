@@ -45,6 +45,7 @@ pub(super) const INSTANCES: OwnerKind = OwnerKind {
     acting: does_nothing,
     find_out: |_, _| "flux-operator build instance --filename FILE".to_owned(),
     deleted,
+    finalized: |_, _| vec![],
 };
 
 const RULES: ChangeRules = ChangeRules {

@@ -3,6 +3,7 @@
 //! What other Kustomizations do at a new revision, and what their finalizers delete, are events of the simulation.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::flux::build;
 use crate::flux::build::fidelity::RecordedBuild;
@@ -16,6 +17,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
+use crate::flux::simulation::owners::behaviour::scaling::shrinking_sets;
 use crate::flux::simulation::owners::behaviour::source_changes::UsedFiles;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -31,6 +33,7 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
     acting: does_nothing,
     find_out: |_, id| format!("flux diff kustomization {} -n {} --path DIR", id.name, id.namespace),
     deleted,
+    finalized: |_, _| vec![],
 };
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.
@@ -46,6 +49,10 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
             None => new_reaction(node),
         };
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+        if let (None, Ok(Some(effect))) = (&reaction, shrinking_sets(comparison, node)) {
+            let (reaction, effect) = (Reaction::Acts(ReasonCode::NewRevision.into()), Some(Arc::new(effect)));
+            affected.push(AffectedOwner { id: id.clone(), reaction, effect });
+        }
         affected.extend(reaction.map(|reaction| AffectedOwner::new(&id, reaction)));
     }
     affected

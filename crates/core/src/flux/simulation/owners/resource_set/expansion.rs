@@ -275,6 +275,8 @@ fn generated_of<'i>(
     if !["resources", "resourcesTemplate", "steps"].iter().any(|field| spec.get(field).is_some()) {
         return Err("its templates are not known".to_owned().into());
     }
+    // The providers are read before their inputs take the place of their names.
+    let is_private = comparison.set_is_private(id, spec);
     let mut spec = spec.clone();
     if let Some(fields) = spec.as_object_mut().filter(|fields| fields.contains_key("inputsFrom")) {
         let mut inputs: Vec<Value> = fields.get("inputs").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -285,7 +287,6 @@ fn generated_of<'i>(
         fields.remove("inputsFrom");
         fields.insert("inputs".to_owned(), inputs.into());
     }
-    let is_private = comparison.set_is_private(id, &spec);
     let run = SetRun::new(id, &spec, is_private);
     let text = match comparison.derivation.answers.resource_set(&run.key) {
         Some(Ok(text)) => text,

@@ -5,7 +5,7 @@ mod pruning;
 
 use serde_json::Value;
 
-use self::pruning::deletable;
+use self::pruning::{deletable, service_account};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -14,11 +14,11 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off};
 use crate::ownership::schemes::flux_operator::GROUP;
-use crate::plan::Actor;
+use crate::plan::{Actor, Reason, ReasonCode};
 
 /// Kind of the owners that generate resources of templates.
 pub(crate) const KIND: &str = "ResourceSet";
@@ -32,6 +32,7 @@ pub(super) const SETS: OwnerKind = OwnerKind {
     acting: does_nothing,
     find_out: |_, _| "flux-operator build resourceset --filename FILE".to_owned(),
     deleted,
+    finalized,
 };
 
 const RULES: ChangeRules = ChangeRules {
@@ -56,19 +57,39 @@ fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &V
     comparison.set_references(namespace, spec)
 }
 
-/// Returns what flux-operator deletes for a deleted ResourceSet: its inventory. One that is disabled deletes nothing.
-fn deleted(state: &State<'_>, set: &Resource, _: &Consequences<'_>) -> Effect {
-    let is_off = set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off);
-    match inventory_members(&set.content) {
-        Members::Listed(ids) if !is_off => {
-            let deletion = OwnerDeletion::new(CascadeKind::ResourceSet);
-            let objects = deletable(state, set, &ids);
-            Effect {
-                deletes: objects.map(|object| (object.id.clone(), deletion.clone())).collect(),
-                ..Effect::default()
+/// Returns what flux-operator deletes for a deleted ResourceSet: its inventory. One that is disabled deletes nothing. The
+/// ResourceSet is gone too if the API server refuses a deletion.
+fn deleted(state: &State<'_>, set: &Resource, consequences: &Consequences<'_>) -> Effect {
+    let mut effect = Effect::default();
+    if let (false, Members::Unreadable(error)) = (is_off(set), inventory_members(&set.content)) {
+        effect.unknown = Some(unrecorded(&error));
+    }
+    let account = service_account(set).filter(|account| consequences.may_be_deleted(account));
+    for id in finalized(state, set) {
+        match state.owner_refusal(&set.object.id, &id) {
+            Some(message) => {
+                effect.keeps.insert(id, Reason::new(ReasonCode::DeletionRefused, message));
+            }
+            None => {
+                let mut deletion = OwnerDeletion::new(CascadeKind::ResourceSet);
+                let conditions = account.iter().map(|account| format!("it stays if {account} does not exist by then"));
+                deletion.conditions.extend(conditions);
+                deletion.is_doubtful = account.is_some();
+                effect.deletes.insert(id, deletion);
             }
         }
-        Members::Unreadable(error) if !is_off => Effect { unknown: Some(unrecorded(&error)), ..Effect::default() },
-        _ => Effect::default(),
     }
+    effect
+}
+
+/// Returns the live objects that flux-operator deletes for a deleted ResourceSet.
+fn finalized(state: &State<'_>, set: &Resource) -> Vec<ObjectId> {
+    match inventory_members(&set.content) {
+        Members::Listed(ids) if !is_off(set) => deletable(state, set, &ids).map(|object| object.id.clone()).collect(),
+        _ => vec![],
+    }
+}
+
+fn is_off(set: &Resource) -> bool {
+    set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off)
 }

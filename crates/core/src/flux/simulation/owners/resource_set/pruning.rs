@@ -15,11 +15,15 @@ pub(super) fn deletable<'s, 'a>(
     set: &'s Resource,
     ids: impl IntoIterator<Item = &'s ObjectId>,
 ) -> impl Iterator<Item = &'a ObjectMetadata> {
-    let account = text_at(&set.content, "/spec/serviceAccountName");
-    let account_id = ObjectId::new("", "ServiceAccount", &set.object.id.namespace, account);
-    let can_delete = account.is_empty() || state.live_object(&account_id).is_some();
+    let can_delete = service_account(set).is_none_or(|account| state.live_object(&account).is_some());
     let objects = ids.into_iter().filter_map(|id| state.live_object(id));
     objects.filter(move |object| can_delete && reason_to_keep(object, &set.object.id).is_none())
+}
+
+/// Returns the service account with whose rights flux-operator acts for a ResourceSet; `None` for its own.
+pub(super) fn service_account(set: &Resource) -> Option<ObjectId> {
+    let account = text_at(&set.content, "/spec/serviceAccountName");
+    (!account.is_empty()).then(|| ObjectId::new("", "ServiceAccount", &set.object.id.namespace, account))
 }
 
 /// Returns true if an object carries the labels of a ResourceSet.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::model::state::State;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, BuildContext};
+use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::plan::Fidelity;
 
 /// Objects of the last applied revisions, for the Kustomizations whose build was verified.
 #[derive(Debug, Default)]
-pub(super) struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
+pub(in crate::flux::simulation) struct AppliedBuilds(BTreeMap<NamespacedName, AppliedBuild>);
 
 /// Objects of the last applied revision of one Kustomization.
 #[derive(Debug)]
@@ -25,7 +25,12 @@ struct AppliedBuild {
 
 impl AppliedBuilds {
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
-    pub(super) fn contains(&self, owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
+    pub(in crate::flux::simulation) fn contains(
+        &self,
+        owner: &NamespacedName,
+        spec: &KustomizationSpec,
+        built: &BuiltObject,
+    ) -> bool {
         let Some(build) = self.0.get(owner) else { return false };
         let mut fields = ["/commonMetadata", "/serviceAccountName", "/kubeConfig"].into_iter();
         let is_applied_alike =
@@ -36,7 +41,12 @@ impl AppliedBuilds {
 
     /// Returns the value that the Kustomization applied last at a pointer of a manifest, null if there was none; `None` if
     /// it is not known.
-    pub(super) fn value(&self, owner: &NamespacedName, built: &BuiltObject, pointer: &str) -> Option<&Value> {
+    pub(in crate::flux::simulation) fn value(
+        &self,
+        owner: &NamespacedName,
+        built: &BuiltObject,
+        pointer: &str,
+    ) -> Option<&Value> {
         let manifests = self.0.get(owner)?.manifests.get(&kind_and_name(built))?;
         let namespace = built.manifest.pointer("/metadata/namespace");
         let same = manifests.iter().find(|manifest| manifest.pointer("/metadata/namespace") == namespace)?;
@@ -46,7 +56,7 @@ impl AppliedBuilds {
 
 impl State<'_> {
     /// Builds the last applied revisions that were verified. Their builds are known once there is a plan.
-    pub(super) fn applied_builds(&self, answers: &build::Answers) -> AppliedBuilds {
+    pub(in crate::flux::simulation) fn applied_builds(&self, answers: &build::Answers) -> AppliedBuilds {
         let mut builds = BTreeMap::new();
         for (key, artifact) in &self.input.last_applied {
             let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);

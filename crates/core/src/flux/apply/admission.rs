@@ -1,0 +1,198 @@
+//! Rules of admission: which requests a ValidatingAdmissionPolicy or a webhook is asked about, and what a policy says.
+//!
+//! Source: Kubernetes v1.36.3 `apiserver/pkg/admission/plugin/policy/matching` and
+//! `apiserver/pkg/admission/plugin/webhook/predicates`. A selector of objects, and what a rule excludes, count as a match.
+
+use cel::Value as CelValue;
+use serde_json::{Value, json};
+
+use crate::expression::{self, MAX_STEPS};
+use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text_at};
+
+/// Group of webhooks and admission policies.
+pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
+
+/// A change of an object that the API server asks its rules about.
+#[derive(Clone, Copy)]
+pub(crate) struct AdmissionRequest<'r> {
+    pub(crate) kind: &'r ResourceType,
+    pub(crate) id: &'r ObjectId,
+    /// `CREATE`, `UPDATE` or `DELETE`.
+    pub(crate) operation: &'static str,
+    /// Labels of the namespace; of no interest for an object without one.
+    pub(crate) namespace: &'r KeyValues,
+}
+
+/// A policy with its binding, or one webhook.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct AdmissionRule {
+    /// Constraints that must all match.
+    constraints: Vec<Value>,
+    /// Expressions that must all be true; `None` if they are not evaluated here.
+    validations: Option<Vec<String>>,
+}
+
+impl AdmissionRule {
+    /// Returns the rule of a policy and one of its bindings; `None` if it denies nothing.
+    pub(crate) fn of_policy(policy: &Value, binding: &Value) -> Option<Self> {
+        let denies = list_at(binding, "/spec/validationActions").iter().any(|action| action == "Deny");
+        let is_plain = ["/spec/paramKind", "/spec/matchConditions", "/spec/variables"]
+            .iter()
+            .all(|pointer| policy.pointer(pointer).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty)));
+        let validations = list_at(policy, "/spec/validations").iter();
+        let expressions = validations.filter_map(|validation| validation["expression"].as_str().map(str::to_owned));
+        denies.then(|| Self {
+            constraints: vec![policy["spec"]["matchConstraints"].clone(), binding["spec"]["matchResources"].clone()],
+            validations: is_plain.then(|| expressions.collect()),
+        })
+    }
+
+    /// Returns the rules of a configuration of webhooks by their names.
+    pub(crate) fn of_webhooks(configuration: &Value) -> impl Iterator<Item = (String, Self)> {
+        let webhooks = list_at(configuration, "/webhooks").iter();
+        webhooks.map(|webhook| {
+            let rule = Self { constraints: vec![webhook.clone()], validations: None };
+            (text_at(webhook, "/name").to_owned(), rule)
+        })
+    }
+
+    /// Returns true if the API server asks the rule about a request, as far as that is known.
+    pub(crate) fn matches(&self, request: AdmissionRequest<'_>) -> bool {
+        self.constraints.iter().all(|constraint| {
+            let mut rules = ["/resourceRules", "/rules"].into_iter().filter_map(|list| constraint.pointer(list));
+            let is_of_kind = match rules.next().and_then(Value::as_array) {
+                Some(rules) => rules.iter().any(|rule| is_about(rule, request)),
+                None => true,
+            };
+            let is_free = request.id.namespace.is_empty();
+            is_of_kind && (is_free || selects(&constraint["namespaceSelector"], request.namespace))
+        })
+    }
+
+    /// Returns true if a policy allows an object in place of an old one, false if it denies it, and `None` if that is not
+    /// known. An absent field can have a value on the server, so expressions that ask whether there is one are evaluated
+    /// only for objects that are `whole`.
+    pub(crate) fn allows(&self, object: &Value, old: Option<&Value>, is_whole: bool) -> Option<bool> {
+        let expressions = self.validations.as_ref()?;
+        let mut results = vec![];
+        for text in expressions.iter().filter(|text| is_whole || !(text.contains("has(") || text.contains('?'))) {
+            let parsed = expression::parse(text).ok()?;
+            let mut context = expression::context();
+            context.add_variable("object", object).ok()?;
+            if let Some(old) = old {
+                context.add_variable("oldObject", old).ok()?;
+            }
+            let mut left = MAX_STEPS;
+            if let Ok(CelValue::Bool(result)) = expression::with_stack(|| parsed.evaluate(&context, &mut left)) {
+                results.push(result);
+            }
+        }
+        if results.contains(&false) {
+            return Some(false);
+        }
+        (results.len() == expressions.len()).then_some(true)
+    }
+}
+
+/// Returns what is known of a live object that is deleted.
+pub(crate) fn deleted_object(id: &ObjectId, labels: &KeyValues) -> Value {
+    let labels: serde_json::Map<String, Value> =
+        labels.iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
+    json!({"metadata": {"name": &*id.name, "namespace": &*id.namespace, "labels": labels}})
+}
+
+/// Returns true if a rule is about the kind, the name and the operation of a request.
+fn is_about(rule: &Value, request: AdmissionRequest<'_>) -> bool {
+    let has = |list: &str, words: &[&str]| {
+        list_at(rule, list).iter().filter_map(Value::as_str).any(|word| words.contains(&word))
+    };
+    let names = list_at(rule, "/resourceNames");
+    has("/operations", &["*", request.operation])
+        && has("/apiGroups", &["*", &request.kind.group])
+        && has("/resources", &["*", "*/*", &request.kind.plural])
+        && (names.is_empty() || names.iter().any(|name| *name == *request.id.name))
+}
+
+/// Returns true if a label selector selects labels. Without a selector, all are selected.
+fn selects(selector: &Value, labels: &KeyValues) -> bool {
+    let equal = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
+    let mut expressions = list_at(selector, "/matchExpressions").iter();
+    equal.into_iter().all(|(key, value)| labels.get(key) == value.as_str())
+        && expressions.all(|expression| {
+            let found = expression["key"].as_str().and_then(|key| labels.get(key));
+            let is_listed =
+                list_at(expression, "/values").iter().any(|value| value.as_str() == found && found.is_some());
+            match expression["operator"].as_str() {
+                Some("In") => is_listed,
+                Some("NotIn") => !is_listed,
+                Some("Exists") => found.is_some(),
+                Some("DoesNotExist") => found.is_none(),
+                _ => true,
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::resource_type;
+
+    fn policy(expression: &str) -> Value {
+        json!({"spec": {"validations": [{"expression": expression}], "matchConstraints": {"resourceRules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["configmaps"]}]}}})
+    }
+
+    fn binding(selector: &Value) -> Value {
+        json!({"spec": {"validationActions": ["Deny"], "matchResources": {"namespaceSelector": selector}}})
+    }
+
+    fn labels(pairs: &[(&str, &str)]) -> KeyValues {
+        pairs.iter().copied().collect()
+    }
+
+    #[test]
+    fn a_rule_matches_kind_operation_and_labels_of_the_namespace() {
+        let selector = json!({"matchLabels": {"team": "a"}, "matchExpressions": [
+            {"key": "trusted", "operator": "DoesNotExist"}, {"key": "tier", "operator": "NotIn", "values": ["low"]}]});
+        let rule = AdmissionRule::of_policy(&policy("true"), &binding(&selector)).unwrap();
+        let kind = resource_type("", "ConfigMap", "configmaps", true);
+        let id = ObjectId::new("", "ConfigMap", "shop", "a");
+        let matches = |operation, pairs: &[(&str, &str)]| {
+            rule.matches(AdmissionRequest { kind: &kind, id: &id, operation, namespace: &labels(pairs) })
+        };
+        assert!(matches("UPDATE", &[("team", "a")]));
+        assert!(!matches("DELETE", &[("team", "a")]));
+        assert!(!matches("UPDATE", &[("team", "b")]));
+        assert!(!matches("UPDATE", &[("team", "a"), ("trusted", "yes")]));
+        assert!(!matches("UPDATE", &[("team", "a"), ("tier", "low")]));
+        let secrets = resource_type("", "Secret", "secrets", true);
+        let request =
+            AdmissionRequest { kind: &secrets, id: &id, operation: "UPDATE", namespace: &labels(&[("team", "a")]) };
+        assert!(!rule.matches(request));
+        let warns = json!({"spec": {"validationActions": ["Warn"]}});
+        assert_eq!(AdmissionRule::of_policy(&policy("true"), &warns), None);
+        let hooks = json!({"webhooks": [{"rules": [{"apiGroups": ["*"], "operations": ["*"], "resources": ["*"]}]}]});
+        assert!(
+            AdmissionRule::of_webhooks(&hooks)
+                .all(|(_, hook)| hook.matches(request) && hook.allows(&json!({}), None, true).is_none())
+        );
+    }
+
+    #[test]
+    fn a_policy_allows_an_object_or_denies_it_or_that_is_not_known() {
+        let allows = |expression: &str, is_whole| {
+            let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null)).unwrap();
+            rule.allows(&json!({"data": {"v": "1"}}), None, is_whole)
+        };
+        assert_eq!(allows("object.data.v != 'held'", false), Some(true));
+        assert_eq!(allows("object.data.v == 'held'", false), Some(false));
+        assert_eq!(allows("!has(object.spec)", true), Some(true));
+        assert_eq!(allows("!has(object.spec)", false), None, "the server may have it");
+        assert_eq!(allows("object.spec.replicas < 5", true), None);
+        assert_eq!(allows("oldObject.data.v == object.data.v", true), None);
+        let mut with_parameters = policy("true");
+        with_parameters["spec"]["paramKind"] = json!({"kind": "ConfigMap"});
+        let rule = AdmissionRule::of_policy(&with_parameters, &binding(&Value::Null)).unwrap();
+        assert_eq!(rule.allows(&json!({}), None, true), None);
+    }
+}

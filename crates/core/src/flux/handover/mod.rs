@@ -1,0 +1,209 @@
+//! Steps that hand objects over to other owners without deleting them.
+//!
+//! A list of steps is judged by the plans of the simulation alone, which are about every order of events: no object that
+//! something manages in the end may be deleted on the way. The search starts with the change itself, holds back each owner
+//! that loses an object, and leaves out what turns out not to be needed. It is bounded and has no randomness.
+
+pub mod patch;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::Index;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::{Members, OwnerId};
+use crate::plan::{Change, FinishedPlan, Plan, ReasonCode};
+use patch::FilePatch;
+pub use patch::Hold;
+
+/// Name of the JSON schema; a contract with programs.
+pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
+
+/// Maximum number of lists that are tried.
+pub const MAX_LISTS: usize = 24;
+
+/// Settings of owners before the change.
+pub type Holds = BTreeMap<NamespacedName, Hold>;
+
+/// An object that a list of steps would delete although something manages it in the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub object: ObjectId,
+    /// Owner that deletes it.
+    pub owner: Option<OwnerId>,
+    /// Rule by which it is deleted, for people.
+    pub reason: String,
+    /// The owner itself is deleted.
+    owner_is_deleted: bool,
+}
+
+/// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
+/// in the end.
+pub fn losses<'p>(plans: impl IntoIterator<Item = &'p Plan>, last: &Snapshot) -> Vec<Loss> {
+    let managed = listed(last);
+    let deletions = plans.into_iter().flat_map(Plan::deletions);
+    // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
+    let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
+    deletions.filter(|change| is_lost(&change.object.id)).map(loss).collect()
+}
+
+/// Returns the objects that the inventories of a state list.
+fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(snapshot);
+    let members = index.owners().filter_map(|owner| match &owner.members {
+        Members::Listed(members) => Some(members.iter().cloned()),
+        _ => None,
+    });
+    members.flatten().collect()
+}
+
+fn loss(change: &Change) -> Loss {
+    let codes = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
+    Loss {
+        object: change.object.id.clone(),
+        owner: change.owner.clone(),
+        reason: change.reason.to_string(),
+        owner_is_deleted: change.cause.is_some() || codes.contains(&change.reason.code),
+    }
+}
+
+/// Returns the holds to try after a list with these holds has losses. `tried` are the holds that did not help each owner.
+///
+/// Fails with the first loss that no hold prevents.
+pub fn next_holds(
+    holds: &Holds,
+    tried: &mut BTreeSet<(NamespacedName, Hold)>,
+    losses: &[Loss],
+    live: &Snapshot,
+) -> Result<Holds, Box<Loss>> {
+    let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
+    for loss in losses {
+        let owner = loss.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
+        let Some(owner) = owner else { return Err(Box::new(loss.clone())) };
+        let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
+        if live.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).is_none() {
+            return Err(Box::new(loss.clone()));
+        }
+        if !blamed.insert(key.clone()) {
+            continue;
+        }
+        tried.extend(holds.get(&key).map(|hold| (key.clone(), *hold)));
+        let order = if loss.owner_is_deleted {
+            [Hold::Orphan, Hold::KeepInventory]
+        } else {
+            [Hold::KeepInventory, Hold::Orphan]
+        };
+        let hold = order.into_iter().find(|hold| !tried.contains(&(key.clone(), *hold)));
+        let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
+        next.insert(key, hold);
+    }
+    Ok(next)
+}
+
+/// Returns the objects that an owner of the first state lists, that exist in the last one, and that nothing lists there:
+/// nobody would ever delete them.
+pub fn left_over(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    let managed = listed(last);
+    let before = listed(first).into_iter();
+    before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect()
+}
+
+/// The proposed list of steps.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Handover {
+    schema: &'static str,
+    /// Every plan is complete.
+    complete: bool,
+    /// Objects that would be deleted if the change were merged at once.
+    pub lost_at_once: Vec<ObjectId>,
+    pub steps: Vec<HandoverStep>,
+    /// Objects that nothing manages after the last step.
+    pub left_over: Vec<ObjectId>,
+}
+
+/// One step, with its plan.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct HandoverStep {
+    pub number: usize,
+    /// What to do.
+    pub title: String,
+    /// Changes of files of the checkout: of the deployed revision in the first step, else of the change.
+    pub patches: Vec<FilePatch>,
+    #[cfg_attr(feature = "schema", schemars(with = "Plan"))]
+    pub plan: FinishedPlan,
+    /// Commands that show that the step is done.
+    pub done_when: Vec<String>,
+    pub way_back: String,
+}
+
+impl Handover {
+    /// Creates the list of these steps.
+    pub fn new(lost_at_once: Vec<ObjectId>, steps: Vec<HandoverStep>, left_over: Vec<ObjectId>) -> Self {
+        let complete = steps.iter().all(|step| step.plan.is_complete());
+        Self { schema: SCHEMA, complete, lost_at_once, steps, left_over }
+    }
+
+    /// Returns true if every plan is complete.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Action, Actor};
+    use crate::testing;
+
+    fn deletion(owner: &str, code: ReasonCode) -> Change {
+        let object = testing::object("", "ConfigMap", "shop", "a");
+        let owner = OwnerId::new("flux", KIND, "flux-system", owner);
+        Change::new(Action::Recreate, &object, Some(owner), Actor::KustomizeController, code)
+    }
+
+    fn plan(change: Change) -> Plan {
+        let mut plan = Plan::default();
+        plan.add_changes([change]);
+        plan
+    }
+
+    fn key(name: &str) -> NamespacedName {
+        NamespacedName { namespace: "flux-system".to_owned(), name: name.to_owned() }
+    }
+
+    #[test]
+    fn only_what_something_manages_in_the_end_is_lost() {
+        let plan = plan(deletion("old", ReasonCode::Moved));
+        let object = || vec![testing::object("", "ConfigMap", "shop", "a")];
+        let lists = |objects, id: &str| testing::snapshot(objects, vec![testing::kustomization("new", &[id])]);
+        let lost = losses([&plan], &lists(object(), "shop_a__ConfigMap"));
+        assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
+        assert_eq!(losses([&plan], &lists(object(), "shop_b__ConfigMap")), []);
+        assert_eq!(losses([&plan], &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+    }
+
+    #[test]
+    fn an_owner_gets_one_hold_after_the_other_and_then_there_is_no_list() {
+        let live = testing::snapshot(vec![], vec![testing::kustomization("old", &[])]);
+        let mut tried = BTreeSet::new();
+        let given_away = [loss(&deletion("old", ReasonCode::Moved))];
+        let first = next_holds(&Holds::new(), &mut tried, &given_away, &live).unwrap();
+        assert_eq!(first, Holds::from([(key("old"), Hold::KeepInventory)]));
+        let second = next_holds(&first, &mut tried, &given_away, &live).unwrap();
+        assert_eq!(second, Holds::from([(key("old"), Hold::Orphan)]));
+        assert!(next_holds(&second, &mut tried, &given_away, &live).is_err());
+        let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
+        assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
+        let unknown = [loss(&deletion("new", ReasonCode::Moved))];
+        assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
+    }
+}

@@ -1,0 +1,259 @@
+//! Admission policies and webhooks that the change creates, changes or deletes, and namespaces whose labels decide about
+//! them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::event::Event;
+use super::world::{Fact, Precedence, World};
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::admission::{ADMISSION, AdmissionRequest, AdmissionRule, deleted_object};
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at};
+
+const VERSION: &str = "admissionregistration.k8s.io/v1";
+const POLICY: &str = "ValidatingAdmissionPolicy";
+const BINDING: &str = "ValidatingAdmissionPolicyBinding";
+const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+
+/// A rule that is asked about a request before or after the change.
+struct Reached<'w> {
+    /// The rule as messages of the API server name it.
+    name: String,
+    before: Option<AdmissionRule>,
+    after: Option<AdmissionRule>,
+    events: Vec<&'w Event>,
+}
+
+/// Effect of the rules after the change on an object.
+pub(super) enum Ruling<'w> {
+    /// No rule that the change touches concerns the object.
+    Same,
+    /// No rule is asked about it after these events.
+    Free(Vec<&'w Event>),
+    /// Rules that come with these events deny it.
+    Denied(Vec<&'w Event>),
+    /// Rules that come with these events may deny it.
+    Open(Vec<&'w Event>),
+}
+
+/// Returns the rules that are asked about a request before or after the change; `None` if they are not known.
+fn reached<'w>(
+    world: &'w World<'_, '_>,
+    kind: &ResourceType,
+    id: &ObjectId,
+    operation: &'static str,
+) -> Option<Vec<Reached<'w>>> {
+    if id.cluster.is_some() {
+        return None;
+    }
+    let policies = world.facts(VERSION, &[POLICY]);
+    let bindings = world.facts(VERSION, &[BINDING]);
+    let webhooks = world.facts(VERSION, &WEBHOOKS);
+    let (policies, bindings, webhooks) = (policies?, bindings?, webhooks?);
+    let is_free = id.namespace.is_empty();
+    let labels = if is_free { None } else { Some(world.namespace_labels(id)?) };
+    let (before, after, by_namespace) = labels.unwrap_or((Some(KeyValues::default()), KeyValues::default(), vec![]));
+    let matches =
+        |rule: &AdmissionRule, namespace: &KeyValues| rule.matches(AdmissionRequest { kind, id, operation, namespace });
+    let mut all = vec![];
+    for binding in &bindings {
+        let names = [binding.before, binding.after].map(|value| value.map(|it| text_at(it, "/spec/policyName")));
+        let [old, new] = names.map(|name| policies.iter().find(|policy| name == Some(&*policy.id.name)));
+        let rule = |policy: Option<&Value>, binding: Option<&Value>| AdmissionRule::of_policy(policy?, binding?);
+        let before = rule(old.and_then(|policy| policy.before), binding.before);
+        let after = rule(new.and_then(|policy| policy.after), binding.after);
+        let mut events: Vec<&Event> = binding.events.clone();
+        events.extend(old.into_iter().chain(new).flat_map(|policy| policy.events.iter().copied()));
+        let policy = old.or(new).map_or("", |policy| &policy.id.name);
+        let name = format!("ValidatingAdmissionPolicy '{policy}' with binding '{}'", binding.id.name);
+        all.push(Reached { name, before, after, events });
+    }
+    for Fact { before, after, events, .. } in &webhooks {
+        let [mut old, new] = [before, after]
+            .map(|value| value.iter().copied().flat_map(AdmissionRule::of_webhooks).collect::<BTreeMap<_, _>>());
+        for (name, after) in new {
+            let before = old.remove(&name);
+            all.push(Reached {
+                name: format!("webhook \"{name}\""),
+                before,
+                after: Some(after),
+                events: events.clone(),
+            });
+        }
+        all.extend(old.into_iter().map(|(name, before)| {
+            let name = format!("webhook \"{name}\"");
+            Reached { name, before: Some(before), after: None, events: events.clone() }
+        }));
+    }
+    for rule in &mut all {
+        rule.before.take_if(|rule| before.as_ref().is_none_or(|labels| !matches(rule, labels)));
+        rule.after.take_if(|rule| !matches(rule, &after));
+        rule.events.extend(&by_namespace);
+    }
+    all.retain(|rule| rule.before.is_some() || rule.after.is_some());
+    Some(all)
+}
+
+/// Returns true if the change touches anything that decides which rules are asked.
+fn is_touched(world: &World<'_, '_>, id: &ObjectId) -> bool {
+    let namespace = id.namespace_object();
+    world.events.iter().any(|event| &*event.id.group == ADMISSION || event.id == namespace)
+}
+
+/// Returns true if no rule denies an apply after the change.
+pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
+    let Some(kind) = world.state.input.snapshot.type_of(&object.id) else { return false };
+    let Some(rules) = reached(world, kind, &object.id, world.operation(object)) else { return false };
+    let mut after = rules.iter().filter_map(|rule| rule.after.as_ref());
+    after.all(|rule| verdict(world, rule, kind, &object.id, Some(object)) == Some(true))
+}
+
+/// Returns what the change makes of a refusal with this message by a policy or a webhook; `None` if that is not known.
+/// `object` is the object as it is applied, `None` for a deletion. The message names the first rule that denies.
+pub(super) fn after_refusal<'w>(
+    world: &'w World<'_, '_>,
+    message: &str,
+    id: &ObjectId,
+    object: Option<&AppliedObject>,
+) -> Option<Ruling<'w>> {
+    let kind = world.state.input.snapshot.type_of(id)?;
+    let operation = object.map_or("DELETE", |object| world.operation(object));
+    let rules = reached(world, kind, id, operation)?;
+    let mut ending: Vec<&Event> = vec![];
+    let mut is_known = false;
+    for Reached { name, before, after, events } in &rules {
+        let is_named = message.contains(name.as_str());
+        is_known |= is_named;
+        match after {
+            Some(after) if is_named && before.as_ref() == Some(after) => return Some(Ruling::Same),
+            Some(after) => match verdict(world, after, kind, id, object) {
+                Some(true) => {}
+                Some(false) => return Some(Ruling::Same),
+                None => return Some(Ruling::Open(events.clone())),
+            },
+            None => {}
+        }
+        if is_named || before != after {
+            ending.extend(events);
+        }
+    }
+    // What denied it may be no rule that is known here.
+    (is_known && !ending.is_empty()).then_some(Ruling::Free(ending))
+}
+
+/// Returns what the rules that the change brings say about a change that the server accepts now. `object` is the object as it
+/// is applied, `None` for a deletion.
+pub(super) fn after_acceptance<'w>(
+    world: &'w World<'_, '_>,
+    owner: &NamespacedName,
+    id: &ObjectId,
+    object: Option<&AppliedObject>,
+) -> Ruling<'w> {
+    if !is_touched(world, id) {
+        return Ruling::Same;
+    }
+    let operation = object.map_or("DELETE", |object| world.operation(object));
+    let kind = world.state.input.snapshot.type_of(id);
+    let Some((kind, rules)) = kind.and_then(|kind| Some((kind, reached(world, kind, id, operation)?))) else {
+        let events = world.events.iter().filter(|event| &*event.id.group == ADMISSION && !event.is_deleted);
+        let events: Vec<&Event> =
+            events.filter(|event| world.precedence(event, owner, id) != Precedence::After).collect();
+        return if events.is_empty() || id.cluster.is_some() { Ruling::Same } else { Ruling::Open(events) };
+    };
+    let mut open: Vec<&Event> = vec![];
+    for Reached { before, after, events, .. } in &rules {
+        let Some(rule) = after.as_ref().filter(|_| before != after) else { continue };
+        let coming: Vec<&Event> = events.iter().copied().filter(|event| !event.is_deleted).collect();
+        // The rule holds once all of these have happened, and the namespace must exist before an object in it does.
+        let is_new = world.state.live_object(&id.namespace_object()).is_none() && !id.namespace.is_empty();
+        let order: Vec<Precedence> = coming
+            .iter()
+            .map(|event| {
+                let is_own_namespace = is_new && event.id == id.namespace_object();
+                if is_own_namespace { Precedence::Before } else { precedence(world, event, owner, id, object) }
+            })
+            .collect();
+        if coming.is_empty() || order.contains(&Precedence::After) {
+            continue;
+        }
+        match verdict(world, rule, kind, id, object) {
+            Some(true) => {}
+            Some(false) if order.iter().all(|order| *order == Precedence::Before) && coming.iter().all(is_at_once) => {
+                return Ruling::Denied(coming);
+            }
+            _ => open.extend(coming),
+        }
+    }
+    if open.is_empty() { Ruling::Same } else { Ruling::Open(open) }
+}
+
+/// Returns true if the API server knows of a change at once. It takes a policy into account only some time after it is stored,
+/// which a dependant can be faster than (observed).
+fn is_at_once(event: &&Event) -> bool {
+    event.id.is("", "Namespace")
+}
+
+/// Returns the order of an event and an apply, or the deletion of an object, which comes last in a run.
+fn precedence(
+    world: &World<'_, '_>,
+    event: &Event,
+    owner: &NamespacedName,
+    id: &ObjectId,
+    object: Option<&AppliedObject>,
+) -> Precedence {
+    match world.precedence(event, owner, id) {
+        Precedence::After if object.is_none() => Precedence::Unknown,
+        order => order,
+    }
+}
+
+/// Returns what a policy says about a change; `None` if that is not known.
+fn verdict(
+    world: &World<'_, '_>,
+    rule: &AdmissionRule,
+    kind: &ResourceType,
+    id: &ObjectId,
+    object: Option<&AppliedObject>,
+) -> Option<bool> {
+    let live = world.state.live_object(id);
+    let Some(object) = object else {
+        return rule.allows(&Value::Null, Some(&deleted_object(id, &live?.labels)), false);
+    };
+    if object.built.masked.is_some() || object.built.undecrypted.is_some() {
+        return None;
+    }
+    let mut manifest = (*object.built.manifest).clone();
+    manifest["metadata"]["namespace"] = (&*id.namespace).into();
+    let is_whole = has_no_defaults(&id.group_kind());
+    if live.is_none() {
+        return rule.allows(&manifest, None, is_whole);
+    }
+    let is_secret = id.is("", "Secret");
+    let api_version = text_at(&manifest, "/apiVersion").to_owned();
+    let old = if is_secret { None } else { world.read(&api_version, &kind.kind, &id.namespace, &id.name)? };
+    let (Some(old), true) = (old, is_whole) else { return rule.allows(&manifest, None, false) };
+    // What others write stays, what the controller drops goes: the object is between these two.
+    let mut merged = old.clone();
+    merge(&mut merged, &manifest);
+    let results = [&manifest, &merged].map(|object| rule.allows(object, Some(old), true));
+    if results[0] == results[1] { results[0] } else { None }
+}
+
+fn merge(object: &mut Value, over: &Value) {
+    match (object, over) {
+        (Value::Object(fields), Value::Object(over)) => {
+            over.iter().for_each(|(key, value)| merge(fields.entry(key.clone()).or_insert(Value::Null), value));
+        }
+        (object, over) => *object = over.clone(),
+    }
+}
+
+/// Returns true if the API server adds no field to the objects of a kind that a policy could ask for.
+fn has_no_defaults(kind: &GroupKind) -> bool {
+    match &*kind.group {
+        "" => matches!(&*kind.kind, "ConfigMap" | "Secret" | "ServiceAccount"),
+        group => group == "rbac.authorization.k8s.io",
+    }
+}

@@ -1,0 +1,44 @@
+//! Objects that hold what another one needs, until the change takes it from them: node ports, and names.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::event::Event;
+use super::world::World;
+use crate::flux::apply::AppliedObject;
+use crate::kubernetes::object::{list_at, text_at};
+
+/// Returns the events after which the node ports of a Service are free: none if a Service keeps one. `None` if that is not
+/// known, or if several new Services ask for the same port.
+pub(super) fn freeing<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Option<Vec<&'w Event>> {
+    let wanted = node_ports(&object.built.manifest);
+    let facts = world.facts("v1", &["Service"])?;
+    let others = facts.iter().filter(|fact| fact.id != object.id);
+    let has = |service: Option<&Value>| service.is_some_and(|it| !wanted.is_disjoint(&node_ports(it)));
+    let mut freeing = vec![];
+    for other in others {
+        if has(other.before) && other.after.is_some_and(|after| other.before != Some(after) && keeps_ports(after)) {
+            return None;
+        }
+        match (has(other.before), has(other.after)) {
+            (true, true) => return Some(vec![]),
+            (false, true) => return None,
+            (true, false) => freeing.extend(&other.events),
+            (false, false) => {}
+        }
+    }
+    (!freeing.is_empty()).then_some(freeing)
+}
+
+/// Returns true if a Service keeps a node port that its manifest does not name.
+fn keeps_ports(manifest: &Value) -> bool {
+    let has_node_ports = matches!(text_at(manifest, "/spec/type"), "NodePort" | "LoadBalancer");
+    has_node_ports && list_at(manifest, "/spec/ports").iter().any(|port| port.get("nodePort").is_none())
+}
+
+/// Returns the node ports of a Service.
+fn node_ports(service: &Value) -> BTreeSet<i64> {
+    let ports = list_at(service, "/spec/ports").iter();
+    ports.filter_map(|port| port.get("nodePort")?.as_i64()).filter(|port| *port > 0).collect()
+}

@@ -1,0 +1,508 @@
+//! Premises of the answers of the API server. An answer is true of today's cluster. Where the change itself touches what it
+//! depends on (a definition, an admission policy, a right, a quota, a port, the object itself), the controller asks again
+//! afterwards, and gets another answer.
+//!
+//! Only what happens while all refusals hold counts at first. What it makes possible counts next, and so on: owners that
+//! wait for each other stay refused.
+//!
+//! Source: docs/reference/kustomize-controller.md 4.2: a failed apply is tried again, and a stage is asked about only once
+//! the earlier ones are applied.
+
+mod admission;
+pub(super) mod applied_builds;
+pub(super) mod asked_change;
+mod event;
+mod holders;
+mod quotas;
+mod rights;
+pub(super) mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use self::admission::Ruling;
+use self::applied_builds::AppliedBuilds;
+use self::asked_change::AskedChange;
+use self::event::Event;
+use self::quotas::{Room, room};
+use self::rights::{Rights, rights};
+use self::world::{Precedence, World};
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::cause::{Cause, Changed, HIDDEN_MESSAGE};
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::{DryRunAnswer, Question, Request};
+use crate::flux::apply::rights::grants;
+use crate::flux::apply::schema::{Fit, validate};
+use crate::flux::apply::update::Update;
+use crate::flux::build::objects::defined_kind;
+use crate::flux::simulation::kustomization::containers::definition_of;
+use crate::flux::simulation::kustomization::scope::stage;
+use crate::flux::simulation::model::node::{Node, Pass};
+use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::questions::{Answers, Needs};
+use crate::flux::simulation::model::refusals::Standing;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::rows::applied_objects::applied_ids;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::plan::{Action, Actor, Certainty, Plan, ReasonCode};
+use crate::text::join_limited;
+
+/// Number of events that a condition names.
+const NAMED_EVENTS: usize = 2;
+
+/// Verbs that the deletion of an object needs, and the change of a live one.
+const DELETION: &[&str] = &["get", "delete"];
+const CHANGE: &[&str] = &["patch"];
+const CREATION: &[&str] = &["patch", "create"];
+
+/// Everything that a plan does, as far as answers can depend on it.
+pub(super) struct Premises<'s, 'a> {
+    world: World<'s, 'a>,
+    /// Positions in the events of the definitions that are applied, by the kind that they define.
+    definitions: BTreeMap<(Option<Arc<str>>, GroupKind), usize>,
+}
+
+impl<'s, 'a> Premises<'s, 'a> {
+    /// Collects what a plan and the answers so far do.
+    pub(super) fn new(
+        state: &'s State<'a>,
+        builds: &'s AppliedBuilds,
+        plan: &Plan,
+        changes: &[AskedChange],
+        answers: &'s Answers,
+    ) -> Self {
+        let mut events = vec![];
+        let applied = applied_ids(state);
+        for asked in changes {
+            let Request::ApplyBuilt(object) = &asked.question.request else { continue };
+            let result = match asked.answer(answers) {
+                Some(DryRunAnswer::Result(result)) => Some(asked.result(result)),
+                _ => None,
+            };
+            let is_changed =
+                result.is_none_or(|result| !matches!(result, DryRunResult::Unchanged | DryRunResult::Accepted));
+            if is_changed && applied.contains(&(&object.owner, &object.id)) {
+                let is_certain = is_certain(state, &object.owner) && !matches!(asked.standing, Standing::Open(_));
+                let (owner, built) = (Some(owner_id(&object.owner)), Some(object.built.clone()));
+                events.push(Event { owner, id: object.id.clone(), is_deleted: false, built, is_certain });
+            }
+        }
+        for row in plan.changes() {
+            let is_deleted = row.is_deletion();
+            let is_answered = row.by == Actor::KustomizeController && row.reason.code != ReasonCode::NotFollowed;
+            if row.action == Action::Keep || (!is_deleted && is_answered) {
+                continue;
+            }
+            let is_certain = row.certainty == Certainty::Certain && row.action != Action::Unknown;
+            let (owner, id) = (row.owner.clone(), row.object.id.clone());
+            events.push(Event { owner, id, is_deleted, built: None, is_certain });
+        }
+        // A run with the old spec and one with the new spec apply the same object.
+        let mut seen: BTreeSet<(Option<String>, ObjectId, bool)> = BTreeSet::new();
+        events.reverse();
+        events.retain(|event| {
+            let owner = event.owner.as_ref().map(ToString::to_string);
+            event.built.is_none() || seen.insert((owner, event.id.clone(), event.is_deleted))
+        });
+        events.reverse();
+        let mut definitions = BTreeMap::new();
+        for (at, event) in events.iter().enumerate() {
+            if let Some((kind, _)) = event.built.as_ref().and_then(defined_kind) {
+                definitions.insert((event.id.cluster.clone(), kind), at);
+            }
+        }
+        Self { world: World::new(state, builds, answers, events), definitions }
+    }
+
+    /// Returns what must be read or asked before all answers are known.
+    pub(super) fn into_needs(self) -> Needs {
+        self.world.needs.into_inner()
+    }
+
+    /// Returns how far the answer to a question holds.
+    pub(super) fn standing(&self, asked: &AskedChange) -> Standing {
+        let Some(DryRunAnswer::Result(result)) = asked.answer(self.world.answers) else { return Standing::Holds };
+        match (&asked.question.request, result) {
+            (
+                Request::ApplyBuilt(object),
+                DryRunResult::Refused(message)
+                | DryRunResult::DeletedOnly(message)
+                | DryRunResult::Recreated(message)
+                | DryRunResult::ServerFailed(message),
+            ) => self.of_refusal(object, message, result),
+            (
+                Request::ApplyBuilt(object),
+                DryRunResult::Created
+                | DryRunResult::Updated(_)
+                | DryRunResult::NotValidated(_)
+                | DryRunResult::Unchanged,
+            ) => self.of_acceptance(object),
+            (Request::Delete, DryRunResult::Refused(message)) => self.of_refused_deletion(&asked.question, message),
+            (Request::Delete, DryRunResult::Accepted) => self.of_accepted_deletion(&asked.question),
+            _ => Standing::Holds,
+        }
+    }
+
+    /// Returns how far it holds that the server refuses a deletion. The controller tries it again.
+    fn of_refused_deletion(&self, question: &Question, message: &str) -> Standing {
+        let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
+        match Cause::of(message) {
+            Cause::Policy | Cause::Webhook => match admission::after_refusal(&self.world, message, id, None) {
+                Some(Ruling::Same) => return Standing::Holds,
+                Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
+                _ => {}
+            },
+            Cause::Rights => {
+                let account = self.world.account(&owner, question.service_account.as_deref());
+                match rights(&self.world, account.as_ref(), DELETION, id) {
+                    Some(Rights { after: false, .. }) => return Standing::Holds,
+                    Some(Rights { after: true, .. }) => {
+                        let spec = KustomizationSpec::new(&json!({}));
+                        let as_controller = Question::of_deletion(&owner, &spec, id, &self.world.state.input.flags);
+                        if let Some(DryRunAnswer::Result(DryRunResult::Accepted)) = self.world.ask(as_controller) {
+                            return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]);
+                        }
+                    }
+                    None => {}
+                }
+            }
+            _ => {}
+        }
+        // A run applies everything before it deletes.
+        let mut events = self.events_of(message, id, |event| !event.is_deleted || !event.is_of(&owner));
+        events.retain(|event| event.role().is_none_or(|role| self.grants(role, id)));
+        match events.as_slice() {
+            [] => Standing::Holds,
+            events => Standing::Open(format!("{message}; it may be allowed after {}", clauses(events))),
+        }
+    }
+
+    /// Returns how far it holds that the server accepts a deletion.
+    fn of_accepted_deletion(&self, question: &Question) -> Standing {
+        let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
+        let open = |events: &[&Event]| {
+            Standing::Open(format!("it is allowed now, and may be refused after {}", clauses(events)))
+        };
+        match admission::after_acceptance(&self.world, &owner, id, None) {
+            Ruling::Denied(events) => {
+                let message = format!("an admission policy denies it after {}", clauses(&events));
+                return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+            }
+            Ruling::Open(events) => return open(&events),
+            Ruling::Same | Ruling::Free(_) => {}
+        }
+        let Some(account) = self.world.account(&owner, question.service_account.as_deref()) else {
+            return Standing::Holds;
+        };
+        match rights(&self.world, Some(&account), DELETION, id) {
+            Some(Rights { before: true, after: false, events }) => {
+                let orders = events.iter().map(|event| self.world.precedence(event, &owner, id));
+                if orders.into_iter().any(|order| order == Precedence::Before) {
+                    let message = format!("{} may not delete it after {}", user(&account), clauses(&events));
+                    return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+                }
+                open(&events)
+            }
+            Some(Rights { before: true, .. }) => Standing::Holds,
+            // Something else gives the right that it has.
+            Some(_) | None => {
+                let lost = self.world.events.iter().find(|event| self.takes_the_right(event, id));
+                lost.map_or(Standing::Holds, |event| open(&[event]))
+            }
+        }
+    }
+
+    /// Returns true if a role gives the right to delete an object.
+    fn grants(&self, role: &Value, id: &ObjectId) -> bool {
+        self.world.state.input.snapshot.type_of(id).is_none_or(|kind| grants(role, "delete", kind, id))
+    }
+
+    /// Returns true if a role that an event applies gave the right to delete an object, and gives it no more.
+    fn takes_the_right(&self, event: &Event, id: &ObjectId) -> bool {
+        let (Some(role), Some(built), Some(owner)) = (event.role(), &event.built, event.kustomization()) else {
+            return false;
+        };
+        let is_near = event.id.namespace.is_empty() || event.id.namespace == id.namespace;
+        let Some(rules) = self.world.builds.value(&owner, built, "/rules").filter(|_| is_near) else { return false };
+        self.grants(&json!({"rules": rules}), id) && !self.grants(role, id)
+    }
+
+    /// Returns how far a refusal of an object holds.
+    fn of_refusal(&self, object: &AppliedObject, message: &str, result: &DryRunResult) -> Standing {
+        let shown = object.built.shown_id();
+        let events = self.events_of(message, &object.id, |event| self.can_precede(event, object));
+        if events.is_empty() {
+            return match result {
+                DryRunResult::ServerFailed(_) => Standing::Open(format!("the server fails at {shown} now: {message}")),
+                _ => Standing::Holds,
+            };
+        }
+        if let Some(definition) = self.definition(object)
+            && events.iter().all(|event| event.id == definition.id)
+        {
+            match self.fit(object, definition) {
+                Fit::Valid if definition.is_certain => return self.accepted(object, &[definition]),
+                Fit::Invalid(_) => return Standing::Holds,
+                Fit::Valid | Fit::Unknown(_) => {}
+            }
+        }
+        let decided = match Cause::of(message) {
+            Cause::Policy | Cause::Webhook => self.after_rules(object, message),
+            Cause::Rights => self.after_rights(object),
+            Cause::Allocation => self.after_allocations(object, message),
+            Cause::Value => self.after_deletion(object, &events, result),
+            Cause::Quota => self.after_quotas(object),
+            Cause::Unknown => None,
+        };
+        // What the controller deletes by force is gone unless the refusal ends before its first try.
+        let is_forced = matches!(result, DryRunResult::Recreated(_) | DryRunResult::DeletedOnly(_));
+        let is_late = |event: &&Event| self.world.precedence(event, &object.owner, &object.id) != Precedence::Before;
+        let fails = matches!(result, DryRunResult::ServerFailed(_));
+        match decided {
+            Some(Standing::Replaced(..)) if is_forced && events.iter().any(is_late) => {}
+            Some(Standing::Holds) if fails => {}
+            Some(standing) => return standing,
+            None => {}
+        }
+        Standing::Open(format!(
+            "the server refuses {shown} now, and may accept it after {}: {message}",
+            clauses(&events)
+        ))
+    }
+
+    /// Returns the standing of a refusal after which the server accepts an object.
+    fn accepted(&self, object: &AppliedObject, events: &[&Event]) -> Standing {
+        let result = match self.world.state.live_object(&object.id) {
+            Some(_) => DryRunResult::Updated(Update {
+                reason: ReasonCode::Changed.into(),
+                diff: String::new(),
+                changes_content: true,
+            }),
+            None => DryRunResult::Created,
+        };
+        replaced(object, result, events)
+    }
+
+    /// Returns how far a refusal by a policy or a webhook holds; `None` if that is not known.
+    fn after_rules(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
+        match admission::after_refusal(&self.world, message, &object.id, Some(object))? {
+            Ruling::Same => Some(Standing::Holds),
+            Ruling::Free(events) if events.iter().all(|event| self.can_precede(event, object)) => {
+                Some(self.accepted(object, &events))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns how far a refusal for want of a right holds; `None` if that is not known. With the right, the server gives the
+    /// controller the answer that it gives to itself.
+    fn after_rights(&self, object: &AppliedObject) -> Option<Standing> {
+        let account = self.account_of(object)?;
+        let rights = rights(&self.world, Some(&account), self.verbs(object), &object.id)?;
+        if !rights.after {
+            return Some(Standing::Holds);
+        }
+        if !rights.events.iter().all(|event| self.can_precede(event, object)) {
+            return None;
+        }
+        let mut spec = object.spec.value().clone();
+        spec.as_object_mut()?.remove("serviceAccountName");
+        let as_controller = AppliedObject { spec: KustomizationSpec::new(&spec), ..object.clone() };
+        match self.world.ask(Question::of_apply(as_controller, &self.world.state.input.flags))? {
+            DryRunAnswer::Result(
+                result @ (DryRunResult::Created | DryRunResult::Updated(_) | DryRunResult::Unchanged),
+            ) => Some(replaced(object, result.clone(), &rights.events)),
+            _ => None,
+        }
+    }
+
+    /// Returns how far a refusal holds because another Service has the node port; `None` if that is not known.
+    fn after_allocations(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
+        if !message.contains("nodePort") || object.id.cluster.is_some() {
+            return None;
+        }
+        let freeing = holders::freeing(&self.world, object)?;
+        if freeing.is_empty() {
+            return Some(Standing::Holds);
+        }
+        let is_accepted =
+            freeing.iter().all(|event| self.can_precede(event, object)) && admission::is_free(&self.world, object);
+        is_accepted.then(|| self.accepted(object, &freeing))
+    }
+
+    /// Returns how far a refusal by a quota holds; `None` if that is not known.
+    fn after_quotas(&self, object: &AppliedObject) -> Option<Standing> {
+        match room(&self.world, object)? {
+            Room::Enough(events) if events.is_empty() => None,
+            Room::Enough(events) => Some(self.accepted(object, &events)),
+            Room::Full(_) => Some(Standing::Holds),
+            Room::Unknown(_) => None,
+        }
+    }
+
+    /// Returns how far a refusal of a changed value holds if the live object is deleted; `None` if that is not known, or if it
+    /// is not deleted.
+    fn after_deletion(&self, object: &AppliedObject, events: &[&Event], result: &DryRunResult) -> Option<Standing> {
+        let [event] = events else { return None };
+        if !event.is_deleted || event.id != object.id || !event.is_certain {
+            return None;
+        }
+        if matches!(result, DryRunResult::Recreated(_)) {
+            // Whoever deletes it, it is created again.
+            return Some(Standing::Holds);
+        }
+        match self.world.ask(Question::of_creation(object.clone(), &self.world.state.input.flags))? {
+            DryRunAnswer::Result(DryRunResult::Created) => Some(replaced(object, DryRunResult::Created, &[event])),
+            DryRunAnswer::Result(DryRunResult::Refused(_)) => Some(Standing::Holds),
+            _ => None,
+        }
+    }
+
+    /// Returns the service account of a run that applies an object; `None` for the account of the controller.
+    fn account_of(&self, object: &AppliedObject) -> Option<NamespacedName> {
+        self.world.account(&object.owner, self.world.state.input.flags.service_account(&object.spec))
+    }
+
+    fn verbs(&self, object: &AppliedObject) -> &'static [&'static str] {
+        if self.world.state.live_object(&object.id).is_some() { CHANGE } else { CREATION }
+    }
+
+    /// Returns how far it holds that the server accepts an object.
+    fn of_acceptance(&self, object: &AppliedObject) -> Standing {
+        let id = &object.id;
+        if object.is_skipped(self.world.state.live_object(id)) {
+            return Standing::Holds;
+        }
+        let shown = object.built.shown_id();
+        let of_definition = self.after_definition(object);
+        if of_definition != Standing::Holds {
+            return of_definition;
+        }
+        match admission::after_acceptance(&self.world, &object.owner, id, Some(object)) {
+            Ruling::Denied(events) => {
+                let message = format!("an admission policy denies it after {}", clauses(&events));
+                return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+            }
+            Ruling::Open(events) => {
+                let changed = clauses(&events);
+                return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
+            }
+            Ruling::Same | Ruling::Free(_) => {}
+        }
+        match room(&self.world, object) {
+            Some(Room::Full(message)) => {
+                return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+            }
+            Some(Room::Unknown(quota)) => {
+                let detail = format!("the quota {quota} may not leave room for {shown} and what else is created");
+                return Standing::Open(detail);
+            }
+            Some(Room::Enough(_)) | None => {}
+        }
+        let Some(account) = self.account_of(object) else { return Standing::Holds };
+        match rights(&self.world, Some(&account), self.verbs(object), id) {
+            Some(Rights { before: true, after: false, events }) => {
+                let order = |event: &&Event| self.world.precedence(event, &object.owner, id);
+                let orders: Vec<Precedence> = events.iter().map(order).collect();
+                let changed = clauses(&events);
+                if orders.contains(&Precedence::Before) {
+                    let message = format!("{} may not change it after {changed}", user(&account));
+                    return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+                }
+                if orders.iter().all(|order| *order == Precedence::After) {
+                    return Standing::Holds;
+                }
+                Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"))
+            }
+            _ => Standing::Holds,
+        }
+    }
+
+    /// Returns how far it holds that the server accepts an object whose definition changes.
+    fn after_definition(&self, object: &AppliedObject) -> Standing {
+        let Some(definition) = self.definition(object) else { return Standing::Holds };
+        let Fit::Invalid(misfit) = self.fit(object, definition) else { return Standing::Holds };
+        // A resource comes after its definition.
+        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
+        let precedence = self.world.precedence(definition, &object.owner, &object.id);
+        let message = if object.built.masked.is_some() { HIDDEN_MESSAGE } else { &*misfit.message };
+        let (shown, changed) = (object.built.shown_id(), definition.clause());
+        let open = Standing::Open(format!("the server accepts {shown} now, and refuses it after {changed}: {message}"));
+        match precedence {
+            Precedence::After if !is_new_kind => return Standing::Holds,
+            Precedence::Unknown if !is_new_kind => return open,
+            _ if !definition.is_certain => return open,
+            _ => {}
+        }
+        let refused = Standing::Replaced(Box::new(DryRunResult::Refused(message.to_owned())), vec![]);
+        if self.world.state.live_object(&object.id).is_none() || misfit.is_never_ratcheted() {
+            return refused;
+        }
+        // The server accepts an invalid value that does not change.
+        match self.world.builds.value(&object.owner, &object.built, &misfit.pointer) {
+            Some(before) if object.built.manifest.pointer(&misfit.pointer) == Some(before) => Standing::Holds,
+            Some(_) => refused,
+            None => open,
+        }
+    }
+
+    /// Returns the definition of the kind of an object, if the change applies it.
+    fn definition(&self, object: &AppliedObject) -> Option<&Event> {
+        let at = self.definitions.get(&(object.id.cluster.clone(), object.id.group_kind()))?;
+        self.world.events.get(*at)
+    }
+
+    fn fit(&self, object: &AppliedObject, definition: &Event) -> Fit {
+        let Some(built) = &definition.built else { return Fit::Unknown(String::new()) };
+        let is_new = self.world.state.live_object(&object.id).is_none();
+        validate(&object.built.manifest, &built.manifest, &object.built.version, is_new)
+    }
+
+    /// Returns the events among those that are `considered` that can change the answer to a request about an object.
+    fn events_of(&self, message: &str, id: &ObjectId, considered: impl Fn(&Event) -> bool) -> Vec<&Event> {
+        let (cause, definition) = (Cause::of(message), definition_of(self.world.state, id));
+        let is_premise = |event: &&Event| {
+            let changed = Changed { id: &event.id, is_deleted: event.is_deleted };
+            considered(event) && cause.depends_on(message, id, definition.as_ref(), &changed)
+        };
+        self.world.events.iter().filter(is_premise).collect()
+    }
+
+    /// Returns true if an event can come before an object is applied: another owner causes it, an earlier stage of the same
+    /// run, or an earlier run.
+    fn can_precede(&self, event: &Event, object: &AppliedObject) -> bool {
+        let custom = &self.world.state.input.flags.custom_stage_kinds;
+        if !event.is_of(&object.owner) {
+            return true;
+        }
+        if event.is_deleted {
+            return self.world.was_pruned_before(&object.owner, &object.spec, &event.id);
+        }
+        stage(&event.id, custom) < stage(&object.id, custom)
+    }
+}
+
+/// Returns the standing of an answer that is another one after these events.
+fn replaced(object: &AppliedObject, result: DryRunResult, events: &[&Event]) -> Standing {
+    let others = events.iter().filter(|event| !event.is_of(&object.owner));
+    Standing::Replaced(Box::new(result), others.filter_map(|event| event.premise()).collect())
+}
+
+/// Returns a service account as a user.
+fn user(account: &NamespacedName) -> String {
+    format!("serviceaccount/{} -n {}", account.name, account.namespace)
+}
+
+/// Returns true if the last run of a Kustomization happens in every order of events.
+fn is_certain(state: &State<'_>, key: &NamespacedName) -> bool {
+    let last = state.nodes.iter().rfind(|node| node.id.key == *key).and_then(Node::last_pass);
+    last.is_some_and(|pass: &Pass| !pass.is_optional && pass.condition.is_none())
+}
+
+fn clauses(events: &[&Event]) -> String {
+    let clauses: BTreeSet<String> = events.iter().map(|event| event.clause()).collect();
+    join_limited(clauses, NAMED_EVENTS)
+}

@@ -1,0 +1,239 @@
+//! The cluster after the change, as far as answers of the API server depend on it: objects that are read live, and what the
+//! change makes of them.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::applied_builds::AppliedBuilds;
+use super::event::Event;
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::question::{DryRunAnswer, Question};
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
+use crate::flux::kustomize_controller;
+use crate::flux::simulation::kustomization::dependencies::health::busy_with_health;
+use crate::flux::simulation::kustomization::scope::stage;
+use crate::flux::simulation::model::node::{NodeId, Pass, PassId, SimulationEvent};
+use crate::flux::simulation::model::questions::{Answers, Needs};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::event_order::{EventOrder, event_of};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, list_at, text_at};
+
+/// Returns the order of the events of the Kustomizations.
+pub(in crate::flux::simulation) fn event_order(state: &State<'_>) -> EventOrder {
+    let busy = busy_with_health(state);
+    EventOrder::new(&state.nodes, state.input.features, state.exceeds_workers, &busy)
+}
+
+/// The cluster before and after the change.
+pub(super) struct World<'s, 'a> {
+    pub(super) state: &'s State<'a>,
+    pub(super) builds: &'s AppliedBuilds,
+    pub(super) answers: &'s Answers,
+    pub(super) events: Vec<Event>,
+    order: OnceCell<EventOrder>,
+    /// Kinds with a live object.
+    live_kinds: OnceCell<BTreeSet<GroupKind>>,
+    /// What must be read or asked before there is an answer.
+    pub(super) needs: RefCell<Needs>,
+}
+
+/// An object before and after the change.
+pub(super) struct Fact<'w> {
+    pub(super) id: ObjectId,
+    pub(super) before: Option<&'w Value>,
+    pub(super) after: Option<&'w Value>,
+    /// What changes it.
+    pub(super) events: Vec<&'w Event>,
+}
+
+/// Order of an event and an apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Precedence {
+    /// The event certainly comes first.
+    Before,
+    /// The apply certainly comes first.
+    After,
+    Unknown,
+}
+
+impl<'s, 'a> World<'s, 'a> {
+    pub(super) fn new(
+        state: &'s State<'a>,
+        builds: &'s AppliedBuilds,
+        answers: &'s Answers,
+        events: Vec<Event>,
+    ) -> Self {
+        Self {
+            state,
+            builds,
+            answers,
+            events,
+            order: OnceCell::new(),
+            live_kinds: OnceCell::new(),
+            needs: RefCell::default(),
+        }
+    }
+
+    /// Returns all objects of some kinds of a group, before and after the change; `None` if they are not known yet, or what
+    /// the change makes of one is not certain.
+    pub(super) fn facts(&self, api_version: &str, kinds: &[&str]) -> Option<Vec<Fact<'_>>> {
+        let lists = kinds.iter().map(|kind| self.facts_of_kind(api_version, kind));
+        // Every kind is asked for, even if one is not known yet.
+        let lists: Vec<Option<Vec<Fact<'_>>>> = lists.collect();
+        Some(lists.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+    }
+
+    fn facts_of_kind(&self, api_version: &str, kind: &str) -> Option<Vec<Fact<'_>>> {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let events: Vec<&Event> = self.events.iter().filter(|event| event.id.is_here(group, kind)).collect();
+        let snapshot = self.state.input.snapshot;
+        let is_known = snapshot.gaps_hiding(&GroupKind::new(group, kind)).next().is_none();
+        let live_kinds = self.live_kinds.get_or_init(|| {
+            let here = snapshot.objects.iter().filter(|object| object.id.cluster.is_none());
+            here.map(|object| object.id.group_kind()).collect()
+        });
+        let has_live = live_kinds.contains(&GroupKind::new(group, kind));
+        let mut facts: Vec<Fact<'_>> = vec![];
+        if has_live || !is_known {
+            let list = self.read(api_version, kind, "", "")??;
+            for item in list_at(list, "/items") {
+                let (namespace, name) = (text_at(item, "/metadata/namespace"), text_at(item, "/metadata/name"));
+                let id = ObjectId::new(group, kind, namespace, name);
+                facts.push(Fact { id, before: Some(item), after: Some(item), events: vec![] });
+            }
+        }
+        for event in events {
+            if !event.is_certain || (!event.is_deleted && event.built.is_none()) {
+                return None;
+            }
+            let after = event.manifest().map(|manifest| &**manifest);
+            match facts.iter_mut().find(|fact| fact.id == event.id) {
+                // Two owners change it.
+                Some(fact) if !fact.events.is_empty() => return None,
+                Some(fact) => (fact.after, fact.events) = (after, vec![event]),
+                None => facts.push(Fact { id: event.id.clone(), before: None, after, events: vec![event] }),
+            }
+        }
+        Some(facts)
+    }
+
+    /// Returns an object, or the list of a kind; nothing if it does not exist, and `None` if it is not known yet.
+    pub(super) fn read(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Option<&Value>> {
+        let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
+        let query = ClusterQuery { cluster: None, query: ObjectQuery { api_version, kind, namespace, name } };
+        match self.answers.builds.query(&query) {
+            Some(QueryAnswer::Found(found)) => Some(Some(found)),
+            Some(QueryAnswer::Missing) => Some(None),
+            Some(QueryAnswer::Unreadable(_)) => None,
+            None => {
+                self.needs.borrow_mut().builds.queries.insert(query);
+                None
+            }
+        }
+    }
+
+    /// Returns the answer to a further question; `None` if it is not known yet, or if there is none.
+    pub(super) fn ask(&self, question: Question) -> Option<&DryRunAnswer> {
+        let answer = self.answers.dry_runs.get(question.key());
+        if answer.is_none() {
+            self.needs.borrow_mut().dry_runs.push(question);
+        }
+        answer
+    }
+
+    /// Returns the labels of the namespace of an object before and after the change, and what changes them. There is none
+    /// before if the namespace is created; `None` if the labels are not known.
+    pub(super) fn namespace_labels(&self, id: &ObjectId) -> Option<(Option<KeyValues>, KeyValues, Vec<&Event>)> {
+        let namespace = id.namespace_object();
+        let before = self.state.live_object(&namespace).map(|live| live.labels.clone());
+        let events: Vec<&Event> = self.events.iter().filter(|event| event.id == namespace).collect();
+        match events.as_slice() {
+            [] => before.clone().map(|labels| (before, labels, vec![])),
+            [event] if event.is_certain => {
+                let built = event.built.as_ref()?;
+                let owned = match (before.as_ref(), event.kustomization()) {
+                    (None, _) => BTreeSet::new(),
+                    (Some(_), owner) => self.owned_labels(&namespace, owner.as_ref(), built)?,
+                };
+                let new = built.manifest.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
+                let new: Vec<(String, String)> =
+                    new.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
+                let kept = before
+                    .iter()
+                    .flat_map(KeyValues::iter)
+                    .filter(|(key, _)| !owned.contains(*key) && !new.iter().any(|(changed, _)| changed == key));
+                let named = [("kubernetes.io/metadata.name".to_owned(), namespace.name.to_string())];
+                let mut after: Vec<(String, String)> =
+                    kept.map(|(key, value)| (key.to_owned(), value.to_owned())).chain(new.iter().cloned()).collect();
+                after.retain(|(key, _)| *key != named[0].0);
+                after.extend(named);
+                Some((before, after.into_iter().collect(), events))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the labels of a live namespace that an apply removes unless it has them.
+    fn owned_labels(
+        &self,
+        namespace: &ObjectId,
+        owner: Option<&NamespacedName>,
+        built: &BuiltObject,
+    ) -> Option<BTreeSet<String>> {
+        if let Some(labels) = owner.and_then(|owner| self.builds.value(owner, built, "/metadata/labels")) {
+            return Some(labels.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect());
+        }
+        let live = self.read("v1", "Namespace", "", &namespace.name)??;
+        let entries = list_at(live, "/metadata/managedFields").iter();
+        let own =
+            entries.filter(|entry| entry["manager"] == kustomize_controller::NAME && entry["operation"] == "Apply");
+        let owned = own.filter_map(|entry| entry.pointer("/fieldsV1/f:metadata/f:labels")?.as_object());
+        Some(owned.flatten().filter_map(|(key, _)| Some(key.strip_prefix("f:")?.to_owned())).collect())
+    }
+
+    /// Returns the order of an event and the last apply of a Kustomization with an object. A run applies stage after stage,
+    /// and asks about all objects of a stage before it applies one.
+    pub(super) fn precedence(&self, event: &Event, owner: &NamespacedName, id: &ObjectId) -> Precedence {
+        let custom = &self.state.input.flags.custom_stage_kinds;
+        if event.is_of(owner) {
+            let is_first = !event.is_deleted && stage(&event.id, custom) < stage(id, custom);
+            return if is_first { Precedence::Before } else { Precedence::After };
+        }
+        let order = self.order.get_or_init(|| event_order(self.state));
+        let event = event.premise().and_then(|premise| event_of(&premise, &self.state.nodes));
+        let Some((event, apply)) = event.zip(self.last_apply(owner)) else { return Precedence::Unknown };
+        match (order.precedes(&event, &apply), order.precedes(&apply, &event)) {
+            (true, false) => Precedence::Before,
+            (false, true) => Precedence::After,
+            _ => Precedence::Unknown,
+        }
+    }
+
+    fn last_apply(&self, owner: &NamespacedName) -> Option<SimulationEvent> {
+        let node = self.state.nodes.iter().rfind(|node| node.id.key == *owner)?;
+        let number = node.passes.len().checked_sub(1)?;
+        Some(SimulationEvent::Apply(PassId { node: node.id.clone(), number }))
+    }
+
+    /// Returns true if a run of a live Kustomization before the one with this spec prunes an object.
+    pub(super) fn was_pruned_before(&self, owner: &NamespacedName, spec: &KustomizationSpec, id: &ObjectId) -> bool {
+        let node = self.state.node(&NodeId::live(owner));
+        let passes = node.map_or(&[][..], |node| &node.passes);
+        let mut earlier = passes.iter().take_while(|pass| pass.spec != *spec);
+        earlier.any(|pass: &Pass| !pass.is_optional && pass.condition.is_none() && pass.prunes(id))
+    }
+
+    /// Returns the service account of a Kustomization in a run.
+    pub(super) fn account(&self, owner: &NamespacedName, name: Option<&str>) -> Option<NamespacedName> {
+        Some(NamespacedName { namespace: owner.namespace.clone(), name: name?.to_owned() })
+    }
+
+    /// Returns the operation of the apply of an object.
+    pub(super) fn operation(&self, object: &AppliedObject) -> &'static str {
+        if self.state.live_object(&object.id).is_some() { "UPDATE" } else { "CREATE" }
+    }
+}

@@ -1,0 +1,140 @@
+//! The predicted state after a plan is the one in which the controllers leave the cluster, in everything that plans read.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, set};
+use crate::flux::simulation::questions::Progress;
+use crate::flux::simulation::{Preview, StateAfter};
+use crate::flux::spec::SourceId;
+use crate::kubernetes::object::Resource;
+use crate::kubernetes::snapshot::Snapshot;
+
+fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
+    let mut preview = Preview::new(cluster.input(files));
+    let source = SourceId { kind: "GitRepository".into(), namespace: super::NS.into(), name: "repo".into() };
+    let revisions = BTreeMap::from([(source, "main@sha1:2".to_owned())]);
+    cluster.finish(|answers| match preview.step(answers) {
+        Progress::Done(finished) => Progress::Done(preview.after(&finished.plan, answers, 1, &revisions)),
+        Progress::Needs(needs) => Progress::Needs(needs),
+    })
+}
+
+/// Returns what plans read of each object: its labels and annotations, and its spec and inventory.
+fn read(snapshot: &Snapshot) -> BTreeMap<String, Value> {
+    let object = |object: &crate::kubernetes::object::ObjectMetadata| {
+        let content = snapshot.resource(&object.id).map(|full: &Resource| {
+            let entries = full.at("/status/inventory/entries").and_then(Value::as_array).cloned().unwrap_or_default();
+            let mut ids: Vec<String> = entries.iter().map(|entry| entry["id"].to_string()).collect();
+            ids.sort();
+            json!({"spec": full.spec(), "inventory": ids})
+        });
+        let read = json!({"labels": object.labels, "annotations": object.annotations, "content": content});
+        (object.id.to_string(), read)
+    };
+    snapshot.objects.iter().map(object).collect()
+}
+
+/// Checks that the predicted state is that of a cluster with these files, and that a third tree has the same plan in both.
+fn check(before: &Files, files: &Files, third: &Files) {
+    let cluster = TestCluster::new(before);
+    let StateAfter { snapshot, open, .. } = after(&cluster, files);
+    assert_eq!(open, []);
+    let expected = TestCluster::new(files);
+    assert_eq!(read(&snapshot), read(&expected.snapshot));
+    let predicted = TestCluster { snapshot, ..TestCluster::new(files) };
+    assert_eq!(predicted.rows(third), expected.rows(third));
+    assert_eq!(predicted.rows(before), expected.rows(before));
+}
+
+#[test]
+fn created_deleted_and_changed_objects_are_in_the_state_after() {
+    let before = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+        ("p/a.yaml", vec![cm("a"), cm("b"), annotated(cm("c"), "prune", "disabled")]),
+    ];
+    let after = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({"deletionPolicy": "Orphan"})), ks("l", "./q", json!({}))]),
+        ("p/a.yaml", vec![cm("a"), annotated(cm("n"), "prune", "disabled"), annotated(cm("c"), "prune", "disabled")]),
+        ("q/a.yaml", vec![cm("m"), cluster_scoped("Namespace", "shop"), in_namespace(cm("i"), "shop")]),
+    ];
+    let third =
+        vec![("root/k.yaml", vec![ks("l", "./q", json!({"prune": false}))]), ("q/a.yaml", vec![cm("m"), cm("a")])];
+    check(&before, &after, &third);
+}
+
+#[test]
+fn a_deleted_owner_takes_its_objects_and_a_namespace_its_content() {
+    let before = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({})), ks("l", "./q", json!({}))]),
+        ("p/a.yaml", vec![cm("a"), cluster_scoped("Namespace", "shop")]),
+        ("q/a.yaml", vec![in_namespace(cm("i"), "shop"), cm("x")]),
+    ];
+    let after = vec![("root/k.yaml", vec![ks("l", "./q", json!({}))]), ("q/a.yaml", vec![cm("x")])];
+    check(&before, &after, &vec![("root/k.yaml", vec![cm("z")])]);
+}
+
+#[test]
+fn a_rename_in_two_commits_keeps_the_objects() {
+    let old = |more| vec![("root/k.yaml", vec![ks("k", "./p", more)]), ("p/a.yaml", vec![cm("a"), cm("b")])];
+    let renamed = vec![("root/k.yaml", vec![ks("new", "./p", json!({}))]), ("p/a.yaml", vec![cm("a"), cm("b")])];
+    let cluster = TestCluster::new(&old(json!({})));
+    assert!(cluster.rows(&renamed).iter().any(|row| row.starts_with("recreate")), "in one commit they are lost");
+    let StateAfter { snapshot, open, .. } = after(&cluster, &old(json!({"deletionPolicy": "Orphan"})));
+    assert_eq!(open, []);
+    let second = TestCluster { snapshot, ..TestCluster::new(&old(json!({}))) };
+    assert_eq!(second.rows(&renamed), set(&["delete k", "keep a", "keep b"]));
+    let StateAfter { snapshot, open, .. } = after(&second, &renamed);
+    assert_eq!((open, read(&snapshot)), (vec![], read(&TestCluster::new(&renamed).snapshot)));
+}
+
+#[test]
+fn a_race_stays_open() {
+    let before = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({})), ks("l", "./q", json!({}))]),
+        ("p/a.yaml", vec![cm("a")]),
+        ("q/b.yaml", vec![cm("b")]),
+    ];
+    let moved = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({})), ks("l", "./q", json!({}))]),
+        ("p/c.yaml", vec![cm("c")]),
+        ("q/b.yaml", vec![cm("a"), cm("b")]),
+    ];
+    let StateAfter { open, snapshot, .. } = after(&TestCluster::new(&before), &moved);
+    let open: Vec<String> = open.iter().map(|gap| format!("{}: {}", gap.subject, gap.message)).collect();
+    assert_eq!(
+        open,
+        [
+            "state of configmap/a -n flux-system after step 1: it is a race: it is deleted and created again, or it stays"
+        ]
+    );
+    assert!(snapshot.objects.iter().any(|object| &*object.id.name == "a"));
+}
+
+#[test]
+fn a_blocked_owner_keeps_its_inventory_and_its_revision() {
+    let before = vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", vec![cm("a")])];
+    let broken = vec![("root/k.yaml", vec![ks("k", "./nowhere", json!({}))]), ("p/a.yaml", vec![cm("a")])];
+    let StateAfter { snapshot, open, .. } = after(&TestCluster::new(&before), &broken);
+    let k = snapshot.resources.iter().find(|full| &*full.object.id.name == "k").unwrap();
+    assert_eq!(
+        (open.len(), k.text("/spec/path"), k.condition("Ready").unwrap().status),
+        (0, Some("./nowhere"), "False")
+    );
+    assert_eq!(k.at("/status/inventory/entries/0/id"), Some(&json!("flux-system_a__ConfigMap")));
+    assert_eq!(k.text("/status/lastAppliedRevision"), None);
+}
+
+#[test]
+fn fields_of_other_managers_stay_and_dropped_marks_go() {
+    let marked = vec![("root/a.yaml", vec![annotated(cm("a"), "prune", "disabled"), cm("b")])];
+    let plain = vec![("root/a.yaml", vec![cm("a"), cm("b")])];
+    let gone = vec![("root/a.yaml", vec![cm("b")])];
+    let first = after(&TestCluster::new(&plain), &marked).snapshot;
+    let first = TestCluster { snapshot: first, ..TestCluster::new(&marked) };
+    assert_eq!(first.rows(&gone), set(&["keep a"]));
+    let second = after(&first, &plain).snapshot;
+    let second = TestCluster { snapshot: second, ..TestCluster::new(&plain) };
+    assert_eq!(second.rows(&gone), set(&["delete a"]));
+}

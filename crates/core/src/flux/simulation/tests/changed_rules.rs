@@ -1,0 +1,348 @@
+//! Rules by which the API server accepts objects, and that the change itself creates, changes or deletes.
+
+use super::*;
+use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
+use crate::plan::Certainty;
+use crate::testing::resource_type;
+
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+fn refused(owner: &str, manifest: &Value, spec: &Value, message: &str) -> Refusal {
+    let id = crate::flux::build::objects::objects(manifest.clone().into(), None)[0].id.clone();
+    Refusal {
+        owner: NamespacedName { namespace: NS.into(), name: owner.into() },
+        id,
+        manifest: manifest.clone().into(),
+        spec: KustomizationSpec::new(spec),
+        message: message.into(),
+        is_late: false,
+        condition: None,
+    }
+}
+
+fn value(name: &str, value: &str) -> Value {
+    let mut manifest = cm(name);
+    manifest["data"] = json!({"v": value});
+    manifest
+}
+
+fn policy(name: &str, operation: &str, expression: &str) -> Value {
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": [operation], "resources": ["configmaps"]});
+    json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name},
+        "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}})
+}
+
+fn binding(name: &str, policy: &str, exempt: Option<&str>) -> Value {
+    let mut matches = json!({});
+    if let Some(label) = exempt {
+        matches["namespaceSelector"]["matchExpressions"] = json!([{"key": label, "operator": "DoesNotExist"}]);
+    }
+    json!({"apiVersion": ADMISSION, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name},
+        "spec": {"policyName": policy, "validationActions": ["Deny"], "matchResources": matches}})
+}
+
+fn denied(policy: &str, binding: &str) -> String {
+    format!(
+        "configmaps \"b\" is forbidden: ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: no"
+    )
+}
+
+/// A cluster with these files, in which the types of rules are served.
+fn cluster_of(files: &Files) -> TestCluster {
+    let mut cluster = TestCluster::new(files);
+    let rbac = "rbac.authorization.k8s.io";
+    let admission = "admissionregistration.k8s.io";
+    for (group, kind, plural, namespaced) in [
+        (admission, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false),
+        (admission, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false),
+        (rbac, "Role", "roles", true),
+        (rbac, "RoleBinding", "rolebindings", true),
+        ("", "Service", "services", true),
+        ("", "ResourceQuota", "resourcequotas", true),
+        ("apps", "Deployment", "deployments", true),
+        ("e.com", "Widget", "widgets", true),
+        ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+    ] {
+        cluster.snapshot.types.push(resource_type(group, kind, plural, namespaced));
+    }
+    // A refusal elsewhere lets the tests tell changes from objects that stay as they are.
+    cluster.refusals = vec![refused("other", &cm("z"), &Value::Null, "no")];
+    cluster.snapshot.normalise();
+    cluster
+}
+
+/// `rules` with the policy objects, and `k`.
+fn files(rules: Vec<Value>, more: Value, objects: Vec<Value>) -> Files {
+    vec![
+        ("root/k.yaml", vec![ks("rules", "./rules", json!({})), ks("k", "./p", more)]),
+        ("rules/r.yaml", rules),
+        ("p/a.yaml", objects),
+    ]
+}
+
+#[test]
+fn a_refusal_ends_with_its_policy_unless_another_one_denies_the_object_too() {
+    let held = || policy("held", "UPDATE", "object.data.v != '2'");
+    let before = files(vec![held(), binding("bound", "held", None), cm("c")], json!({}), vec![cm("a"), cm("b")]);
+    let after = |rules: Vec<Value>| files(rules, json!({}), vec![value("b", "2")]);
+    let mut cluster = cluster_of(&before);
+    cluster.refusals.push(refused("k", &value("b", "2"), &Value::Null, &denied("held", "bound")));
+    assert_eq!(cluster.rows(&after(vec![held(), cm("c")])), set(&["delete a", "delete bound"]));
+    let kept = after(vec![held(), binding("bound", "held", None), cm("c")]);
+    assert_eq!(cluster.rows(&kept), set(&["keep a", "keep b"]));
+    let other = after(vec![policy("held", "UPDATE", "object.data.v != '3'"), binding("bound", "held", None), cm("c")]);
+    assert_eq!(cluster.rows(&other), set(&["delete a"]), "the policy denies something else now");
+
+    for (expression, row) in [("object.data.v != '2'", "keep a"), ("object.data.v != '4'", "delete a")] {
+        cluster.add(&policy("too", "UPDATE", expression), None);
+        cluster.add(&binding("too-bound", "too", None), None);
+        cluster.snapshot.normalise();
+        let rows = cluster.rows(&after(vec![held(), cm("c")]));
+        assert!(rows.contains(row), "{expression}: {rows:?}");
+        cluster.snapshot.objects.retain(|object| !object.id.name.starts_with("too"));
+    }
+}
+
+#[test]
+fn a_policy_that_comes_may_deny_what_is_accepted_now() {
+    let held = policy("held", "UPDATE", "object.data.v != '2'");
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.add(&held, None);
+    cluster.snapshot.normalise();
+    let after = |more: Value| files(vec![cm("c"), binding("bound", "held", None)], more, vec![value("b", "2")]);
+    assert_eq!(cluster.rows(&after(json!({}))), set(&["delete? a"]), "nobody knows which comes first");
+    let dependant = after(json!({"dependsOn": [{"name": "rules"}]}));
+    assert_eq!(cluster.rows(&dependant), set(&["delete? a"]), "the server needs time to know the binding");
+    let mut allowed = dependant.clone();
+    allowed[2].1 = vec![value("b", "3")];
+    assert_eq!(cluster.rows(&allowed), set(&["delete a"]));
+    let own = vec![
+        ("root/k.yaml", vec![ks("rules", "./rules", json!({})), ks("k", "./p", json!({}))]),
+        ("rules/r.yaml", vec![cm("c")]),
+        ("p/a.yaml", vec![value("b", "2"), binding("bound", "held", None)]),
+    ];
+    assert_eq!(cluster.rows(&own), set(&["delete a"]), "a run applies its ConfigMaps before the binding");
+    let unknown = policy("held", "UPDATE", "request.userInfo.username != 'x'");
+    cluster.data.insert("held".into(), unknown);
+    assert_eq!(cluster.rows(&dependant), set(&["delete? a"]), "nobody here can evaluate it");
+}
+
+#[test]
+fn labels_of_a_namespace_end_an_exemption_and_begin_one() {
+    let namespace = |labels: Value| {
+        let mut manifest = cluster_scoped("Namespace", "shop");
+        manifest["metadata"]["labels"] = labels;
+        manifest
+    };
+    let inside = |name: &str, text: &str| in_namespace(value(name, text), "shop");
+    let files = |labels: Value, objects: Vec<Value>| {
+        vec![
+            ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+            ("p/a.yaml", [vec![namespace(labels)], objects].concat()),
+        ]
+    };
+    let trusted = json!({"trusted": "yes"});
+    let new = || inside("b", "2");
+    for (before, after, is_denied, rows) in [
+        (json!({}), trusted.clone(), true, set(&["delete a"])),
+        (json!({}), json!({"team": "x"}), true, set(&["keep a", "keep b"])),
+        (trusted.clone(), json!({"team": "x"}), false, set(&["keep a", "keep b"])),
+        (trusted.clone(), json!({"team": "x", "trusted": "no"}), false, set(&["delete a"])),
+    ] {
+        let before = files(before, vec![inside("a", "1"), inside("b", "1")]);
+        let mut cluster = cluster_of(&before);
+        cluster.history = Some(before);
+        cluster.add(&policy("held", "UPDATE", "object.data.v != '2'"), None);
+        cluster.add(&binding("bound", "held", Some("trusted")), None);
+        cluster.snapshot.normalise();
+        if is_denied {
+            cluster.refusals.push(refused("k", &new(), &Value::Null, &denied("held", "bound")));
+        }
+        let (plan, _) = super::premises::verified(&cluster, &files(after.clone(), vec![new()]));
+        let shown = plan.changes().iter().filter(|row| !matches!(row.action, Action::Create | Action::Update));
+        let found: BTreeSet<String> = shown.map(|row| format!("{} {}", row.action, row.object.id.name)).collect();
+        assert_eq!(found, rows, "{after}");
+    }
+}
+
+#[test]
+fn a_deletion_is_decided_by_the_policies_after_the_change() {
+    let keeps = policy("keeps", "DELETE", "oldObject.metadata.name != 'a'");
+    let rules = || vec![keeps.clone(), binding("bound", "keeps", None), cm("c")];
+    let mut cluster = cluster_of(&files(rules(), json!({}), vec![cm("a"), cm("b")]));
+    cluster.deletion_refusals = vec![DeletionRefusal {
+        owner: NamespacedName { namespace: NS.into(), name: "k".into() },
+        account: None,
+        id: ObjectId::new("", "ConfigMap", NS, "a"),
+        message: denied("keeps", "bound"),
+    }];
+    assert_eq!(cluster.rows(&files(rules(), json!({}), vec![cm("b")])), set(&["keep a"]));
+    let ends = files(vec![keeps.clone(), cm("c")], json!({}), vec![cm("b")]);
+    assert_eq!(cluster.rows(&ends), set(&["delete a", "delete bound"]));
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.add(&keeps, None);
+    cluster.snapshot.normalise();
+    let dependant = json!({"dependsOn": [{"name": "rules"}]});
+    let comes = files(vec![cm("c"), binding("bound", "keeps", None)], dependant, vec![cm("b")]);
+    assert_eq!(cluster.rows(&comes), set(&["delete? a"]), "the server needs time to know the binding");
+}
+
+#[test]
+fn a_right_that_a_bound_role_gains_ends_a_refusal() {
+    let role = |name: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": NS}, "rules": rules})
+    };
+    let account = json!({"serviceAccountName": "s"});
+    let files = |role: Value, objects: Vec<Value>| files(vec![role, cm("c")], account.clone(), objects);
+    let mut cluster = cluster_of(&files(role("r", &["get", "patch"]), vec![cm("a"), cm("b")]));
+    cluster
+        .add(&json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}}), None);
+    cluster.add(
+        &json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+            "roleRef": {"kind": "Role", "name": "r"},
+            "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": NS}]}),
+        None,
+    );
+    cluster.snapshot.normalise();
+    cluster.deletion_refusals = vec![DeletionRefusal {
+        owner: NamespacedName { namespace: NS.into(), name: "k".into() },
+        account: Some("s".into()),
+        id: ObjectId::new("", "ConfigMap", NS, "a"),
+        message: "configmaps \"a\" is forbidden: User \"s\" cannot delete resource \"configmaps\"".into(),
+    }];
+    assert_eq!(cluster.rows(&files(role("r", &["get", "patch", "delete"]), vec![cm("b")])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&files(role("r", &["get"]), vec![cm("b")])), set(&["keep a"]));
+    let unbound = files(role("free", &["get", "delete"]), vec![cm("b")]);
+    assert!(cluster.rows(&unbound).contains("keep a"), "no binding gives the account that role");
+}
+
+fn service(name: &str, port: u16) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": NS},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}})
+}
+
+#[test]
+fn a_node_port_is_free_once_its_service_is_gone() {
+    let files = |rules: Vec<Value>, objects: Vec<Value>| files(rules, json!({}), objects);
+    let taken =
+        "Service \"new\" is invalid: spec.ports[0].nodePort: Invalid value: 31000: provided port is already allocated";
+    let mut cluster = cluster_of(&files(vec![service("old", 31000), cm("c")], vec![cm("a"), cm("b")]));
+    cluster.refusals.push(refused("k", &service("new", 31000), &Value::Null, taken));
+    let new = || vec![cm("b"), service("new", 31000)];
+    assert_eq!(cluster.rows(&files(vec![cm("c")], new())), set(&["delete a", "delete old"]));
+    assert_eq!(cluster.rows(&files(vec![service("old", 31001), cm("c")], new())), set(&["delete a"]));
+    assert_eq!(cluster.rows(&files(vec![service("old", 31000)], new())), set(&["delete c", "keep a", "unknown new"]));
+    let two = files(vec![service("third", 31000), cm("c")], new());
+    assert!(cluster.rows(&two).contains("delete? a"), "two ask for the port");
+}
+
+#[test]
+fn what_is_pruned_first_is_created_anew() {
+    let deployment = |selector: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "namespace": NS},
+            "spec": {"selector": {"matchLabels": {"a": selector}}}})
+    };
+    let immutable = "Deployment.apps \"d\" is invalid: spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"e\"}}: field is immutable";
+    let before = files(vec![deployment("d"), cm("c")], json!({}), vec![cm("a"), cm("b")]);
+    let mut cluster = cluster_of(&before);
+    cluster.refusals.push(refused("k", &deployment("e"), &Value::Null, immutable));
+    let moved = files(vec![cm("c")], json!({}), vec![cm("b"), deployment("e")]);
+    assert_eq!(cluster.rows(&moved), set(&["delete a", "recreate d"]));
+    let kept = files(vec![deployment("d"), cm("c")], json!({}), vec![cm("b"), deployment("e")]);
+    assert!(cluster.rows(&kept).contains("keep a"), "nobody deletes the live one");
+
+    // The run with the old spec prunes it, and the run with the new spec creates it.
+    let own = |path: &str| vec![("root/k.yaml", vec![ks("k", path, json!({}))])];
+    let before =
+        [own("./p"), vec![("p/a.yaml", vec![deployment("d"), cm("a"), cm("b")]), ("q/b.yaml", vec![cm("b")])]].concat();
+    let after =
+        [own("./q"), vec![("p/a.yaml", vec![cm("a"), cm("b")]), ("q/b.yaml", vec![cm("b"), deployment("e")])]].concat();
+    let mut cluster = cluster_of(&before);
+    cluster.refusals.push(refused("k", &deployment("e"), &Value::Null, immutable));
+    assert_eq!(cluster.rows(&after), set(&["delete a", "recreate d"]));
+}
+
+#[test]
+fn a_definition_that_changes_refuses_what_does_not_change() {
+    let definition = |fields: Value, served: bool| {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.e.com"},
+            "spec": {"group": "e.com", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+                "versions": [{"name": "v1", "served": served, "storage": true, "schema": {"openAPIV3Schema": schema}}]}})
+    };
+    let text = json!({"type": "string"});
+    let widget = json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": NS}, "spec": {"size": "a", "old": "b"}});
+    let files = |definition: Value, objects: Vec<Value>| {
+        vec![
+            ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+            ("p/a.yaml", [vec![definition, widget.clone()], objects].concat()),
+        ]
+    };
+    let both = json!({"size": text, "old": text});
+    let before = files(definition(both.clone(), true), vec![cm("a"), cm("b")]);
+    let mut cluster = cluster_of(&before);
+    cluster.history = Some(before);
+    let rows = |after: Value| {
+        let (plan, _) = super::premises::verified(&cluster, &files(after, vec![cm("b")]));
+        let rows = plan.changes().iter().filter(|row| row.action != Action::Update);
+        rows.map(|row| format!("{} {}", row.action, row.object.id.name)).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(rows(definition(json!({"size": text, "old": text, "new": text}), true)), set(&["delete a"]));
+    assert_eq!(rows(definition(json!({"size": text}), true)), set(&["keep a", "keep w"]));
+    assert_eq!(rows(definition(both, false)), set(&["keep a", "keep w"]), "its version is not served");
+}
+
+#[test]
+fn a_stage_that_fails_in_the_middle_has_passed_its_check() {
+    let mut bad = service("zz", 31005);
+    bad["spec"]["ports"][0]["port"] = json!(99999);
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    let both = vec![cm("b"), service("one", 31000), service("two", 31000)];
+    let created = |cluster: &TestCluster, objects: Vec<Value>| {
+        let plan = cluster.plan(&files(vec![cm("c")], json!({}), objects));
+        let created = plan.changes().iter().filter(|row| row.action == Action::Create);
+        created.map(|row| row.object.id.name.to_string()).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(created(&cluster, both.clone()), set(&["one"]));
+    cluster.refusals.push(refused("k", &bad, &Value::Null, "Service \"zz\" is invalid: spec.ports[0].port"));
+    assert_eq!(created(&cluster, [both, vec![bad]].concat()), set(&[]));
+}
+
+#[test]
+fn a_quota_has_room_for_the_objects_that_are_applied_first() {
+    let quota = |hard: u32, used: &str| {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS},
+            "spec": {"hard": {"count/configmaps": hard}},
+            "status": {"hard": {"count/configmaps": "4"}, "used": {"count/configmaps": used}}})
+    };
+    let rows = |cluster: &TestCluster, files: &Files| {
+        let plan = cluster.plan(files);
+        let shown = plan.changes().iter().map(|row| {
+            let race = if row.certainty == Certainty::Race { "?" } else { "" };
+            format!("{}{race} {}", row.action, row.object.id.name)
+        });
+        shown.collect::<BTreeSet<_>>()
+    };
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.add(&quota(4, "3"), None);
+    cluster.snapshot.normalise();
+    let after = |rules: Vec<Value>, more: Vec<Value>| files(rules, json!({}), [vec![cm("b")], more].concat());
+    let one = after(vec![cm("c")], vec![cm("d")]);
+    assert_eq!(rows(&cluster, &one), set(&["create d", "delete a"]));
+    let two = after(vec![cm("c")], vec![cm("d"), cm("e")]);
+    assert_eq!(rows(&cluster, &two), set(&["create d", "keep a", "unknown e"]));
+    let of_two = after(vec![cm("c"), cm("d")], vec![cm("e")]);
+    assert_eq!(rows(&cluster, &of_two), set(&["create? d", "create? e", "delete? a"]));
+
+    // One that is used up, until another owner raises it.
+    let full = "configmaps \"d\" is forbidden: exceeded quota: few, requested: count/configmaps=1, used: 4, limited: 4";
+    let mut cluster = cluster_of(&files(vec![quota(3, "4"), cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.refusals.push(refused("k", &cm("d"), &Value::Null, full));
+    let raised = after(vec![quota(9, "4"), cm("c")], vec![cm("d")]);
+    assert_eq!(rows(&cluster, &raised), set(&["create d", "delete a", "update few"]));
+    let kept = after(vec![quota(3, "4"), cm("c")], vec![cm("d")]);
+    assert_eq!(rows(&cluster, &kept), set(&["keep a", "unknown d"]));
+}

@@ -1,0 +1,135 @@
+//! Deleted objects that something which stays still needs.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cm, finished, ks};
+use crate::plan::mask::SecretMask;
+use crate::testing;
+
+fn object(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": NS}, "spec": spec})
+}
+
+fn deployment(volumes: &Value) -> Value {
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"volumes": volumes}});
+    object("apps/v1", "Deployment", "web", &json!({"selector": {"matchLabels": {"app": "web"}}, "template": template}))
+}
+
+fn volumes() -> Value {
+    json!([{"persistentVolumeClaim": {"claimName": "data"}}, {"configMap": {"name": "settings"}}])
+}
+
+fn ingress() -> Value {
+    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+    object("networking.k8s.io/v1", "Ingress", "web", &json!({"defaultBackend": backend}))
+}
+
+/// Returns a cluster with an application and the types of its objects.
+fn cluster() -> TestCluster {
+    let mut cluster = TestCluster::new(&application(true, &volumes()));
+    for (group, kind, plural, namespaced) in [
+        ("apps", "Deployment", "deployments", true),
+        ("networking.k8s.io", "Ingress", "ingresses", true),
+        ("", "PersistentVolumeClaim", "persistentvolumeclaims", true),
+        ("", "PersistentVolume", "persistentvolumes", false),
+        ("", "Service", "services", true),
+    ] {
+        cluster.snapshot.types.push(testing::resource_type(group, kind, plural, namespaced));
+    }
+    cluster.snapshot.normalise();
+    cluster
+}
+
+/// Returns the files of an application: what others refer to, and what stays.
+fn application(needed: bool, volumes: &Value) -> Files {
+    let mut manifests = vec![deployment(volumes), ingress(), cm("other")];
+    if needed {
+        manifests.push(object("v1", "PersistentVolumeClaim", "data", &json!({})));
+        manifests.push(object("v1", "Service", "web", &json!({"selector": {"app": "web"}})));
+        manifests.push(cm("settings"));
+    }
+    vec![("root/apps.yaml", vec![ks("apps", "./apps", json!({}))]), ("apps/a.yaml", manifests)]
+}
+
+/// Returns the details of the alarms, and the rows of what is deleted.
+fn said(cluster: &TestCluster, after: &Files) -> (Vec<String>, Vec<String>) {
+    let plan = finished(cluster.plan(after), &cluster.snapshot, &SecretMask::default());
+    let alarms = plan.alarms().iter().filter(|alarm| alarm.code.to_string() == "still-referenced");
+    let rows = plan.deletions().map(|change| format!("{}: {}", change.object.id.name, change.reason));
+    (alarms.map(|alarm| alarm.detail.clone()).collect(), rows.collect())
+}
+
+#[test]
+fn a_deployment_and_an_ingress_that_stay_need_what_the_commit_removes() {
+    let cluster = cluster();
+    let (alarms, rows) = said(&cluster, &application(false, &volumes()));
+    let web = "deployment.apps/web -n flux-system mounts it";
+    let expected = [
+        format!("this deletes configmap/settings -n flux-system, which is still needed: {web}"),
+        format!("this deletes persistentvolumeclaim/data -n flux-system, which is still needed: {web}"),
+        "this deletes service/web -n flux-system, which is still needed: \
+         ingress.networking.k8s.io/web -n flux-system sends traffic to it"
+            .to_owned(),
+    ];
+    assert_eq!(alarms, expected);
+    assert_eq!(rows[0], format!("settings: not-in-build: still needed: {web}"));
+    assert_eq!(said(&cluster, &application(true, &volumes())), (vec![], vec![]));
+}
+
+#[test]
+fn what_the_commit_removes_with_its_references_is_not_needed() {
+    let cluster = cluster();
+    let mut after = application(false, &json!([]));
+    after[1].1.retain(|manifest| manifest["kind"] != "Ingress");
+    let (alarms, rows) = said(&cluster, &after);
+    assert_eq!((alarms.len(), rows.len()), (0, 4), "{alarms:?}");
+}
+
+#[test]
+fn an_owner_that_is_blocked_for_what_it_lacks_says_it_once() {
+    let dependant = |more| ks("dependant", "./apps", more);
+    let base = ks("base", "./base", json!({}));
+    let depends = json!({"dependsOn": [{"name": "base"}]});
+    let files = |root: Vec<Value>| -> Files {
+        vec![("root/apps.yaml", root), ("apps/a.yaml", vec![cm("a")]), ("base/b.yaml", vec![cm("b")])]
+    };
+    let cluster = TestCluster::new(&files(vec![base, dependant(depends.clone())]));
+    let after = files(vec![dependant(depends)]);
+    let plan = finished(cluster.plan(&after), &cluster.snapshot, &SecretMask::default());
+    assert!(plan.deletions().count() > 0, "{plan:?}");
+    assert_eq!(said(&cluster, &after).0, [""; 0]);
+}
+
+#[test]
+fn a_pod_on_a_node_keeps_a_claim_and_its_volume() {
+    let mut cluster = cluster();
+    let claim = cluster.object("data");
+    claim.finalizers = ["kubernetes.io/pvc-protection".into()].into();
+    let uid = claim.uid.clone();
+    let pod = testing::object("", "Pod", NS, "by-hand");
+    let content = json!({"spec": {"nodeName": "node", "volumes": volumes()}});
+    let live = crate::kubernetes::object::Resource { object: pod.clone(), content };
+    cluster.snapshot.referrers = Some(crate::kubernetes::referrer::Referrer::of_live(&live).into_iter().collect());
+    let mut volume = testing::object("", "PersistentVolume", "", "pv");
+    volume.finalizers = ["kubernetes.io/pv-protection".into()].into();
+    volume.annotations = [("pv.kubernetes.io/provisioned-by", "csi.example.com")].into_iter().collect();
+    let bound = json!({"namespace": NS, "name": "data", "uid": uid});
+    let spec = json!({"spec": {"persistentVolumeReclaimPolicy": "Delete", "claimRef": bound}});
+    cluster.snapshot.objects.extend([pod, volume.clone()]);
+    cluster.snapshot.resources.push(crate::kubernetes::object::Resource { object: volume, content: spec });
+    cluster.snapshot.normalise();
+    let mut after = application(false, &json!([]));
+    after[1].1.retain(|manifest| manifest["kind"] != "Ingress");
+    let plan = finished(cluster.plan(&after), &cluster.snapshot, &SecretMask::default());
+    let blocked: Vec<String> = plan
+        .blocked_by_finalizers()
+        .iter()
+        .map(|blocked| format!("{} by {}", blocked.object.name, blocked.finalizers.join(",")))
+        .collect();
+    assert_eq!(blocked, ["pv by kubernetes.io/pv-protection", "data by kubernetes.io/pvc-protection"]);
+    let rows: Vec<String> =
+        plan.deletions().map(|change| format!("{}: {}", change.object.id.name, change.reason.detail)).collect();
+    let kept = "data: kept terminating while Pod by-hand mounts it".to_owned();
+    assert!(rows.contains(&kept), "{rows:#?}");
+    assert!(rows.iter().any(|row| row.starts_with("pv: ") && row.ends_with("once the claim is gone")), "{rows:#?}");
+}

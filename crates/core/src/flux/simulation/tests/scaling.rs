@@ -1,0 +1,55 @@
+//! StatefulSets of Kustomizations that shrink, and the claims that go with their replicas.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, set};
+use crate::testing::resource_type;
+
+fn stateful_set(replicas: Value, policy: &str) -> Files {
+    let spec = json!({"replicas": replicas, "persistentVolumeClaimRetentionPolicy": {"whenScaled": policy},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}]});
+    let metadata = json!({"name": "db", "namespace": NS});
+    vec![(
+        "root/a.yaml",
+        vec![json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec})],
+    )]
+}
+
+/// Returns a cluster with a StatefulSet of three replicas, and one claim more.
+fn cluster(policy: &str) -> TestCluster {
+    let files = stateful_set(json!(3), policy);
+    let mut cluster = TestCluster::new(&files);
+    for (group, kind, plural) in
+        [("apps", "StatefulSet", "statefulsets"), ("", "PersistentVolumeClaim", "persistentvolumeclaims")]
+    {
+        cluster.snapshot.types.push(resource_type(group, kind, plural, true));
+    }
+    for number in 0..4 {
+        let name = format!("data-db-{number}");
+        let metadata = json!({"name": name, "namespace": NS});
+        cluster.add(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}), None);
+    }
+    cluster.snapshot.normalise();
+    cluster.content.insert("db".to_owned(), json!({"spec": {"replicas": 3}}));
+    cluster
+}
+
+#[test]
+fn a_stateful_set_that_shrinks_deletes_the_claims_of_its_last_replicas_if_its_policy_says_so() {
+    let rows = |policy: &str, replicas: Value| cluster(policy).rows(&stateful_set(replicas, policy));
+    assert_eq!(rows("Delete", json!(1)), set(&["delete data-db-1", "delete data-db-2"]));
+    assert_eq!(rows("Delete", json!(3)), set(&[]));
+    assert_eq!(rows("Delete", Value::Null), set(&[]), "an autoscaler may set the number");
+    assert_eq!(rows("Retain", json!(1)), set(&[]));
+    let mut unread = cluster("Delete");
+    unread.content.clear();
+    let raced = ["delete? data-db-1", "delete? data-db-2", "delete? data-db-3"];
+    assert_eq!(unread.rows(&stateful_set(json!(1), "Delete")), set(&raced));
+    let plan = cluster("Delete").plan(&stateful_set(json!(1), "Delete"));
+    let row = plan.deletions().next().unwrap();
+    assert_eq!(
+        (row.reason.to_string(), row.owner.as_ref().map(|owner| &*owner.name)),
+        ("scaled-down".into(), Some("root"))
+    );
+    assert_eq!(plan.owners().iter().filter(|row| row.owner.kind == "Kustomization").count(), 1);
+}

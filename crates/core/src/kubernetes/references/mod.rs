@@ -1,0 +1,14 @@
+//! References between objects: what an object that stays needs of an object that is deleted.
+//!
+//! `table` has the fields that name other objects, as data. `reader` reads them from manifests and from live objects, and
+//! `staying` finds the deleted objects that something still refers to.
+
+mod reader;
+mod staying;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use staying::{Departures, Staying, StillReferenced};
+pub use table::is_referrer;
+pub(crate) use table::is_unknown;

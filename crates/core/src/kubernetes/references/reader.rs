@@ -1,0 +1,165 @@
+//! Objects with their references, as manifests and live objects have them. A reference that may be absent (`optional`) is
+//! none, and no value of a container's environment is kept.
+
+use serde_json::Value;
+
+use super::table::{self, Field, POD_FIELDS};
+use crate::kubernetes::object::{KeyValues, ObjectId, Resource};
+use crate::kubernetes::referrer::{Reference, Referrer, Usage};
+
+/// Number of claims of one template of a StatefulSet that are looked at.
+const MAX_REPLICAS: u64 = 1000;
+
+/// The account that every Pod has which names none. Kubernetes makes it again.
+const DEFAULT_ACCOUNT: &str = "default";
+
+impl Referrer {
+    /// Reads the references of an object from its manifest, or from its content alone. `None` if nothing is known of its kind.
+    pub(crate) fn of(id: &ObjectId, manifest: &Value) -> Option<Self> {
+        let kind = table::find(&id.group, &id.kind)?;
+        let mut references = targets(manifest, kind.fields, id);
+        let mut pod_labels = KeyValues::default();
+        if let Some(path) = kind.pods {
+            if let Some(pod) = first(manifest, path) {
+                references.extend(targets(pod.get("spec").unwrap_or(&Value::Null), POD_FIELDS, id));
+                pod_labels = labels(pod.pointer("/metadata/labels"));
+            }
+            references.extend(claims_of_templates(id, manifest));
+        }
+        references.retain(|reference| !is_given(&reference.to));
+        references.sort();
+        references.dedup();
+        let mut makes: Vec<ObjectId> = targets(manifest, kind.makes, id).into_iter().map(|made| made.to).collect();
+        if let Some(namesake) = kind.makes_namesake.filter(|_| makes.is_empty()) {
+            makes.push(in_cluster_of(id, ObjectId::new("", namesake, &id.namespace, &id.name)));
+        }
+        let selector = kind.selector.and_then(|path| selector_text(first(manifest, path)?));
+        Some(Self { object: id.clone(), references, makes, selector, pod_labels, is_scheduled: false })
+    }
+
+    /// Reads the references of a live object. What a controller makes of a template that is read anyway is left out, but for
+    /// the claims of Pods: Kubernetes keeps a claim for the Pod that mounts it, whatever the template says by then.
+    pub fn of_live(live: &Resource) -> Option<Self> {
+        let id = &live.object.id;
+        let mut referrer = Self::of(id, &live.content).filter(|referrer| !referrer.is_empty())?;
+        let mut controllers = live.object.owner_references.iter().filter(|reference| reference.controller);
+        let has_template = controllers.any(|by| table::makes_pods(&by.group, &by.kind));
+        if !id.is("", "Pod") {
+            return (!has_template).then_some(referrer);
+        }
+        referrer.is_scheduled = live.text("/spec/nodeName").is_some_and(|node| !node.is_empty());
+        let is_over = matches!(live.text("/status/phase"), Some("Succeeded" | "Failed"));
+        if has_template || is_over {
+            let is_scheduled = referrer.is_scheduled;
+            referrer.references.retain(|reference| is_scheduled && reference.to.is("", "PersistentVolumeClaim"));
+        }
+        (!referrer.is_empty()).then_some(referrer)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.references.is_empty() && self.makes.is_empty() && self.selector.is_none() && self.pod_labels.is_empty()
+    }
+}
+
+/// Returns true for an object that Kubernetes makes in every namespace.
+fn is_given(id: &ObjectId) -> bool {
+    (id.is("", "ServiceAccount") && &*id.name == DEFAULT_ACCOUNT)
+        || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
+}
+
+fn in_cluster_of(from: &ObjectId, to: ObjectId) -> ObjectId {
+    to.in_cluster(from.cluster.as_ref())
+}
+
+/// Returns the objects that these fields name.
+fn targets(value: &Value, fields: &[Field], from: &ObjectId) -> Vec<Reference> {
+    let mut found = vec![];
+    for field in fields {
+        let mut values = vec![];
+        collect(value, field.path, &mut values);
+        found.extend(values.into_iter().filter_map(|value| reference(value, field, from)));
+    }
+    found
+}
+
+/// Collects the values at a path in which `*` stands for every item of a list.
+fn collect<'v>(value: &'v Value, path: &str, found: &mut Vec<&'v Value>) {
+    let (step, rest) = path.split_once('/').map_or((path, None), |(step, rest)| (step, Some(rest)));
+    let next: Vec<&Value> = match step {
+        "" => vec![value],
+        "*" => value.as_array().into_iter().flatten().collect(),
+        key => value.get(key).into_iter().collect(),
+    };
+    match rest {
+        Some(rest) => next.into_iter().for_each(|value| collect(value, rest, found)),
+        None => found.extend(next),
+    }
+}
+
+fn first<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    let mut found = vec![];
+    collect(value, path, &mut found);
+    found.first().copied()
+}
+
+/// Returns the object that the value of a field names; `None` without a name, and if it may be absent.
+fn reference(value: &Value, field: &Field, from: &ObjectId) -> Option<Reference> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if value.get("optional").and_then(Value::as_bool).unwrap_or_default() {
+        return None;
+    }
+    let name = value.as_str().or_else(|| text("name")).or_else(|| text("secretName"))?;
+    let kind = text("kind").unwrap_or(field.kind);
+    let by_version = text("apiVersion").map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(field.group);
+    let own = &*from.namespace;
+    let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
+    let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
+    (!name.is_empty()).then_some(Reference { to, usage: field.usage })
+}
+
+/// Returns the claims that a StatefulSet makes of its templates and mounts.
+fn claims_of_templates(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
+    if !id.is("apps", "StatefulSet") {
+        return vec![];
+    }
+    let number = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_u64);
+    let start = number("/spec/ordinals/start").unwrap_or_default();
+    let replicas = number("/spec/replicas").unwrap_or(1).min(MAX_REPLICAS);
+    let mut names = vec![];
+    collect(manifest, "spec/volumeClaimTemplates/*/metadata/name", &mut names);
+    let claims = names.into_iter().filter_map(Value::as_str).flat_map(|name| {
+        (start..start.saturating_add(replicas)).map(move |ordinal| format!("{name}-{}-{ordinal}", id.name))
+    });
+    let reference = |name: String| {
+        let to = in_cluster_of(id, ObjectId::new("", "PersistentVolumeClaim", &id.namespace, &name));
+        Reference { to, usage: Usage::Mounts }
+    };
+    claims.map(reference).collect()
+}
+
+fn labels(value: Option<&Value>) -> KeyValues {
+    let pairs = value.and_then(Value::as_object).into_iter().flatten();
+    pairs.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
+}
+
+/// Returns a selector of Kubernetes as text; `None` if it selects nothing, or everything.
+fn selector_text(selector: &Value) -> Option<String> {
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let is_structured = expressions.is_some() || selector.get("matchLabels").is_some();
+    let equal = if is_structured { selector.get("matchLabels") } else { Some(selector) };
+    let mut terms: Vec<String> = labels(equal).iter().map(|(key, value)| format!("{key}={value}")).collect();
+    for expression in expressions.into_iter().flatten() {
+        let key = expression.get("key")?.as_str()?;
+        let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+        let values: Vec<&str> = values.filter_map(Value::as_str).collect();
+        terms.push(match expression.get("operator")?.as_str()? {
+            "In" => format!("{key} in ({})", values.join(",")),
+            "NotIn" => format!("{key} notin ({})", values.join(",")),
+            "Exists" => key.to_owned(),
+            "DoesNotExist" => format!("!{key}"),
+            _ => return None,
+        });
+    }
+    (!terms.is_empty()).then(|| terms.join(","))
+}

@@ -1,0 +1,363 @@
+//! The fields in which objects of known kinds name others. A kind that is not here refers to nothing that is known.
+//!
+//! Sources: the API references of Kubernetes v1.36, Gateway API v1.5, and of each project at its current version. Not in the
+//! table: references whose target may be missing without harm, such as the subjects of a RoleBinding.
+
+use crate::kubernetes::referrer::Usage;
+
+/// A field that names an object: as a name alone, or as an object with `name`, and perhaps `kind`, `apiVersion` or group,
+/// `namespace` and `optional`.
+pub(super) struct Field {
+    /// Path of the field. `*` stands for every item of a list.
+    pub(super) path: &'static str,
+    /// Group and kind of the named object, where the field does not say it.
+    pub(super) group: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) usage: Usage,
+}
+
+const fn field(path: &'static str, group: &'static str, kind: &'static str, usage: Usage) -> Field {
+    Field { path, group, kind, usage }
+}
+
+/// A kind with the fields in which its objects name others.
+pub(super) struct Kind {
+    group: &'static str,
+    kind: &'static str,
+    /// Path of the object that has `spec` and `metadata` of the Pods that it makes, if it makes Pods.
+    pub(super) pods: Option<&'static str>,
+    /// Path of the labels of Pods that it selects.
+    pub(super) selector: Option<&'static str>,
+    pub(super) fields: &'static [Field],
+    /// Objects that its controller makes: they come back when they are deleted.
+    pub(super) makes: &'static [Field],
+    /// Its controller makes an object of this kind and of its own name, unless a field of `makes` names it.
+    pub(super) makes_namesake: Option<&'static str>,
+}
+
+const NOTHING: Kind =
+    Kind { group: "", kind: "", pods: None, selector: None, fields: &[], makes: &[], makes_namesake: None };
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const GATEWAY: &str = "gateway.networking.k8s.io";
+const SOURCE: &str = "source.toolkit.fluxcd.io";
+const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
+const HELM: &str = "helm.toolkit.fluxcd.io";
+const NOTIFICATION: &str = "notification.toolkit.fluxcd.io";
+const IMAGE: &str = "image.toolkit.fluxcd.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const CERT_MANAGER: &str = "cert-manager.io";
+const POSTGRES: &str = "postgresql.cnpg.io";
+const EXTERNAL_SECRETS: &str = "external-secrets.io";
+
+/// Fields of `spec` of a Pod. An account, a class or a Secret for pulling that is missing stops new Pods only.
+pub(super) const POD_FIELDS: &[Field] = &[
+    field("volumes/*/persistentVolumeClaim/claimName", "", "PersistentVolumeClaim", Usage::Mounts),
+    field("volumes/*/configMap", "", "ConfigMap", Usage::Mounts),
+    field("volumes/*/secret", "", "Secret", Usage::Mounts),
+    field("volumes/*/projected/sources/*/configMap", "", "ConfigMap", Usage::Mounts),
+    field("volumes/*/projected/sources/*/secret", "", "Secret", Usage::Mounts),
+    field("volumes/*/csi/nodePublishSecretRef", "", "Secret", Usage::Reads),
+    field("containers/*/envFrom/*/configMapRef", "", "ConfigMap", Usage::Reads),
+    field("containers/*/envFrom/*/secretRef", "", "Secret", Usage::Reads),
+    field("containers/*/env/*/valueFrom/configMapKeyRef", "", "ConfigMap", Usage::Reads),
+    field("containers/*/env/*/valueFrom/secretKeyRef", "", "Secret", Usage::Reads),
+    field("initContainers/*/envFrom/*/configMapRef", "", "ConfigMap", Usage::Reads),
+    field("initContainers/*/envFrom/*/secretRef", "", "Secret", Usage::Reads),
+    field("initContainers/*/env/*/valueFrom/configMapKeyRef", "", "ConfigMap", Usage::Reads),
+    field("initContainers/*/env/*/valueFrom/secretKeyRef", "", "Secret", Usage::Reads),
+    field("imagePullSecrets/*", "", "Secret", Usage::PullsWith),
+    field("serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+    field("priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
+    field("runtimeClassName", "node.k8s.io", "RuntimeClass", Usage::Uses),
+];
+
+/// Fields of a route of Gateway API.
+const ROUTE_FIELDS: &[Field] = &[
+    field("spec/rules/*/backendRefs/*", "", "Service", Usage::RoutesTo),
+    field("spec/parentRefs/*", GATEWAY, "Gateway", Usage::Uses),
+];
+
+/// Fields with the service of a webhook.
+const WEBHOOK_FIELDS: &[Field] = &[field("webhooks/*/clientConfig/service", "", "Service", Usage::Calls)];
+
+/// Fields with the credentials of a source.
+const SOURCE_FIELDS: &[Field] = &[
+    field("spec/secretRef", "", "Secret", Usage::Reads),
+    field("spec/certSecretRef", "", "Secret", Usage::Reads),
+    field("spec/proxySecretRef", "", "Secret", Usage::Reads),
+    field("spec/verify/secretRef", "", "Secret", Usage::Reads),
+    field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+];
+
+const SECRET_OF_SPEC: &[Field] =
+    &[field("spec/secretRef", "", "Secret", Usage::Reads), field("spec/certSecretRef", "", "Secret", Usage::Reads)];
+
+const TARGET_OF_SCALER: &[Field] = &[field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales)];
+
+/// Fields of an issuer of cert-manager.
+const ISSUER_FIELDS: &[Field] = &[field("spec/ca/secretName", "", "Secret", Usage::Reads)];
+const ISSUER_MAKES: &[Field] = &[field("spec/acme/privateKeySecretRef", "", "Secret", Usage::Uses)];
+
+const KINDS: &[Kind] = &[
+    Kind { kind: "Pod", pods: Some(""), ..NOTHING },
+    Kind { kind: "ReplicationController", pods: Some("spec/template"), ..NOTHING },
+    Kind { group: "apps", kind: "Deployment", pods: Some("spec/template"), ..NOTHING },
+    Kind { group: "apps", kind: "DaemonSet", pods: Some("spec/template"), ..NOTHING },
+    Kind { group: "apps", kind: "ReplicaSet", pods: Some("spec/template"), ..NOTHING },
+    Kind {
+        group: "apps",
+        kind: "StatefulSet",
+        pods: Some("spec/template"),
+        fields: &[
+            field("spec/serviceName", "", "Service", Usage::Uses),
+            field("spec/volumeClaimTemplates/*/spec/storageClassName", "storage.k8s.io", "StorageClass", Usage::Uses),
+        ],
+        ..NOTHING
+    },
+    Kind { group: "batch", kind: "Job", pods: Some("spec/template"), ..NOTHING },
+    Kind { group: "batch", kind: "CronJob", pods: Some("spec/jobTemplate/spec/template"), ..NOTHING },
+    Kind { group: "argoproj.io", kind: "Rollout", pods: Some("spec/template"), ..NOTHING },
+    Kind { kind: "Service", selector: Some("spec/selector"), ..NOTHING },
+    Kind { group: "policy", kind: "PodDisruptionBudget", selector: Some("spec/selector"), ..NOTHING },
+    Kind {
+        kind: "PersistentVolumeClaim",
+        fields: &[field("spec/storageClassName", "storage.k8s.io", "StorageClass", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: "networking.k8s.io",
+        kind: "Ingress",
+        fields: &[
+            field("spec/defaultBackend/service", "", "Service", Usage::RoutesTo),
+            field("spec/rules/*/http/paths/*/backend/service", "", "Service", Usage::RoutesTo),
+            field("spec/tls/*/secretName", "", "Secret", Usage::Reads),
+            field("spec/ingressClassName", "networking.k8s.io", "IngressClass", Usage::Uses),
+        ],
+        ..NOTHING
+    },
+    Kind { group: "autoscaling", kind: "HorizontalPodAutoscaler", fields: TARGET_OF_SCALER, ..NOTHING },
+    Kind { group: "keda.sh", kind: "ScaledObject", fields: TARGET_OF_SCALER, ..NOTHING },
+    Kind {
+        group: "autoscaling.k8s.io",
+        kind: "VerticalPodAutoscaler",
+        fields: &[field("spec/targetRef", "apps", "Deployment", Usage::Scales)],
+        ..NOTHING
+    },
+    Kind { group: RBAC, kind: "RoleBinding", fields: &[field("roleRef", RBAC, "Role", Usage::Grants)], ..NOTHING },
+    Kind {
+        group: RBAC,
+        kind: "ClusterRoleBinding",
+        fields: &[field("roleRef", RBAC, "ClusterRole", Usage::Grants)],
+        ..NOTHING
+    },
+    Kind { group: ADMISSION, kind: "ValidatingWebhookConfiguration", fields: WEBHOOK_FIELDS, ..NOTHING },
+    Kind { group: ADMISSION, kind: "MutatingWebhookConfiguration", fields: WEBHOOK_FIELDS, ..NOTHING },
+    Kind {
+        group: ADMISSION,
+        kind: "ValidatingAdmissionPolicyBinding",
+        fields: &[field("spec/policyName", ADMISSION, "ValidatingAdmissionPolicy", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: "apiextensions.k8s.io",
+        kind: "CustomResourceDefinition",
+        fields: &[field("spec/conversion/webhook/clientConfig/service", "", "Service", Usage::Calls)],
+        ..NOTHING
+    },
+    Kind {
+        group: "apiregistration.k8s.io",
+        kind: "APIService",
+        fields: &[field("spec/service", "", "Service", Usage::Calls)],
+        ..NOTHING
+    },
+    Kind { group: GATEWAY, kind: "HTTPRoute", fields: ROUTE_FIELDS, ..NOTHING },
+    Kind { group: GATEWAY, kind: "GRPCRoute", fields: ROUTE_FIELDS, ..NOTHING },
+    Kind { group: GATEWAY, kind: "TLSRoute", fields: ROUTE_FIELDS, ..NOTHING },
+    Kind { group: GATEWAY, kind: "TCPRoute", fields: ROUTE_FIELDS, ..NOTHING },
+    Kind {
+        group: GATEWAY,
+        kind: "Gateway",
+        fields: &[
+            field("spec/gatewayClassName", GATEWAY, "GatewayClass", Usage::Uses),
+            field("spec/listeners/*/tls/certificateRefs/*", "", "Secret", Usage::Reads),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: KUSTOMIZE,
+        kind: "Kustomization",
+        fields: &[
+            field("spec/sourceRef", SOURCE, "GitRepository", Usage::Uses),
+            field("spec/dependsOn/*", KUSTOMIZE, "Kustomization", Usage::DependsOn),
+            field("spec/postBuild/substituteFrom/*", "", "ConfigMap", Usage::Reads),
+            field("spec/decryption/secretRef", "", "Secret", Usage::Reads),
+            field("spec/kubeConfig/secretRef", "", "Secret", Usage::Reads),
+            field("spec/kubeConfig/configMapRef", "", "ConfigMap", Usage::Reads),
+            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: HELM,
+        kind: "HelmRelease",
+        fields: &[
+            field("spec/chart/spec/sourceRef", SOURCE, "HelmRepository", Usage::Uses),
+            field("spec/chartRef", SOURCE, "OCIRepository", Usage::Uses),
+            field("spec/dependsOn/*", HELM, "HelmRelease", Usage::DependsOn),
+            field("spec/valuesFrom/*", "", "ConfigMap", Usage::Reads),
+            field("spec/kubeConfig/secretRef", "", "Secret", Usage::Reads),
+            field("spec/kubeConfig/configMapRef", "", "ConfigMap", Usage::Reads),
+            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+        ],
+        ..NOTHING
+    },
+    Kind { group: SOURCE, kind: "GitRepository", fields: SOURCE_FIELDS, ..NOTHING },
+    Kind { group: SOURCE, kind: "OCIRepository", fields: SOURCE_FIELDS, ..NOTHING },
+    Kind { group: SOURCE, kind: "HelmRepository", fields: SOURCE_FIELDS, ..NOTHING },
+    Kind { group: SOURCE, kind: "Bucket", fields: SOURCE_FIELDS, ..NOTHING },
+    Kind {
+        group: SOURCE,
+        kind: "HelmChart",
+        fields: &[field("spec/sourceRef", SOURCE, "HelmRepository", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: NOTIFICATION,
+        kind: "Alert",
+        fields: &[field("spec/providerRef", NOTIFICATION, "Provider", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind { group: NOTIFICATION, kind: "Provider", fields: SECRET_OF_SPEC, ..NOTHING },
+    Kind { group: NOTIFICATION, kind: "Receiver", fields: SECRET_OF_SPEC, ..NOTHING },
+    Kind { group: IMAGE, kind: "ImageRepository", fields: SECRET_OF_SPEC, ..NOTHING },
+    Kind {
+        group: IMAGE,
+        kind: "ImagePolicy",
+        fields: &[field("spec/imageRepositoryRef", IMAGE, "ImageRepository", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: IMAGE,
+        kind: "ImageUpdateAutomation",
+        fields: &[field("spec/sourceRef", SOURCE, "GitRepository", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: CERT_MANAGER,
+        kind: "Certificate",
+        fields: &[field("spec/issuerRef", CERT_MANAGER, "Issuer", Usage::Uses)],
+        makes: &[field("spec/secretName", "", "Secret", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind { group: CERT_MANAGER, kind: "Issuer", fields: ISSUER_FIELDS, makes: ISSUER_MAKES, ..NOTHING },
+    // A ClusterIssuer reads its Secrets in the namespace of cert-manager, which nothing here says.
+    Kind { group: CERT_MANAGER, kind: "ClusterIssuer", ..NOTHING },
+    Kind {
+        group: POSTGRES,
+        kind: "Cluster",
+        fields: &[
+            field("spec/superuserSecret", "", "Secret", Usage::Reads),
+            field("spec/bootstrap/initdb/secret", "", "Secret", Usage::Reads),
+            field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
+            field("spec/storage/storageClass", "storage.k8s.io", "StorageClass", Usage::Uses),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: POSTGRES,
+        kind: "Pooler",
+        fields: &[field("spec/cluster", POSTGRES, "Cluster", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: POSTGRES,
+        kind: "ScheduledBackup",
+        fields: &[field("spec/cluster", POSTGRES, "Cluster", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: EXTERNAL_SECRETS,
+        kind: "ExternalSecret",
+        fields: &[field("spec/secretStoreRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses)],
+        makes: &[field("spec/target/name", "", "Secret", Usage::Uses)],
+        makes_namesake: Some("Secret"),
+        ..NOTHING
+    },
+    Kind { group: "bitnami.com", kind: "SealedSecret", makes_namesake: Some("Secret"), ..NOTHING },
+    Kind {
+        group: "snapshot.storage.k8s.io",
+        kind: "VolumeSnapshot",
+        fields: &[field("spec/volumeSnapshotClassName", "snapshot.storage.k8s.io", "VolumeSnapshotClass", Usage::Uses)],
+        ..NOTHING
+    },
+];
+
+/// Kinds of the table whose objects have no namespace.
+const CLUSTER_SCOPED: [&str; 12] = [
+    "ClusterRole",
+    "StorageClass",
+    "IngressClass",
+    "GatewayClass",
+    "PriorityClass",
+    "RuntimeClass",
+    "ClusterIssuer",
+    "ClusterSecretStore",
+    "VolumeSnapshotClass",
+    "ValidatingAdmissionPolicy",
+    "CustomResourceDefinition",
+    "Namespace",
+];
+
+/// Returns the fields of a kind in which its objects name others; `None` if nothing is known of the kind.
+pub(super) fn find(group: &str, kind: &str) -> Option<&'static Kind> {
+    KINDS.iter().find(|known| known.group == group && known.kind == kind)
+}
+
+/// Returns true if objects of this kind can name others in known fields.
+pub fn is_referrer(group: &str, kind: &str) -> bool {
+    find(group, kind).is_some()
+}
+
+/// Returns true if objects of a kind make Pods of a template, or are Pods.
+pub(super) fn makes_pods(group: &str, kind: &str) -> bool {
+    find(group, kind).is_some_and(|known| known.pods.is_some())
+}
+
+/// Returns true if objects of a kind have no namespace.
+pub(super) fn is_cluster_scoped(kind: &str) -> bool {
+    CLUSTER_SCOPED.contains(&kind)
+}
+
+/// Returns true if nothing is known of the references of a kind, because it is neither one of Kubernetes nor in the table.
+pub(crate) fn is_unknown(group: &str, kind: &str) -> bool {
+    let is_builtin = !group.contains('.') || group.ends_with(".k8s.io");
+    !is_builtin && !group.ends_with(".fluxcd.io") && find(group, kind).is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_in_the_table_once() {
+        let mut names: Vec<_> = KINDS.iter().map(|kind| (kind.group, kind.kind)).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KINDS.len());
+    }
+
+    #[test]
+    fn only_custom_kinds_that_are_missing_are_unknown() {
+        for (group, kind, expected) in [
+            ("", "ConfigMap", false),
+            ("batch", "Job", false),
+            ("networking.k8s.io", "NetworkPolicy", false),
+            ("cert-manager.io", "Certificate", false),
+            ("fluxcd.controlplane.io", "ResourceSet", true),
+            ("shop.example.com", "Order", true),
+        ] {
+            assert_eq!(is_unknown(group, kind), expected, "{group} {kind}");
+        }
+    }
+}

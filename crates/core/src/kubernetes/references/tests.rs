@@ -1,0 +1,246 @@
+//! What is read of manifests, and what counts as needed.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Departures, Staying};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference, Resource};
+use crate::kubernetes::referrer::Referrer;
+use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
+use crate::testing;
+
+fn id(kind: &str, name: &str) -> ObjectId {
+    let group = match kind {
+        "Deployment" | "StatefulSet" | "ReplicaSet" => "apps",
+        "Job" | "CronJob" => "batch",
+        "Ingress" | "IngressClass" => "networking.k8s.io",
+        "HTTPRoute" => "gateway.networking.k8s.io",
+        "Certificate" | "ClusterIssuer" => "cert-manager.io",
+        "ExternalSecret" => "external-secrets.io",
+        "SealedSecret" => "bitnami.com",
+        "HelmRelease" => "helm.toolkit.fluxcd.io",
+        "Kustomization" => "kustomize.toolkit.fluxcd.io",
+        "HorizontalPodAutoscaler" => "autoscaling",
+        "RoleBinding" => "rbac.authorization.k8s.io",
+        "ValidatingWebhookConfiguration" => "admissionregistration.k8s.io",
+        "APIService" => "apiregistration.k8s.io",
+        _ => "",
+    };
+    let namespace =
+        if matches!(kind, "ValidatingWebhookConfiguration" | "APIService" | "IngressClass") { "" } else { "shop" };
+    ObjectId::new(group, kind, namespace, name)
+}
+
+/// Returns the references of a manifest as `KIND/NAME -n NAMESPACE, which …`.
+fn read(kind: &str, spec: Value) -> Vec<String> {
+    let referrer = Referrer::of(&id(kind, "web"), &spec).unwrap();
+    referrer.references.iter().map(|reference| format!("{} {}", reference.to, reference.usage)).collect()
+}
+
+fn pod() -> Value {
+    json!({
+        "serviceAccountName": "web",
+        "imagePullSecrets": [{"name": "registry"}],
+        "volumes": [
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "configMap": {"name": "files"}},
+            {"name": "c", "configMap": {"name": "maybe", "optional": true}},
+            {"name": "d", "secret": {"secretName": "tls"}},
+            {"name": "e", "projected": {"sources": [
+                {"configMap": {"name": "kube-root-ca.crt"}}, {"secret": {"name": "token"}}, {"serviceAccountToken": {}}]}},
+        ],
+        "initContainers": [{"envFrom": [{"configMapRef": {"name": "init"}}]}],
+        "containers": [{
+            "env": [{"valueFrom": {"secretKeyRef": {"name": "keys", "key": "k"}}}, {"name": "A", "value": "secret"}],
+            "envFrom": [{"secretRef": {"name": "maybe", "optional": true}}],
+        }],
+    })
+}
+
+#[test]
+fn pod_templates_of_all_workloads_are_read() {
+    let expected = [
+        "configmap/files -n shop mounts it",
+        "configmap/init -n shop reads it",
+        "persistentvolumeclaim/data -n shop mounts it",
+        "secret/keys -n shop reads it",
+        "secret/registry -n shop pulls images with it",
+        "secret/tls -n shop mounts it",
+        "secret/token -n shop mounts it",
+        "serviceaccount/web -n shop runs as it",
+    ];
+    assert_eq!(read("Pod", json!({"spec": pod()})), expected);
+    assert_eq!(read("Deployment", json!({"spec": {"template": {"spec": pod()}}})), expected);
+    assert_eq!(read("CronJob", json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": pod()}}}}})), expected);
+    assert_eq!(read("Pod", json!({"spec": {"serviceAccountName": "default"}})), [""; 0]);
+}
+
+#[test]
+fn a_template_with_300_volumes_is_read_whole() {
+    let volume = |n: usize| json!({"persistentVolumeClaim": {"claimName": format!("data-{n}")}});
+    let volumes: Vec<Value> = (0..300).map(volume).collect();
+    assert_eq!(read("Deployment", json!({"spec": {"template": {"spec": {"volumes": volumes}}}})).len(), 300);
+}
+
+#[test]
+fn claims_of_templates_are_named_by_ordinal() {
+    let claims = json!([{"metadata": {"name": "data"}}]);
+    let spec = json!({"replicas": 2, "ordinals": {"start": 3}, "serviceName": "peers", "volumeClaimTemplates": claims});
+    let expected = [
+        "persistentvolumeclaim/data-web-3 -n shop mounts it",
+        "persistentvolumeclaim/data-web-4 -n shop mounts it",
+        "service/peers -n shop uses it",
+    ];
+    assert_eq!(read("StatefulSet", json!({"spec": spec})), expected);
+}
+
+#[test]
+fn other_kinds_are_read_by_their_fields() {
+    let backend = json!({"service": {"name": "web", "port": {"number": 80}}});
+    let ingress = json!({"ingressClassName": "nginx", "defaultBackend": backend, "tls": [{"secretName": "tls"}],
+        "rules": [{"http": {"paths": [{"backend": {"service": {"name": "api"}}}]}}]});
+    let expected = [
+        "secret/tls -n shop reads it",
+        "service/api -n shop sends traffic to it",
+        "service/web -n shop sends traffic to it",
+        "ingressclass.networking.k8s.io/nginx uses it",
+    ];
+    assert_eq!(BTreeSet::from_iter(read("Ingress", json!({"spec": ingress}))), expected.map(str::to_owned).into());
+    let route = json!({"rules": [{"backendRefs": [{"name": "web", "namespace": "other"}]}]});
+    assert_eq!(read("HTTPRoute", json!({"spec": route})), ["service/web -n other sends traffic to it"]);
+    let binding = json!({"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+        "subjects": [{"kind": "ServiceAccount", "name": "web", "namespace": "shop"}]});
+    assert_eq!(read("RoleBinding", binding), ["clusterrole.rbac.authorization.k8s.io/view grants its rights"]);
+    let scaler = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}});
+    assert_eq!(read("HorizontalPodAutoscaler", json!({"spec": scaler})), ["deployment.apps/web -n shop scales it"]);
+    let service = json!({"name": "hook", "namespace": "hooks"});
+    let hooks = json!({"webhooks": [{"clientConfig": {"service": service.clone()}}]});
+    assert_eq!(read("ValidatingWebhookConfiguration", hooks), ["service/hook -n hooks calls it"]);
+    assert_eq!(read("APIService", json!({"spec": {"service": service}})), ["service/hook -n hooks calls it"]);
+    let release = json!({"chartRef": {"kind": "OCIRepository", "name": "chart"},
+        "valuesFrom": [{"kind": "Secret", "name": "values"}, {"kind": "ConfigMap", "name": "maybe", "optional": true}]});
+    let expected = ["secret/values -n shop reads it", "ocirepository.source.toolkit.fluxcd.io/chart -n shop uses it"];
+    assert_eq!(read("HelmRelease", json!({"spec": release})), expected);
+    let issuer = json!({"secretName": "tls", "issuerRef": {"kind": "ClusterIssuer", "name": "acme"}});
+    assert_eq!(read("Certificate", json!({"spec": issuer})), ["clusterissuer.cert-manager.io/acme uses it"]);
+    assert_eq!(Referrer::of(&ObjectId::new("shop.example.com", "Order", "shop", "a"), &json!({})), None);
+}
+
+/// A cluster with the Deployment `web`, its Pod `web-1` on a node, and what it mounts and reads.
+struct Scene {
+    snapshot: Snapshot,
+    live: Vec<Referrer>,
+}
+
+fn controlled(object: ObjectMetadata, by: &ObjectMetadata) -> ObjectMetadata {
+    let reference = OwnerReference {
+        group: by.id.group.clone(),
+        kind: by.id.kind.clone(),
+        name: by.id.name.clone(),
+        uid: by.uid.clone(),
+        controller: true,
+        block_owner_deletion: true,
+    };
+    ObjectMetadata { owner_references: vec![reference], ..object }
+}
+
+fn object(kind: &str, name: &str) -> ObjectMetadata {
+    let own = id(kind, name);
+    ObjectMetadata { uid: format!("{kind}-{name}").into(), ..testing::object(&own.group, kind, &own.namespace, name) }
+}
+
+fn deployment(volumes: Value) -> Value {
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"volumes": volumes}});
+    json!({"spec": {"template": template}})
+}
+
+fn mounts() -> Value {
+    json!([{"persistentVolumeClaim": {"claimName": "data"}}, {"configMap": {"name": "files"}}])
+}
+
+fn scene(node: &str) -> Scene {
+    let web = object("Deployment", "web");
+    let set = controlled(object("ReplicaSet", "web-abc"), &web);
+    let mut pod = controlled(object("Pod", "web-1"), &set);
+    pod.labels = [("app", "web")].into_iter().collect();
+    let mut claim = object("PersistentVolumeClaim", "data");
+    claim.finalizers = ["kubernetes.io/pvc-protection".into()].into();
+    let content = json!({"spec": {"nodeName": node, "volumes": mounts()}});
+    let live = [
+        Resource { object: web.clone(), content: deployment(mounts()) },
+        Resource { object: pod.clone(), content },
+        Resource { object: object("Service", "web"), content: json!({"spec": {"selector": {"app": "web"}}}) },
+    ];
+    let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+    snapshot.objects = vec![web, set, pod, claim, object("ConfigMap", "files"), object("Service", "web")];
+    snapshot.normalise();
+    Scene { snapshot, live: live.iter().filter_map(Referrer::of_live).collect() }
+}
+
+impl Scene {
+    /// Returns what is said of the deleted objects, of which the last `recreated` come back.
+    fn said(&self, built: &[Referrer], gone: &[ObjectId], recreated: &[ObjectId]) -> Vec<String> {
+        let departures = Departures { gone: gone.iter().collect(), recreated: recreated.iter().collect() };
+        let staying = Staying::new(&self.snapshot, &departures, built, self.live.iter());
+        staying.still_referenced().iter().map(ToString::to_string).collect()
+    }
+}
+
+fn built(manifest: Value) -> Vec<Referrer> {
+    Referrer::of(&id("Deployment", "web"), &manifest).into_iter().collect()
+}
+
+#[test]
+fn what_stays_counts_as_the_build_has_it() {
+    let scene = scene("node");
+    let gone = [id("ConfigMap", "files"), id("PersistentVolumeClaim", "data")];
+    let kept = "persistentvolumeclaim/data -n shop, which is kept terminating while Pod web-1 mounts it";
+    let read = "configmap/files -n shop, which is still needed: deployment.apps/web -n shop mounts it";
+    assert_eq!(scene.said(&built(deployment(mounts())), &gone, &[]), [read, kept]);
+    assert_eq!(scene.said(&[], &gone, &[]), [read, kept], "no build has the Deployment");
+    assert_eq!(scene.said(&built(deployment(json!([]))), &gone, &[]), [""; 0], "the template drops both");
+    let all = [&gone[..], &[id("Deployment", "web"), id("ReplicaSet", "web-abc"), id("Pod", "web-1")]].concat();
+    assert_eq!(scene.said(&[], &all[..4], &[]), [""; 0], "the Deployment goes, too");
+}
+
+#[test]
+fn only_a_pod_on_a_node_keeps_a_claim() {
+    let gone = [id("PersistentVolumeClaim", "data")];
+    let needed = "persistentvolumeclaim/data -n shop, which is still needed: deployment.apps/web -n shop mounts it";
+    assert_eq!(scene("").said(&[], &gone, &[]), [needed]);
+    let kept = "persistentvolumeclaim/data -n shop, which is kept terminating while Pod web-1 mounts it";
+    assert_eq!(scene("node").said(&[], &[], &gone), [kept], "a claim that is created again");
+    assert_eq!(scene("").said(&[], &[], &gone), [""; 0]);
+    let mut unprotected = scene("node");
+    unprotected.snapshot.objects.iter_mut().for_each(|object| object.finalizers.clear());
+    assert_eq!(unprotected.said(&[], &gone, &[]), [needed]);
+}
+
+#[test]
+fn a_service_needs_one_pod_that_it_selects() {
+    let scene = scene("node");
+    let gone = [id("Deployment", "web"), id("Pod", "web-1"), id("ReplicaSet", "web-abc")];
+    let needed = "deployment.apps/web -n shop, which is still needed: service/web -n shop selects its Pods";
+    assert_eq!(scene.said(&[], &gone, &[]), [needed]);
+    let other = Referrer::of(&id("StatefulSet", "web"), &deployment(json!([]))).unwrap();
+    assert_eq!(scene.said(&[other], &gone, &[]), [""; 0], "another workload has such Pods");
+    assert_eq!(scene.said(&[], &gone[1..], &[]), [""; 0], "the Deployment makes others");
+}
+
+#[test]
+fn what_a_controller_makes_again_is_not_missed() {
+    let scene = scene("node");
+    let reader = deployment(json!([{"secret": {"secretName": "keys"}}]));
+    let gone = [id("Secret", "keys")];
+    let needed = "secret/keys -n shop, which is still needed: deployment.apps/web -n shop mounts it";
+    assert_eq!(scene.said(&built(reader.clone()), &gone, &[]), [needed]);
+    for (kind, spec) in
+        [("ExternalSecret", json!({"target": {"name": "keys"}})), ("Certificate", json!({"secretName": "keys"}))]
+    {
+        let maker = Referrer::of(&id(kind, "any"), &json!({"spec": spec})).unwrap();
+        assert_eq!(scene.said(&[built(reader.clone()), vec![maker]].concat(), &gone, &[]), [""; 0], "{kind}");
+    }
+    let namesake = Referrer::of(&id("SealedSecret", "keys"), &json!({"spec": {}})).unwrap();
+    assert_eq!(scene.said(&[built(reader), vec![namesake]].concat(), &gone, &[]), [""; 0]);
+}

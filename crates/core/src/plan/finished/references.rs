@@ -1,0 +1,61 @@
+//! Adds to a plan which deleted objects are still needed by what stays.
+
+use std::collections::BTreeSet;
+
+use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::references::{Departures, Staying, StillReferenced};
+use crate::kubernetes::referrer::Referrer;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::{Action, Plan, ReasonCode};
+
+/// Reasons of owners that name what they lack, so that it is not said twice.
+const SAID_BY_OWNER: [ReasonCode; 6] = [
+    ReasonCode::SourceMissing,
+    ReasonCode::DependencyMissing,
+    ReasonCode::DependencyDeleted,
+    ReasonCode::ValuesMissing,
+    ReasonCode::KeysMissing,
+    ReasonCode::KubeConfigMissing,
+];
+
+/// Finds the deleted objects that something which stays still refers to, and says so on their rows.
+pub(super) fn add_references(plan: &mut Plan, snapshot: &Snapshot) {
+    let mut found = still_referenced(plan, snapshot);
+    for found in &mut found {
+        found.users.retain(|user| !is_said_by_owner(plan, &user.object));
+    }
+    found.retain(|found| !found.users.is_empty() || found.kept_by.is_some());
+    plan.update_changes(|change| {
+        if !change.is_deletion() {
+            return;
+        }
+        let kept = change.cause.as_ref().and_then(|cause| found.iter().find(|found| found.object == *cause));
+        if kept.is_some_and(|found| found.kept_by.is_some()) {
+            change.reason.add_detail("once the claim is gone");
+        }
+        if let Some(found) = found.iter().find(|found| found.object == change.object.id) {
+            change.reason.add_detail(&found.remark());
+        }
+    });
+    plan.set_still_referenced(found);
+}
+
+fn still_referenced(plan: &Plan, snapshot: &Snapshot) -> Vec<StillReferenced> {
+    let of = |action: Action| -> BTreeSet<&ObjectId> {
+        plan.changes().iter().filter(|change| change.action == action).map(|change| &change.object.id).collect()
+    };
+    let departures = Departures { gone: of(Action::Delete), recreated: of(Action::Recreate) };
+    if departures.gone.is_empty() && departures.recreated.is_empty() {
+        return vec![];
+    }
+    let contents = snapshot.clusters().flat_map(|(_, cluster)| &cluster.resources);
+    let with_content: Vec<Referrer> = contents.filter_map(Referrer::of_live).collect();
+    let recorded = snapshot.clusters().filter_map(|(_, cluster)| cluster.referrers.as_ref());
+    let live = plan.referrers().live.iter().chain(recorded).flatten().chain(&with_content);
+    Staying::new(snapshot, &departures, &plan.referrers().built, live).still_referenced()
+}
+
+/// Returns true if the reason of an owner names what it lacks.
+fn is_said_by_owner(plan: &Plan, owner: &ObjectId) -> bool {
+    plan.owners().iter().any(|row| row.owner.is_object(owner) && SAID_BY_OWNER.contains(&row.reason.code))
+}

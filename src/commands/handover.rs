@@ -1,0 +1,203 @@
+//! `handover`: steps by which a change moves objects to other owners without deleting them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+
+use super::Session;
+use super::prune::tree::{TreeArgs, TreeOptions, find_handover};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
+use crate::output::format::{self, Format, Render};
+use crate::output::plan::warnings;
+use crate::tools;
+use gitops_core::flux::controllers::FluxControllers;
+use gitops_core::flux::handover::{Handover, HandoverStep, Holds, left_over};
+use gitops_core::kubernetes::gap::AnswerGap;
+use gitops_core::ownership::index::Index;
+use gitops_core::plan::finished::{Executor, Finish};
+use gitops_core::plan::limits::Limits;
+use gitops_core::plan::{FinishedPlan, Outcome};
+
+/// Show steps that move objects to other owners without deleting them
+///
+/// Compares what is deployed with a checkout: a Kustomization that is renamed, split or joined, an object that moves from
+/// one to another. Proposes the shortest list of commits by which nothing is deleted that something manages in the end, each
+/// with its plan. Every order of events is judged. Changes nothing.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "kubectl gitops handover [OPTIONS]",
+    after_help = "Examples:
+  # Show how to merge this checkout without losing what it moves
+  kubectl gitops handover
+  # Write the patches of the steps
+  kubectl gitops handover --write steps/",
+    after_long_help = "Examples:
+  # Show how to merge this checkout without losing what it moves
+  kubectl gitops handover
+
+  # Write the patches of the steps
+  kubectl gitops handover --write steps/"
+)]
+pub struct HandoverArgs {
+    /// Checkout with the change
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub repo: PathBuf,
+    /// Read this revision instead of the working tree
+    #[arg(long, value_name = "REVISION")]
+    pub to: Option<String>,
+    /// Write the patches of the steps to DIR
+    #[arg(long, value_name = "DIR")]
+    pub write: Option<PathBuf>,
+    /// Branch that the checkout is merged into, if there are several
+    #[arg(long, value_name = "BRANCH")]
+    pub branch: Option<String>,
+    /// Read the cluster from FILE, which `snapshot` wrote
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+    /// Program to build with, instead of the kubectl on PATH
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    pub kustomize: Option<PathBuf>,
+    /// Version of kustomize-controller, if it cannot be read
+    #[arg(long, value_name = "VERSION", hide_short_help = true)]
+    pub controller_version: Option<String>,
+    /// Time for all builds; what is left is a gap
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "5m",
+        hide_short_help = true,
+        value_parser = crate::cluster::config::args::request_timeout
+    )]
+    pub plan_timeout: Duration,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Handover::PARTS))]
+    pub output: Format,
+}
+
+/// Finds and shows the steps.
+pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode> {
+    let options = TreeOptions {
+        rev: args.to.clone(),
+        branch: args.branch.clone(),
+        kustomize: args.kustomize.clone(),
+        controller_version: args.controller_version.clone(),
+        plan_timeout: args.plan_timeout,
+        offline: true,
+        ..TreeOptions::default()
+    };
+    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let tree = TreeArgs { repo: Some(args.repo.clone()), options };
+    let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
+    let found = found.inspect_err(|_| session.discard_warnings())?;
+    let left_over = left_over(&snapshot, &found.last);
+    let (mut steps, last) = (vec![], found.steps.len());
+    for (at, (patches, step)) in found.steps.into_iter().enumerate() {
+        session.print_masked_warnings(std::slice::from_ref(&step.secrets));
+        let index = Index::build(&step.snapshot);
+        let finish = Finish {
+            snapshot: &step.snapshot,
+            is_recorded: args.snapshot.is_some(),
+            executor: Executor::Controllers(&index),
+            limits: Limits::default(),
+            secrets: &step.secrets,
+            policy: None,
+        };
+        let (plan, _) = finish.finish(step.plan, FluxControllers::new);
+        let number = at + 1;
+        let role = if number == last {
+            Role::Change
+        } else if at == 0 {
+            Role::Hold
+        } else {
+            Role::HeldChange
+        };
+        steps.push(HandoverStep {
+            number,
+            title: role.title(last),
+            patches,
+            done_when: role.done_when(&found.holds, &plan),
+            way_back: role.way_back().to_owned(),
+            plan,
+        });
+    }
+    let handover = Handover::new(found.lost_at_once, steps, left_over);
+    session.terminal.raw(&args.output.render(&handover, session.terminal.look(true))?)?;
+    if let Some(directory) = &args.write {
+        write(&handover, directory, session)?;
+    }
+    let gaps: BTreeSet<AnswerGap> = handover.steps.iter().flat_map(|step| step.plan.gaps()).cloned().collect();
+    for step in &handover.steps {
+        let texts = warnings(&step.plan);
+        texts.iter().for_each(|text| session.terminal.warning(&format!("step {}: {text}", step.number)));
+    }
+    Ok(session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), false))
+}
+
+/// What a step is for.
+#[derive(Clone, Copy)]
+enum Role {
+    Hold,
+    HeldChange,
+    Change,
+}
+
+impl Role {
+    fn title(self, steps: usize) -> String {
+        match self {
+            Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
+            Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
+            Self::Change if steps < 3 => "merge the change".to_owned(),
+            Self::Change => "take the patch of the step before back, so that the change is as it was".to_owned(),
+        }
+    }
+
+    /// Returns commands that show that a step is done.
+    fn done_when(self, holds: &Holds, plan: &FinishedPlan) -> Vec<String> {
+        if let Self::Hold = self {
+            let shows = holds.iter().map(|(owner, hold)| {
+                let (field, value) = hold.field();
+                let ks = format!("kustomization.kustomize.toolkit.fluxcd.io/{}", owner.name);
+                format!("kubectl get {ks} -n {} -o jsonpath='{{.spec.{field}}}' # {value}", owner.namespace)
+            });
+            return shows.collect();
+        }
+        let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
+        let shows = applied.filter(|row| row.owner.kind == "Kustomization").map(|row| {
+            format!(
+                "kubectl gitops get kustomization {} -n {} # Ready, at the new revision",
+                row.owner.name, row.owner.namespace
+            )
+        });
+        shows.collect()
+    }
+
+    fn way_back(self) -> &'static str {
+        match self {
+            Self::Hold => "revert the commit: nothing has moved yet",
+            Self::HeldChange | Self::Change => {
+                "do not revert it alone: check out the revert, and run `kubectl gitops handover` on it"
+            }
+        }
+    }
+}
+
+/// Writes the patches, one file for each step that has some.
+///
+/// Fails if the directory has one of them already, or cannot be written.
+fn write(handover: &Handover, directory: &Path, session: &mut Session) -> Result<()> {
+    std::fs::create_dir_all(directory)
+        .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
+    for step in handover.steps.iter().filter(|step| !step.patches.is_empty()) {
+        let file = directory.join(format!("step-{}.patch", step.number));
+        if file.exists() {
+            return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
+        }
+        let text: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
+        tools::write_report(&file, &text)?;
+        session.terminal.status(&format!("wrote {}: `git apply {}`", file.display(), file.display()));
+    }
+    Ok(())
+}

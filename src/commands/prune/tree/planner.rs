@@ -1,0 +1,381 @@
+//! Previews of trees on states of the cluster: what is the same for all steps of a plan, and the answers so far.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::builds::Builds;
+use super::self_check::{self, LastApplied};
+use super::subject::PlannedTree;
+use super::{Answerer, NotPlanned, SharedWork, TreeArgs, check_sandbox, controllers, warn_of_controller};
+use crate::cluster::read::snapshot::read_referrers;
+use crate::commands::Session;
+use crate::commands::prune::rehearsal::Rehearsal;
+use crate::commands::prune::sources;
+use crate::commands::prune::spokes::SpokeClusters;
+use crate::error::{Error, Result};
+use crate::output::progress::BuildProgress;
+use crate::tools::chart_folder::ChartFolder;
+use crate::tools::git::{Checkout, WorktreeState};
+use crate::tools::programs::flux_operator::FluxOperator;
+use crate::tools::programs::helm::Helm;
+use crate::tools::programs::kustomize::Kustomize;
+use gitops_core::flux::build::objects::data::{DataRef, Lookup};
+use gitops_core::flux::build::secrets_in_use;
+use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
+use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
+use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput, StateAfter};
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::matching;
+use gitops_core::flux::source::tree::Tree;
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::plan::subject::SubjectContent;
+use gitops_core::plan::{Fidelity, Plan, Subject};
+use gitops_core::text::join_limited;
+
+/// Number of objects that one message names.
+const NAMED_OBJECTS: usize = 5;
+
+/// Previews one step after the other.
+pub(super) struct Planner<'s> {
+    answerer: Answerer<'s>,
+    folders: BTreeMap<SourceId, PathBuf>,
+    pinned: BTreeMap<SourceId, String>,
+    controller: KustomizeController,
+    generators_deny_other_namespaces: bool,
+    charts: Option<BTreeSet<String>>,
+    fetches_charts: bool,
+    /// Extent of the dry-runs of the first step; `None` if the API server is not asked.
+    dry_runs: Option<DryRunScope>,
+    /// Subject of the first step.
+    subject: Subject,
+}
+
+/// A state that a step begins with.
+#[derive(Clone)]
+pub(super) struct StepState<'s> {
+    pub(super) snapshot: Cow<'s, Snapshot>,
+    /// What the steps before leave open.
+    pub(super) open: Vec<Gap>,
+    /// Number of the step that begins with it, from 1 on.
+    number: usize,
+    fidelity: BTreeMap<NamespacedName, Fidelity>,
+    last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
+    deployed: BTreeMap<SourceId, Arc<Artifact>>,
+    differing: BTreeSet<SourceId>,
+    /// ConfigMaps and Secrets that the steps before change.
+    data: BTreeMap<DataRef, Lookup>,
+}
+
+/// The content that the sources have in a step.
+pub(super) struct StepTrees {
+    pub(super) artifacts: BTreeMap<SourceId, Arc<Artifact>>,
+    /// What their content lacks.
+    gaps: Vec<Gap>,
+    pub(super) subject: Subject,
+}
+
+impl<'s> Planner<'s> {
+    /// Reads everything that previews need: the tree, the controllers, and the last applied revisions. Also returns the
+    /// present state and the tree.
+    pub(super) async fn prepare(
+        args: &TreeArgs,
+        session: &mut Session,
+        snapshot: &'s Snapshot,
+        spokes: &'s SpokeClusters,
+        offline: bool,
+        shared: &'s SharedWork,
+    ) -> Result<(Self, StepState<'s>, StepTrees), NotPlanned> {
+        let TreeArgs { repo, options } = args;
+        let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
+        check_sandbox(options, session)?;
+        let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot, shared)?;
+        let mut planned = PlannedTree::of(args, &found, snapshot, shared)?;
+        let folders = found.folders;
+        for unused in sources::unused(&folders, snapshot)? {
+            session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
+        }
+        let kustomize = Kustomize::new(options.kustomize.as_deref())
+            .of_trees(folders.values().cloned())
+            .with_remote_bases(options.allow_remote_bases);
+        // The program starts, and prints its version while git reads the trees.
+        let (version, read) = futures::join!(shared.kustomize_version(&kustomize), async {
+            read_trees(&folders, &planned.states, snapshot, shared)
+        });
+        let (artifacts, gaps) = read?;
+        let cluster = if offline { None } else { Some(session.cluster().await?) };
+        let given = options.controller_version.as_deref();
+        let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
+        let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
+        planned.add_cluster(snapshot, cluster.as_ref(), controller.version);
+        planned.announce(session);
+        warn_of_controller(session, &controller, &versions, user.is_in_cluster());
+        let charts = options.charts.as_deref().map(ChartFolder::open).transpose()?;
+        let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
+        let asked = cluster.as_ref().filter(|_| !options.offline);
+        let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
+        let mut answerer = Answerer {
+            rehearsal: asked.map(|cluster| Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes)),
+            builds: Builds {
+                snapshot,
+                versions,
+                kustomize,
+                helm: Helm::new(options.helm.as_deref(), folders.values().cloned()),
+                flux_operator: FluxOperator::new(options.flux_operator.as_deref(), folders.values().cloned()),
+                charts,
+                cluster: cluster.clone(),
+                spokes,
+                secrets: secrets_in_use(snapshot),
+                progress: BuildProgress::new(session.terminal.can_ask()),
+            },
+            shared,
+            answers: Answers::default(),
+            deadline,
+            limit: options.plan_timeout,
+        };
+        let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
+        for warning in sources::missing_history(&checked.missing, &folders, shared) {
+            session.terminal.warning(&warning);
+        }
+        let LastApplied { fidelity, applied: last_applied, deployed, differing, .. } = checked;
+        let unread = snapshot.spokes.keys().filter(|name| !spokes.contains_key(*name)).cloned();
+        let start = StepState {
+            snapshot: Cow::Borrowed(snapshot),
+            open: vec![],
+            number: 1,
+            fidelity,
+            last_applied,
+            deployed,
+            differing,
+            data: BTreeMap::new(),
+        };
+        let planner = Self {
+            answerer,
+            folders,
+            pinned: found.pinned,
+            controller,
+            generators_deny_other_namespaces,
+            charts: folder_charts,
+            fetches_charts: options.allow_network,
+            dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
+            subject: planned.subject.clone(),
+        };
+        Ok((planner, start, StepTrees { artifacts, gaps, subject: planned.subject }))
+    }
+
+    fn input<'i>(&self, state: &'i StepState<'_>, trees: &StepTrees) -> PreviewInput<'i> {
+        PreviewInput {
+            snapshot: &state.snapshot,
+            trees: trees.artifacts.clone(),
+            pinned: self.pinned.clone(),
+            features: self.controller.features,
+            flags: self.controller.flags.clone(),
+            workers: self.controller.workers,
+            fidelity: state.fidelity.clone(),
+            last_applied: state.last_applied.clone(),
+            deployed: state.deployed.clone(),
+            differing_artifacts: state.differing.clone(),
+            generators_deny_other_namespaces: self.generators_deny_other_namespaces,
+            charts: self.charts.clone(),
+            fetches_charts: self.fetches_charts,
+            generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),
+            // An API server cannot be asked about a state that it does not have.
+            dry_runs: self.dry_runs.clone().filter(|_| state.number == 1),
+        }
+    }
+
+    /// Plans what Flux does with the trees in a state.
+    pub(super) async fn preview(&mut self, state: &StepState<'_>, trees: &StepTrees) -> Result<FinishedPreview> {
+        let mut preview = Preview::new(self.input(state, trees));
+        self.finish(state, &mut preview).await
+    }
+
+    /// Plans as [`Self::preview`], and also returns the state after it.
+    pub(super) async fn step(
+        &mut self,
+        state: &StepState<'_>,
+        trees: &StepTrees,
+    ) -> Result<(FinishedPreview, StepState<'s>)> {
+        let mut preview = Preview::new(self.input(state, trees));
+        let finished = self.finish(state, &mut preview).await?;
+        let revisions = trees.revisions(state.number);
+        let StateAfter { snapshot, open, data } =
+            preview.after(&finished.plan, &self.answerer.answers, state.number, &revisions);
+        let mut next = StepState {
+            snapshot: Cow::Owned(snapshot),
+            open: state.open.iter().cloned().chain(open).collect(),
+            number: state.number + 1,
+            fidelity: state.fidelity.clone(),
+            last_applied: state.last_applied.clone(),
+            deployed: state.deployed.clone(),
+            differing: state.differing.clone(),
+            data: state.data.clone(),
+        };
+        next.data.extend(data);
+        next.deployed.extend(trees.artifacts.clone());
+        for full in next.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND)) {
+            let key = NamespacedName::of(&full.object.id);
+            let source = KustomizationSpec::of(full).source(&key.namespace);
+            let is_applied = full.text("/status/lastAppliedRevision") == revisions.get(&source).map(String::as_str);
+            if let Some(artifact) = trees.artifacts.get(&source).filter(|_| is_applied) {
+                next.last_applied.insert(key, artifact.clone());
+            }
+        }
+        Ok((finished, next))
+    }
+
+    async fn finish(&mut self, state: &StepState<'_>, preview: &mut Preview<'_>) -> Result<FinishedPreview> {
+        let changed = state.data.iter().map(|(reference, found)| (reference.clone(), Some(found.clone())));
+        let before = self.answerer.answers.builds.swap_data(changed.collect());
+        let finished = self.answerer.finish(|answers| preview.step(answers)).await;
+        self.answerer.answers.builds.swap_data(before);
+        finished.map(|finished| *finished)
+    }
+
+    /// Reads a revision of the trees.
+    ///
+    /// Fails if a checkout does not have it.
+    pub(super) fn revision(&self, revision: &str) -> Result<StepTrees> {
+        let mut commit = None;
+        for folder in self.folders.values() {
+            let checkout = Checkout::containing(folder)?;
+            commit = checkout.and_then(|checkout| checkout.commit(revision));
+            if commit.is_none() {
+                return Err(Error::usage(format!("{} has no revision {revision:?}", folder.display()))
+                    .hint("name a commit, a branch or a tag that `git rev-parse` finds, or `git fetch` it"));
+            }
+        }
+        let state = WorktreeState::Revision(revision.to_owned());
+        let states = self.folders.keys().map(|id| (id.clone(), state.clone())).collect();
+        let (artifacts, gaps) =
+            read_trees(&self.folders, &states, self.answerer.builds.snapshot, self.answerer.shared)?;
+        let subject = Subject {
+            content: SubjectContent::Revision,
+            revision: commit,
+            branch: Some(revision.to_owned()),
+            dirty: false,
+            merge_base: None,
+            behind: None,
+            ..self.subject.clone()
+        };
+        Ok(StepTrees { artifacts, gaps, subject })
+    }
+
+    /// Returns the content of the sources with these files, which no revision has.
+    pub(super) fn files(&self, tree: &Tree) -> StepTrees {
+        let snapshot = self.answerer.builds.snapshot;
+        let pack = |id| Arc::new(Artifact::pack(tree, &sources::options(snapshot, id)));
+        let artifacts = self.folders.keys().map(|id| (id.clone(), pack(id))).collect();
+        StepTrees { artifacts, gaps: vec![], subject: Subject { dirty: true, ..self.subject.clone() } }
+    }
+
+    /// Returns the only directory of the sources, and the commit that all of them have deployed.
+    ///
+    /// Fails if there are several, or none is known.
+    pub(super) fn deployed(&self) -> Result<(PathBuf, String)> {
+        let folders: BTreeSet<&PathBuf> = self.folders.values().collect();
+        let snapshot = self.answerer.builds.snapshot;
+        let commits: BTreeSet<&str> =
+            self.folders.keys().filter_map(|id| matching::deployed_commit(snapshot, id)).collect();
+        match (&folders.into_iter().collect::<Vec<_>>()[..], &commits.into_iter().collect::<Vec<_>>()[..]) {
+            ([folder], [commit]) => Ok(((*folder).clone(), (*commit).to_owned())),
+            (_, []) => Err(Error::failed("the sources of the checkout have deployed no commit yet, so nothing moves")
+                .hint("wait until they are ready: `kubectl gitops get gitrepositories -A`")),
+            _ => Err(Error::failed("the sources of the checkout have deployed different commits")
+                .hint("wait until all of them have the same revision, or choose a branch with --branch")),
+        }
+    }
+
+    /// Asks the API server nothing: a search looks at states that no cluster has.
+    pub(super) fn without_dry_runs(&mut self) {
+        self.dry_runs = None;
+    }
+
+    /// Adds what live objects refer to, if the plan deletes something and a cluster can be asked.
+    pub(super) async fn add_live_referrers(&self, plan: &mut Plan) {
+        let Builds { cluster: Some(cluster), snapshot, .. } = &self.answerer.builds else { return };
+        let namespaces: BTreeSet<Arc<str>> =
+            plan.deletions().map(|change| change.object.id.namespace.clone()).collect();
+        let one = namespaces.first().filter(|namespace| namespaces.len() == 1 && !namespace.is_empty());
+        if !namespaces.is_empty() {
+            let (live, gaps) = read_referrers(cluster, snapshot, one).await;
+            plan.set_live_referrers(live);
+            plan.add_gaps(gaps);
+        }
+    }
+
+    /// Says which references are not known that what is deleted could have.
+    fn hint_unknown_references(&self, session: &mut Session, plan: &Plan) {
+        let Builds { cluster, snapshot, .. } = &self.answerer.builds;
+        if cluster.is_none() && snapshot.referrers.is_none() && plan.deletions().next().is_some() {
+            let missing =
+                "this recording does not say what live objects refer to; only references in the tree are known";
+            session.terminal.hint(&format!("{missing}: record it again"));
+        }
+        let unknown = plan.unknown_referrers();
+        if !unknown.is_empty() {
+            let kinds = join_limited(&unknown, NAMED_OBJECTS);
+            session.terminal.hint(&format!("references in objects of these kinds are not known: {kinds}"));
+        }
+    }
+
+    /// Adds to a plan what it is a plan of, and what the trees lack.
+    pub(super) fn describe(&self, plan: &mut Plan, trees: &StepTrees) {
+        plan.add_gaps(trees.gaps.iter().cloned());
+        plan.set_subject(trees.subject.clone());
+    }
+
+    /// Prints which references are not known, what the dry-runs could not compare, and the hint for missing rights.
+    pub(super) fn report(&self, session: &mut Session, finished: &FinishedPreview) {
+        self.hint_unknown_references(session, &finished.plan);
+        let Some(rehearsal) = &self.answerer.rehearsal else { return };
+        if !finished.not_compared.is_empty() {
+            let objects = join_limited(&finished.not_compared, NAMED_OBJECTS);
+            let reason = "encrypted, or name what has a hash of encrypted content";
+            let warning = format!("not compared, as they are {reason}: {objects}");
+            session.terminal.warning(&finished.secrets.mask_values(&warning));
+        }
+        if let Some(hint) = rehearsal.hint() {
+            session.terminal.hint(&finished.secrets.mask_values(&hint));
+        }
+    }
+}
+
+impl StepTrees {
+    /// Returns the revisions that the sources have with these trees.
+    fn revisions(&self, step: usize) -> BTreeMap<SourceId, String> {
+        let branch = self.subject.into.as_deref().unwrap_or("tree");
+        let commit = self.subject.revision.as_deref().filter(|_| !self.subject.dirty);
+        let revision = match commit {
+            Some(commit) => format!("{branch}@sha1:{commit}"),
+            None => format!("{branch}@step:{step}"),
+        };
+        self.artifacts.keys().map(|source| (source.clone(), revision.clone())).collect()
+    }
+}
+
+/// Artifacts of the trees by source.
+type Trees = BTreeMap<SourceId, Arc<Artifact>>;
+
+/// Reads the trees of the sources. Also returns what their content lacks.
+fn read_trees(
+    folders: &BTreeMap<SourceId, PathBuf>,
+    states: &BTreeMap<SourceId, WorktreeState>,
+    snapshot: &Snapshot,
+    shared: &SharedWork,
+) -> Result<(Trees, Vec<Gap>)> {
+    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
+    for (id, folder) in folders {
+        let state = states.get(id).unwrap_or(&WorktreeState::Worktree);
+        let tree = shared.tree(folder, state)?;
+        let artifact = shared.artifact(folder, state, sources::options(snapshot, id))?;
+        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
+        trees.insert(id.clone(), artifact);
+    }
+    Ok((trees, gaps))
+}

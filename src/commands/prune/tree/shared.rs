@@ -1,0 +1,165 @@
+//! Work that the plans of several clusters share: one tree is read, packed and built once, whatever cluster needs it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, OnceCell};
+
+use super::builds::Builds;
+use crate::error::Result;
+use crate::tools::git::{Checkout, Divergence, WorktreeState};
+use crate::tools::programs::kustomize::Kustomize;
+use crate::tools::worktree;
+use gitops_core::flux::build::{Answers, Needs};
+use gitops_core::flux::source::artifact::Artifact;
+use gitops_core::flux::source::options::SourceOptions;
+use gitops_core::flux::source::tree::Tree;
+
+/// Everything that was read and built so far.
+#[derive(Default)]
+pub(in crate::commands::prune) struct SharedWork {
+    checkouts: Memo<PathBuf, CheckoutFacts>,
+    shallow: Memo<PathBuf, Option<bool>>,
+    revisions: Memo<(PathBuf, Option<String>, WorktreeState), RevisionFacts>,
+    divergences: Memo<(PathBuf, String, String), Divergence>,
+    commits: Memo<(PathBuf, String), Option<String>>,
+    trees: Memo<(PathBuf, WorktreeState), Arc<Tree>>,
+    artifacts: Memo<(PathBuf, WorktreeState, SourceOptions), Arc<Artifact>>,
+    kustomize: OnceCell<String>,
+    /// Results of the programs, by the kustomize that the controller of a cluster links: it decides what a failure means.
+    builds: Mutex<BTreeMap<Option<&'static str>, Answers>>,
+    runs: Cell<usize>,
+}
+
+/// A checkout, and what its configuration says.
+#[derive(Clone)]
+pub(in crate::commands::prune) struct CheckoutFacts {
+    pub(in crate::commands::prune) checkout: Checkout,
+    pub(in crate::commands::prune) remotes: Vec<String>,
+    /// Branch that is checked out.
+    pub(in crate::commands::prune) branch: Option<String>,
+}
+
+/// Commit that is planned.
+#[derive(Clone)]
+pub(super) struct RevisionFacts {
+    pub(super) commit: Option<String>,
+    /// Branch that is checked out, or the revision as it was named.
+    pub(super) branch: Option<String>,
+    /// True if the files that are read differ from it.
+    pub(super) is_dirty: bool,
+    pub(super) is_shallow: bool,
+}
+
+impl SharedWork {
+    /// Returns the checkout that contains a directory.
+    pub(in crate::commands::prune) fn checkout(&self, directory: &Path) -> Result<CheckoutFacts> {
+        self.checkouts.get(directory.to_path_buf(), |directory| {
+            let checkout = Checkout::find(directory)?;
+            Ok(CheckoutFacts { remotes: checkout.remotes()?, branch: checkout.branch(), checkout })
+        })
+    }
+
+    /// Returns true if the checkout that contains a directory is a shallow clone; `None` if no checkout has its files.
+    pub(in crate::commands::prune) fn is_shallow(&self, directory: &Path) -> Result<Option<bool>> {
+        self.shallow.get(directory.to_path_buf(), |directory| {
+            let checkout = Checkout::containing(directory)?.filter(|checkout| !checkout.ignores(directory));
+            Ok(checkout.map(|checkout| checkout.is_shallow()))
+        })
+    }
+
+    /// Returns the commit that a revision names, or that is checked out.
+    pub(super) fn revision(
+        &self,
+        checkout: &Checkout,
+        named: Option<&str>,
+        state: &WorktreeState,
+    ) -> Result<RevisionFacts> {
+        let key = (checkout.top().to_path_buf(), named.map(str::to_owned), state.clone());
+        self.revisions.get(key, |_| {
+            let commit = named.map_or_else(|| checkout.head(), |named| checkout.commit(named));
+            let branch = named.map_or_else(|| checkout.branch(), |named| Some(named.to_owned()));
+            let is_dirty = named.is_none() && checkout.is_dirty(state)?;
+            Ok(RevisionFacts { commit, branch, is_dirty, is_shallow: checkout.is_shallow() })
+        })
+    }
+
+    /// Returns the commit that a revision names; `None` if the checkout does not have it.
+    pub(super) fn commit(&self, checkout: &Checkout, revision: &str) -> Result<Option<String>> {
+        let key = (checkout.top().to_path_buf(), revision.to_owned());
+        self.commits.get(key, |(_, revision)| Ok(checkout.commit(revision)))
+    }
+
+    /// Compares two commits.
+    pub(super) fn divergence(&self, checkout: &Checkout, commit: &str, deployed: &str) -> Result<Divergence> {
+        let key = (checkout.top().to_path_buf(), commit.to_owned(), deployed.to_owned());
+        self.divergences.get(key, |(_, commit, deployed)| checkout.divergence(commit, deployed))
+    }
+
+    /// Returns the files of a directory.
+    pub(super) fn tree(&self, folder: &Path, state: &WorktreeState) -> Result<Arc<Tree>> {
+        let key = (folder.to_path_buf(), state.clone());
+        self.trees.get(key, |(folder, state)| worktree::read(folder, state).map(Arc::new))
+    }
+
+    /// Packs the files of a directory as source-controller does for a source with these options.
+    pub(super) fn artifact(
+        &self,
+        folder: &Path,
+        state: &WorktreeState,
+        options: SourceOptions,
+    ) -> Result<Arc<Artifact>> {
+        let key = (folder.to_path_buf(), state.clone(), options);
+        self.artifacts
+            .get(key, |(folder, state, options)| Ok(Arc::new(Artifact::pack(&*self.tree(folder, state)?, options))))
+    }
+
+    /// Returns the version of kustomize.
+    pub(super) async fn kustomize_version(&self, kustomize: &Kustomize) -> Result<String> {
+        self.kustomize.get_or_try_init(|| kustomize.version()).await.cloned()
+    }
+
+    /// Answers what builds need. A program whose input is that of an earlier run, for whatever cluster, does not run again;
+    /// the programs of one cluster run at a time, each on all processors.
+    pub(super) async fn answer(&self, builds: &Builds<'_>, mut needs: Needs, answers: &mut Answers) -> Result<()> {
+        if needs.run_keys().is_empty() {
+            return builds.answer(needs, answers).await;
+        }
+        let mut known = self.builds.lock().await;
+        let known = known.entry(builds.versions.linked).or_default();
+        answers.take_runs(&mut needs, known);
+        let keys = needs.run_keys();
+        builds.answer(needs, answers).await?;
+        answers.share_runs(&keys, known);
+        self.runs.update(|runs| runs + keys.len());
+        Ok(())
+    }
+
+    /// Number of builds, charts and ResourceSets with different inputs.
+    pub(in crate::commands::prune) fn runs(&self) -> usize {
+        self.runs.get()
+    }
+}
+
+/// Results by what they depend on.
+struct Memo<K, V>(RefCell<Vec<(K, Result<V>)>>);
+
+impl<K, V> Default for Memo<K, V> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<K: PartialEq, V: Clone> Memo<K, V> {
+    /// Returns the result for a key, which may be a failure. The first call with the key makes it.
+    fn get(&self, key: K, make: impl FnOnce(&K) -> Result<V>) -> Result<V> {
+        let known = self.0.borrow().iter().find(|(known, _)| *known == key).map(|(_, result)| result.clone());
+        known.unwrap_or_else(|| {
+            let result = make(&key);
+            self.0.borrow_mut().push((key, result.clone()));
+            result
+        })
+    }
+}

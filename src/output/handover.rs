@@ -1,0 +1,88 @@
+//! Text of the steps of a handover.
+
+use super::document;
+use super::format::{Look, Part, Render};
+use super::markdown::escape::{fenced, span};
+use super::plan::{counts, summary};
+use super::sanitize::{escape, one_line};
+use gitops_core::flux::handover::{Handover, HandoverStep};
+use gitops_core::text::{join_limited, pluralize};
+
+/// Number of objects that a line names.
+const NAMED: usize = 5;
+
+impl Render for Handover {
+    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
+
+    fn text(&self, wide: bool, look: Look) -> String {
+        let mut text = format!("{}\n", one_line(&heading(self)));
+        for step in &self.steps {
+            text += &format!("\nStep {}: {}\n", step.number, step.title);
+            for patch in &step.patches {
+                text += &escape(&patch.diff);
+            }
+            text += &step.plan.text(wide, look);
+            text += &format!("Plan: {}\n", summary(&step.plan, true));
+            for line in done(step) {
+                text += &format!("{}\n", one_line(&line));
+            }
+        }
+        text + &format!("\n{}\n", one_line(&end(self)))
+    }
+
+    /// Returns the names of the objects that are lost without the steps.
+    fn names(&self) -> String {
+        self.lost_at_once.iter().map(|id| document::name(id) + "\n").collect()
+    }
+
+    fn comment(&self) -> String {
+        let mut comment = format!("**{}**\n", span(&heading(self)));
+        for step in &self.steps {
+            comment += &format!("\n### Step {}: {}\n\n", step.number, step.title);
+            for patch in &step.patches {
+                comment += &fenced("diff", &patch.diff);
+                comment.push('\n');
+            }
+            comment += &format!("Plan: {}.\n\n", counts(&step.plan));
+            for line in done(step) {
+                comment += &format!("- {}\n", span(&line));
+            }
+        }
+        comment + &format!("\n{}\n", span(&end(self)))
+    }
+}
+
+/// Returns what the steps are for, in one line.
+fn heading(handover: &Handover) -> String {
+    let steps = pluralize(handover.steps.len(), "step");
+    match handover.lost_at_once.len() {
+        0 if handover.steps.iter().any(|step| step.plan.deletions().next().is_some()) => {
+            "The change moves no object with loss. What it deletes does not come back:".to_owned()
+        }
+        0 => "The change moves no object with loss: it can be merged at once.".to_owned(),
+        lost => format!(
+            "Merged at once, the change deletes {} that something manages afterwards: {}. In {steps} nothing of it is deleted:",
+            pluralize(lost, "object"),
+            join_limited(&handover.lost_at_once, NAMED)
+        ),
+    }
+}
+
+fn done(step: &HandoverStep) -> impl Iterator<Item = String> {
+    let shown = step.done_when.iter().take(NAMED).map(|command| format!("Done when: {command}"));
+    shown.chain([format!("Way back: {}", step.way_back)])
+}
+
+/// Returns the last line: what is left over, or that nothing is.
+fn end(handover: &Handover) -> String {
+    let objects = &handover.left_over;
+    if objects.is_empty() {
+        return "Nothing is left over.".to_owned();
+    }
+    format!(
+        "Left over: the change drops {}, and nothing deletes it: {}. `kubectl gitops prune --plan --include orphaned` shows \
+         what can be deleted then.",
+        pluralize(objects.len(), "object"),
+        join_limited(objects, NAMED)
+    )
+}

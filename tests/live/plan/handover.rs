@@ -1,0 +1,216 @@
+//! The steps of `handover`, each played beside the real kustomize-controller: no uid changes, and nothing is left over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::Value;
+use test_support::cluster::{LIMIT, with_kustomize_controller};
+use test_support::folder::{Folder, folder};
+use test_support::gitops::{Run, gitops};
+use test_support::random::Random;
+use test_support::shared_cluster;
+use xtask::cluster::Cluster;
+use xtask::controlplane::bin;
+
+// The cluster of these tests, with kustomize-controller.
+shared_cluster!(with_kustomize_controller);
+
+/// ConfigMaps by Kustomization.
+type Layout = BTreeMap<String, Vec<String>>;
+
+fn layout(rows: &[(&str, &[&str])]) -> Layout {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    rows.iter().map(|(owner, objects)| ((*owner).to_owned(), names(objects))).collect()
+}
+
+/// A Kustomization of the directory with its name, of the source with the name of its namespace.
+fn manifest(namespace: &str, name: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata:\n  name: {name}\n  namespace: \
+         {namespace}\nspec:\n  interval: 1h\n  retryInterval: 2s\n  path: ./{name}\n  prune: true\n  sourceRef:\n    kind: \
+         GitRepository\n    name: {namespace}\n"
+    )
+}
+
+/// Writes a root Kustomization's directory with a Kustomization each, and their objects.
+fn write(tree: &Path, namespace: &str, layout: &Layout) {
+    for entry in std::fs::read_dir(tree).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() && entry.file_name().is_some_and(|name| name != ".git") {
+            std::fs::remove_dir_all(entry).unwrap();
+        }
+    }
+    let file = |path: String, text: String| {
+        let path = tree.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    for (owner, objects) in layout {
+        file(format!("root/{owner}.yaml"), manifest(namespace, owner));
+        for object in objects {
+            let head =
+                format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {object}, namespace: {namespace}}}\n");
+            file(format!("{owner}/{object}.yaml"), format!("{head}data: {{a: b}}\n"));
+        }
+    }
+}
+
+/// One move from a layout to another one, on branch `main`, with the change on `feature`.
+struct Move<'a> {
+    cluster: &'a Cluster,
+    namespace: String,
+    tree: Folder,
+}
+
+impl<'a> Move<'a> {
+    fn new(cluster: &'a Cluster, namespace: &str, before: &Layout, after: &Layout) -> Self {
+        let tree = Folder::outside_checkouts(namespace);
+        let this = Self { cluster, namespace: namespace.to_owned(), tree };
+        this.git(&["init", "-q", "-b", "main"]);
+        this.git(&["remote", "add", "origin", &format!("https://example.invalid/{namespace}.git")]);
+        write(this.tree.path(), namespace, before);
+        this.commit();
+        this.git(&["checkout", "-q", "-b", "feature"]);
+        write(this.tree.path(), namespace, after);
+        this.commit();
+        this.git(&["checkout", "-q", "main"]);
+        cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+        let root = manifest(namespace, "root");
+        let revision = cluster.publish(&this.source(), this.tree.path()).unwrap();
+        cluster.kubectl_stdin(&["apply", "-f", "-"], &root).unwrap();
+        this.wait(before.keys(), &revision);
+        this
+    }
+
+    fn source(&self) -> String {
+        format!("GitRepository/{0}/{0}", self.namespace)
+    }
+
+    fn git(&self, arguments: &[&str]) -> String {
+        self.tree.git(arguments)
+    }
+
+    fn commit(&self) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", "change"]);
+    }
+
+    fn wait<'n>(&self, owners: impl Iterator<Item = &'n String>, revision: &str) {
+        self.cluster.wait_until_applied(&self.namespace, "root", revision, LIMIT).unwrap();
+        owners.for_each(|owner| {
+            self.cluster.wait_until_applied(&self.namespace, owner, revision, LIMIT).unwrap();
+        });
+        let owners = || {
+            let list = self.cluster.kubectl(&["get", "kustomizations", "-n", &self.namespace, "-o", "json"])?;
+            Ok(!list.contains("deletionTimestamp"))
+        };
+        self.cluster.wait_for("deleted Kustomizations to go", LIMIT, owners).unwrap();
+    }
+
+    fn uids(&self) -> BTreeMap<String, String> {
+        let list = self.cluster.kubectl(&["get", "configmaps", "-n", &self.namespace, "-o", "json"]).unwrap();
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let items = list["items"].as_array().unwrap().iter();
+        let pair = |item: &Value| {
+            let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
+            (text("/metadata/name"), text("/metadata/uid"))
+        };
+        items.map(pair).filter(|(name, _)| name != "kube-root-ca.crt").collect()
+    }
+
+    fn run(&self, more: &[&str]) -> Run {
+        let kustomize = bin("kustomize");
+        let words = ["handover", "--repo", self.tree.path().to_str().unwrap(), "--to", "feature"];
+        let program = ["--kustomize", kustomize.to_str().unwrap()];
+        gitops(self.cluster, &[&words[..], &program, more].concat())
+    }
+
+    /// Plays every step, and checks that no uid changes that is not meant to go. Returns the number of steps.
+    fn play(&self, before: &Layout, after: &Layout) -> usize {
+        let patches = folder(&format!("{}-patches", self.namespace));
+        let run = self.run(&["-o", "json", "--write", patches.to_str().unwrap()]);
+        assert_eq!(run.code, 0, "{run:?}");
+        let document: Value = serde_json::from_str(&run.stdout).unwrap();
+        let steps = document["steps"].as_array().unwrap();
+        let first = self.uids();
+        for (at, step) in steps.iter().enumerate() {
+            let is_hold = at == 0 && steps.len() > 1;
+            if !is_hold {
+                self.git(&["rm", "-rqf", "."]);
+                self.git(&["checkout", "feature", "--", "."]);
+            }
+            if !step["patches"].as_array().unwrap().is_empty() {
+                let file = patches.join(format!("step-{}.patch", at + 1));
+                self.git(&["apply", file.to_str().unwrap()]);
+            }
+            self.commit();
+            let known = self.uids();
+            let revision = self.cluster.publish(&self.source(), self.tree.path()).unwrap();
+            self.wait(if is_hold { before.keys() } else { after.keys() }, &revision);
+            let now = self.uids();
+            let gone: BTreeSet<&String> =
+                known.values().filter(|uid| !now.values().any(|other| other == *uid)).collect();
+            let rows = step["plan"]["changes"].as_array().unwrap().iter();
+            let planned = rows.filter(|row| row["action"] == "delete" && row["object"]["kind"] == "ConfigMap");
+            let planned: BTreeSet<String> =
+                planned.map(|row| row["object"]["name"].as_str().unwrap().to_owned()).collect();
+            let names: BTreeSet<String> =
+                known.iter().filter(|(_, uid)| gone.contains(uid)).map(|(name, _)| name.clone()).collect();
+            assert_eq!(names, planned, "step {}: what is gone is what its plan deletes\n{}", at + 1, run.stdout);
+        }
+        let last = self.uids();
+        for object in after.values().flatten().filter(|object| first.contains_key(*object)) {
+            assert_eq!(first[object], last[object], "{object} has another uid\n{}", run.stdout);
+        }
+        let left: BTreeSet<&String> =
+            last.keys().filter(|name| !after.values().flatten().any(|own| own == *name)).collect();
+        let said = document["leftOver"].as_array().unwrap().iter().map(|id| id["name"].as_str().unwrap().to_owned());
+        assert_eq!(left.into_iter().cloned().collect::<BTreeSet<_>>(), said.collect(), "{}", run.stdout);
+        steps.len()
+    }
+}
+
+fn play(namespace: &str, before: &Layout, after: &Layout) -> usize {
+    Move::new(&cluster(), namespace, before, after).play(before, after)
+}
+
+#[test]
+fn all_kustomizations_of_a_root_are_renamed() {
+    let before = layout(&[("cart", &["cart-a", "cart-b"]), ("web", &["web-a"])]);
+    let after = layout(&[("cart-v2", &["cart-a", "cart-b"]), ("web-v2", &["web-a"])]);
+    assert_eq!(play("handover-rename", &before, &after), 2);
+}
+
+#[test]
+fn a_kustomization_is_split_and_objects_move_between_those_that_stay() {
+    let before = layout(&[("apps", &["a", "b", "c"]), ("infra", &["x"])]);
+    let after = layout(&[("apps", &["a"]), ("infra", &["x", "b"]), ("more", &["c"])]);
+    assert_eq!(play("handover-split", &before, &after), 3);
+}
+
+/// Number of random moves; `HANDOVER_CASES` in the environment sets another one.
+const CASES: u64 = 6;
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
+fn random_moves_keep_every_uid() {
+    let cases = std::env::var("HANDOVER_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    let mut steps = vec![];
+    for case in 0..cases {
+        let mut random = Random::new(case);
+        let mut random_layout = |owners: &[&str]| {
+            let mut layout: Layout =
+                owners.iter().map(|owner| ((*owner).to_owned(), vec![format!("own-{owner}")])).collect();
+            for object in ["a", "b", "c", "d"] {
+                let at = random.below(owners.len());
+                layout.get_mut(owners[at]).unwrap().push(object.to_owned());
+            }
+            layout
+        };
+        let before = random_layout(&["one", "two"]);
+        let after =
+            random_layout([&["one", "two"][..], &["one", "three"], &["three", "four"], &["one"]][case as usize % 4]);
+        steps.push(play(&format!("handover-{case}"), &before, &after));
+    }
+    steps.sort_unstable();
+    println!("{cases} random moves, {} steps in the median", steps[steps.len() / 2]);
+}
