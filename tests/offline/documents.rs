@@ -78,7 +78,9 @@ fn pipelines_are_yaml_with_a_recording_and_a_planning_job() {
         let text = |job: &str| serde_json::to_string(&jobs[job]).unwrap();
         assert!(text("snapshot").contains("kubectl gitops snapshot"), "{path}");
         assert!(text("snapshot").contains("READ_ONLY_KUBECONFIG"), "{path}");
-        assert!(text("plan").contains("/cluster.json.gz\\\" -o markdown"), "{path}");
+        assert!(text("plan").contains("/cluster.json.gz\\\" -o json"), "{path}");
+        let posts = ["comment", "note"].map(text).concat();
+        assert!(posts.contains("kubectl gitops plan --show"), "{path}: the job that posts renders the plan itself");
         assert!(!text("plan").to_lowercase().contains("kubeconfig"), "{path}: the plan has no credentials");
         assert!(
             !jobs["plan"]["permissions"].to_string().contains("write"),

@@ -148,7 +148,7 @@ impl Run<'_> {
         let time = start.elapsed();
         let (listed, mut answers) = (self.listed()?, BTreeMap::new());
         if !program.peers.is_empty() {
-            answers = self.ask(&program.peers, deployed, files.clone())?;
+            answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }
         let reverts = program.reverts && scenario.checkout != Checkout::None;
