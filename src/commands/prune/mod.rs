@@ -280,7 +280,7 @@ fn conclude(
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
-    let messages = show::alarm_lines(&plan, execution::is_told(execution, session)).join("\n       ");
+    let messages = show::alarm_lines(plan, execution::is_told(execution, session)).join("\n       ");
     let hints: Vec<String> = [show::remedies(plan.alarms()).to_string()].into_iter().chain(lossless).collect();
     Err(Error::refused(messages).hint(hints.join("\n      ")))
 }

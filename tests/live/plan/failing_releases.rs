@@ -132,7 +132,7 @@ fn refused_uninstalls_and_upgrades_after_a_rollback_delete_what_was_planned() {
         fs::remove_file(trees[namespace].join("app.yaml")).unwrap();
     }
     write(
-        &rolled_back,
+        rolled_back,
         ROLLED_BACK,
         &FROZEN_B.replace("frozen: b", "frozen: a").replace("extra: true", "extra: false"),
     );

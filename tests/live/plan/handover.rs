@@ -191,6 +191,7 @@ fn a_kustomization_is_split_and_objects_move_between_those_that_stay() {
 const CASES: u64 = 6;
 
 #[test]
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn random_moves_keep_every_uid() {
     let cases = std::env::var("HANDOVER_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
     let mut steps = vec![];
