@@ -51,7 +51,7 @@ impl Scene {
     }
 
     fn git(&self, arguments: &[&str]) -> String {
-        xtask::git::run(&self.repo(), arguments).expect("git runs")
+        xtask::git::run(self.repo(), arguments).expect("git runs")
     }
 
     /// Records a cluster whose Kustomization applies these ConfigMaps, and whose Secret `edge` is a kubeconfig.

@@ -107,7 +107,7 @@ impl Job {
 
     /// Installs the real program for a job that has another folder.
     fn install_into(&self, folder: &str) {
-        self.install_program(gitops::binary(), &[("GITOPS_DIR", folder)]);
+        self.install_program(&gitops::binary(), &[("GITOPS_DIR", folder)]);
     }
 
     /// Plans the checkout on the recorded cluster.

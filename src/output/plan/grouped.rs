@@ -479,7 +479,7 @@ mod tests {
         let mut plan = Plan::new(ClusterIdentity::default());
         plan.add_changes(rows);
         plan.add_owners([OwnerOutcome::new(owner("apps"), Outcome::Applies, ReasonCode::NewRevision)]);
-        render(&plan.into(), Look::whole(true))
+        render(&plan, Look::whole(true))
     }
 
     #[test]
@@ -491,7 +491,7 @@ mod tests {
             row(Action::Delete, "Namespace", Reason::new(ReasonCode::NotInBuild, "race: it depends on x"), None),
             row(Action::Delete, "Secret", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
             row(Action::Recreate, "Service", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
-            row(Action::Delete, "Pod", Reason::new(ReasonCode::Dependent, &format!("one; {told}; two")), Some(&secret)),
+            row(Action::Delete, "Pod", Reason::new(ReasonCode::Dependent, format!("one; {told}; two")), Some(&secret)),
             row(Action::Delete, "Job", Reason::new(ReasonCode::Dependent, "race: it depends on y"), Some(&secret)),
         ]);
         let expected = "  delete?   Namespace/a   not-in-build: race: it depends on x\n    delete?   Secret/a\n      \

@@ -131,11 +131,7 @@ fn refused_uninstalls_and_upgrades_after_a_rollback_delete_what_was_planned() {
     for (namespace, _) in REFUSED {
         fs::remove_file(trees[namespace].join("app.yaml")).unwrap();
     }
-    write(
-        rolled_back,
-        ROLLED_BACK,
-        &FROZEN_B.replace("frozen: b", "frozen: a").replace("extra: true", "extra: false"),
-    );
+    write(rolled_back, ROLLED_BACK, &FROZEN_B.replace("frozen: b", "frozen: a").replace("extra: true", "extra: false"));
     let set = |rows: &[&str]| rows.iter().map(|row| (*row).to_owned()).collect::<BTreeSet<String>>();
     let services = ["delete HelmRelease/app", "delete Service/extra", "delete Service/goes"];
     assert_eq!(certain("fr-object"), set(&services));
