@@ -61,7 +61,7 @@ mod tests {
             wrap("run it: `git fetch --unshallow` now", 0, 2, Some(29)),
             "run it:\n  `git fetch --unshallow` now"
         );
-        assert_eq!(wrap("see `a bb ccc dddd` or `lone", 0, 1, Some(8)), "see `a\n bb ccc\n dddd` or\n `lone");
+        assert_eq!(wrap("see `a bb ccc dddd` or `lone", 0, 1, Some(8)), "see `a\n bb ccc\n dddd`\n or\n `lone");
         assert_eq!(wrap("", 0, 2, Some(20)), "");
     }
 }

@@ -23,8 +23,10 @@ use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 /// Number of random cases, unless `LEAK_CASES` has another one. Each way has a case of its own beside them.
 const CASES: u64 = 8;
 
-/// Ways on which no value reaches an output: the substitution fails before, or an owner is deleted, which its name describes.
-const SILENT: [&str; 4] = ["malformed", "removed Kustomization", "removed release", "removed set"];
+/// Ways on which no value reaches an output: the substitution fails before, an owner is deleted, which its name describes, or
+/// the name of what is made is private whatever it is made of.
+const SILENT: [&str; 6] =
+    ["malformed", "removed Kustomization", "removed release", "removed set", "role", "values of a Secret in a name"];
 
 /// Results of the cases.
 #[derive(Default)]

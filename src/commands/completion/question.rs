@@ -150,6 +150,8 @@ mod tests {
             "namespace",
             "owner_context",
             "owners",
+            "then",
+            "to",
             "user",
             "why",
             "words",

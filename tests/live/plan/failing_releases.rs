@@ -138,7 +138,7 @@ fn refused_uninstalls_and_upgrades_after_a_rollback_delete_what_was_planned() {
     let mut purged = set(&services);
     purged.extend(set(&["delete ConfigMap/frozen", "delete ConfigMap/held"]));
     assert_eq!(certain("fr-records"), purged);
-    assert_eq!(certain(ROLLED_BACK), set(&["delete Service/extra"]));
+    assert_eq!(certain(ROLLED_BACK), set(&["delete Service/extra", "update HelmRelease/app"]));
 
     trees.iter().for_each(|(namespace, tree)| publish(cluster, namespace, tree));
     condition(cluster, ROLLED_BACK, "Ready", "True");

@@ -65,7 +65,7 @@ impl Recording {
         objects.extend(full.iter().map(|full| full["object"].clone()));
         let snapshot = json!({"schema": "kubectl-gitops/snapshot/v1", "taken": chrono::Utc::now(), "gaps": [],
             "cluster": {"uid": "c", "server": "https://recorded.example.invalid"}, "types": types,
-            "objects": objects, "full": full});
+            "objects": objects, "full": full, "referrers": []});
         let mut recording = Self { snapshot, folder: Folder::new("tree-input") };
         recording.sort();
         recording
