@@ -33,13 +33,13 @@ use gitops_core::plan::{FinishedPlan, Outcome};
   # Show how to merge this checkout without losing what it moves
   kubectl gitops handover
   # Write the patches of the steps
-  kubectl gitops handover --write steps/",
+  kubectl gitops handover --write patches/",
     after_long_help = "Examples:
   # Show how to merge this checkout without losing what it moves
   kubectl gitops handover
 
   # Write the patches of the steps
-  kubectl gitops handover --write steps/"
+  kubectl gitops handover --write patches/"
 )]
 pub struct HandoverArgs {
     /// Checkout with the change

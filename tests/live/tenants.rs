@@ -183,6 +183,7 @@ fn labels_of(key: &str, name: &str) -> Value {
 fn victims() -> Vec<Victim> {
     let shop = |name: &str| ObjectId::new("", "ConfigMap", "shop", name);
     let orphaned = ["keep orphaned", "keep owner-elsewhere", "delete orphaned"];
+    let bare = ["keep bare-claim"; 3];
     let victim = |name, manager, labels, annotations, owners, before| Victim {
         name,
         manager,
@@ -274,7 +275,7 @@ fn victims() -> Vec<Victim> {
                 "annotations": {"applyset.kubernetes.io/tooling": "kubectl/v1.36",
                     "applyset.kubernetes.io/contains-group-kinds": "ConfigMap", "applyset.kubernetes.io/additional-namespaces": "shop"}}}),
             )],
-            orphaned,
+            bare,
         ),
         victim(
             "rootsync",
@@ -304,7 +305,7 @@ fn victims() -> Vec<Victim> {
             json!({"fluxcd.io/sync-gc-mark": mark}),
             none.clone(),
             vec![owner("apps/v1", "Deployment", "flux", &fluxd)],
-            orphaned,
+            bare,
         ),
         victim(
             "kapp",
