@@ -39,7 +39,7 @@ use gitops_core::plan::{FinishedPlan, Outcome};
   kubectl gitops handover
 
   # Write the patches of the steps
-  kubectl gitops handover --write patches/"
+  kubectl gitops handover --write steps/"
 )]
 pub struct HandoverArgs {
     /// Checkout with the change
@@ -136,7 +136,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     Ok(session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), false))
 }
 
-/// What a step is for.
+/// Purpose of a step.
 #[derive(Clone, Copy)]
 enum Role {
     Hold,

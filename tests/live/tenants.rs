@@ -163,8 +163,12 @@ struct Victim {
 fn owner(api_version: &str, kind: &str, name: &str, more: &Value) -> Value {
     let ready = json!({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}],
         "inventory": {"entries": []}, "resourceStatuses": []});
-    let mut object = json!({"apiVersion": api_version, "kind": kind, "status": ready,
-        "metadata": {"name": name, "namespace": "tenant-a"}});
+    let mut object =
+        json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "tenant-a"}});
+    // The kinds of Kubernetes have no such status, and the server refuses it.
+    if api_version.contains('.') {
+        object["status"] = ready;
+    }
     for (key, value) in more.as_object().into_iter().flatten() {
         if key == "metadata" {
             value.as_object().into_iter().flatten().for_each(|(key, value)| object["metadata"][key] = value.clone());

@@ -376,7 +376,7 @@ fn an_archive_with_another_sum_is_not_run() {
         assert!(output.status.success(), "{}", text(&output));
     }
     assert!(!job.folder.path().join("ran").exists(), "installing runs nothing");
-    check_signatures(&job, &archive, &|more| install(&sum, &[&local[..], more].concat()));
+    check_signatures(&job, &archive, |more| install(&sum, &[&local[..], more].concat()));
     let page = install(&sums, &[("GITOPS_RELEASES", &format!("{url}/none"))]);
     assert!(text(&page).contains("cannot download"), "{}", text(&page));
     let url = Platform::host().unwrap().url("$version");
@@ -656,7 +656,7 @@ fn errors_of_the_forge_are_failures_with_a_message() {
 }
 
 /// With a public key, an archive without a signature of this key is refused, whatever its sum.
-fn check_signatures(job: &Job, archive: &str, install: &dyn Fn(&[(&str, &str)]) -> Output) {
+fn check_signatures(job: &Job, archive: &str, install: impl Fn(&[(&str, &str)]) -> Output) {
     let keys = ["own", "other"].map(|name| {
         let path = job.path(&format!("{name}.pem"));
         let public = provenance::make_key(Path::new(&path)).unwrap();
