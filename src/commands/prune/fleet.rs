@@ -111,7 +111,7 @@ fn recordings(directory: &Path, connection: &ConnectionArgs) -> Result<Vec<Named
     Ok(files.into_iter().map(|(name, file)| NamedCluster { name, file: Some(file) }).collect())
 }
 
-/// What the planning for one cluster came to.
+/// Result of the planning for one cluster.
 struct Part {
     name: String,
     planned: Result<PlannedPart, NotPlanned>,

@@ -57,9 +57,13 @@ impl Platform {
         format!("{}/{}", self.os, self.arch)
     }
 
+    fn executable(&self, host: &str) -> String {
+        format!("{host}-{PLUGIN}{}", if self.os == "windows" { ".exe" } else { "" })
+    }
+
     /// Returns the name of the program in the archive.
     pub fn program(&self) -> String {
-        format!("kubectl-{PLUGIN}{}", if self.os == "windows" { ".exe" } else { "" })
+        self.executable("kubectl")
     }
 
     /// Returns the file name of the archive of a version such as `v1.2.3`.
@@ -69,12 +73,12 @@ impl Platform {
 
     /// Returns the address of the archive in a release.
     pub fn url(&self, version: &str) -> String {
-        format!("{HOMEPAGE}/releases/download/{version}/{}", self.archive(version))
+        release_url(version, &self.archive(version))
     }
 
     /// Returns the name of the program in the archive for flux.
     pub fn flux_program(&self) -> String {
-        format!("flux-{PLUGIN}{}", if self.os == "windows" { ".exe" } else { "" })
+        self.executable("flux")
     }
 
     /// Returns the file name of the archive for flux. The catalog of Flux updates itself from archives with this form of name.
@@ -85,8 +89,12 @@ impl Platform {
 
     /// Returns the address of the archive for flux in a release.
     pub fn flux_url(&self, version: &str) -> String {
-        format!("{HOMEPAGE}/releases/download/{version}/{}", self.flux_archive(version))
+        release_url(version, &self.flux_archive(version))
     }
+}
+
+fn release_url(version: &str, file: &str) -> String {
+    format!("{HOMEPAGE}/releases/download/{version}/{file}")
 }
 
 /// Returns how the names of the files for flux begin, such as `flux-gitops_1.2.3` for `v1.2.3`.

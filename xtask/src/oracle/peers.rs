@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::check::{Uids, is_created_by_kubernetes};
+use super::check::{Uids, identity, is_created_by_kubernetes};
 use crate::cluster::Cluster;
 use crate::controlplane::bin;
 use crate::{child, items, text};
 
-/// What is compared of this program, for a table.
+/// Name of this program in the table.
 pub(super) const OWN: &str = "kubectl gitops plan";
 
 /// Time limit for an answer.
@@ -32,7 +32,7 @@ pub enum Peer {
     Flate,
 }
 
-/// What a peer is asked about.
+/// A question to a peer.
 pub(super) struct Question<'a> {
     pub(super) cluster: &'a Cluster,
     /// Namespace of the scenario, which is also the prefix of its names.
@@ -52,13 +52,13 @@ pub(super) struct Answer {
     pub(super) time: Duration,
 }
 
-/// How an answer compares with what happened.
+/// Comparison of an answer with the deletions that happened.
 #[derive(Clone, Debug)]
 pub struct Score {
     pub is_answered: bool,
     /// Deleted objects of inventories that the answer does not have.
     pub missed: usize,
-    /// Deleted objects that the answer does not have: those of inventories, and what goes along with them.
+    /// Deleted objects that the answer does not have: those of inventories, and their consequences.
     pub missed_all: usize,
     /// Objects of the answer that stay.
     pub wrong: usize,
@@ -129,8 +129,8 @@ fn deleted_by_flux(line: &str) -> Option<String> {
     let object = line.strip_prefix("► ")?.strip_suffix(" deleted")?;
     let parts: Vec<&str> = object.split('/').collect();
     match parts[..] {
-        [kind, name] => Some(identity(kind, "", name)),
-        [kind, namespace, name] => Some(identity(kind, namespace, name)),
+        [kind, name] => Some(identity("", kind, "", name)),
+        [kind, namespace, name] => Some(identity("", kind, namespace, name)),
         _ => None,
     }
 }
@@ -142,7 +142,7 @@ fn deleted_by_flate(part: &str) -> Option<String> {
     let lines: Vec<&str> = lines.lines().filter(|line| !line.starts_with("+++ ") && !line.starts_with("@@ ")).collect();
     let is_removed = lines.iter().all(|line| line.trim().is_empty() || line.starts_with('-'));
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
-    is_removed.then(|| identity(kind, namespace, name))
+    is_removed.then(|| identity("", kind, namespace, name))
 }
 
 /// Returns the deletions that a plan announces; a race is announced.
@@ -151,7 +151,7 @@ pub(super) fn deleted_by_plan(plan: &Value) -> BTreeSet<String> {
     let object = |change: &Value| {
         let [kind, namespace, name] =
             ["kind", "namespace", "name"].map(|key| text(&change["object"], &format!("/{key}")));
-        identity(kind, namespace, name)
+        identity("", kind, namespace, name)
     };
     items(plan, "/changes").filter(goes).map(object).collect()
 }
@@ -162,11 +162,6 @@ fn without_group(id: &str) -> String {
     format!("{}/{rest}", kind.split('.').next().unwrap_or(kind))
 }
 
-fn identity(kind: &str, namespace: &str, name: &str) -> String {
-    let place = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
-    format!("{}/{name}{place}", kind.to_lowercase())
-}
-
 /// Compares answers with what happened. `listed` are the objects of all inventories before.
 pub(super) fn scores(
     answers: &BTreeMap<&'static str, Answer>,
@@ -175,7 +170,7 @@ pub(super) fn scores(
     listed: &BTreeSet<String>,
     is_part: impl Fn(&str) -> bool,
 ) -> BTreeMap<&'static str, Score> {
-    // What a controller of Kubernetes makes goes along with its namespace, and no program has to say so.
+    // Objects that Kubernetes itself creates in a namespace are deleted with it, and no program has to say so.
     let goes = |(id, uid): &(&String, &String)| after.get(*id) != Some(uid) && !is_created_by_kubernetes(id);
     let gone: BTreeSet<String> = before.iter().filter(goes).map(|(id, _)| without_group(id)).collect();
     let score = |answer: &Answer| {
@@ -200,7 +195,7 @@ pub(super) fn listed(kustomization: &Value) -> impl Iterator<Item = String> {
         let (namespace, rest) = text(entry, "/id").split_once('_')?;
         let (rest, kind) = rest.rsplit_once('_')?;
         let (name, _) = rest.rsplit_once('_')?;
-        Some(identity(kind, namespace, &name.replace("__", ":")))
+        Some(identity("", kind, namespace, &name.replace("__", ":")))
     })
 }
 

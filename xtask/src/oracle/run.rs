@@ -41,7 +41,7 @@ pub struct Comparison {
     pub gaps: Vec<String>,
     /// With mismatches: status and inventory of each Kustomization.
     pub evidence: Vec<String>,
-    /// How the plan and the answers of other programs compare with what was deleted, if they are asked.
+    /// Scores of the plan and of the other programs, if they are asked.
     pub scores: BTreeMap<&'static str, Score>,
 }
 
@@ -146,8 +146,9 @@ impl Run<'_> {
         let start = Instant::now();
         let plan = self.plan(program, scenario, &[])?;
         let time = start.elapsed();
-        let (listed, mut answers) = (self.listed()?, BTreeMap::new());
+        let (mut listed, mut answers) = (BTreeSet::new(), BTreeMap::new());
         if !program.peers.is_empty() {
+            listed = self.listed()?;
             answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }

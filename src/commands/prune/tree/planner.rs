@@ -60,7 +60,7 @@ pub(super) struct Planner<'s> {
 #[derive(Clone)]
 pub(super) struct StepState<'s> {
     pub(super) snapshot: Cow<'s, Snapshot>,
-    /// What the steps before leave open.
+    /// Gaps that earlier steps leave.
     pub(super) open: Vec<Gap>,
     /// Number of the step that begins with it, from 1 on.
     number: usize,
@@ -75,7 +75,7 @@ pub(super) struct StepState<'s> {
 /// The content that the sources have in a step.
 pub(super) struct StepTrees {
     pub(super) artifacts: BTreeMap<SourceId, Arc<Artifact>>,
-    /// What their content lacks.
+    /// Gaps of their content.
     gaps: Vec<Gap>,
     pub(super) subject: Subject,
 }

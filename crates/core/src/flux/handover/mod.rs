@@ -133,7 +133,7 @@ pub struct Handover {
 #[serde(rename_all = "camelCase")]
 pub struct HandoverStep {
     pub number: usize,
-    /// What to do.
+    /// Instruction for a person, in one line.
     pub title: String,
     /// Changes of files of the checkout: of the deployed revision in the first step, else of the change.
     pub patches: Vec<FilePatch>,

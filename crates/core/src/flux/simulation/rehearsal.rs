@@ -203,12 +203,12 @@ impl Rehearsal {
     }
 }
 
-/// What the change does to the rules by which the server accepts an object: it can refuse then what does not change.
+/// Rules of the API server that the change touches, after which it can refuse an object that does not change.
 #[derive(Default)]
 struct TouchedRules {
     /// Kinds whose definition changes.
     kinds: BTreeSet<GroupKind>,
-    /// Namespaces that change.
+    /// Namespaces that are applied anew or with another manifest.
     namespaces: BTreeSet<ObjectId>,
     admission: bool,
     rights: bool,

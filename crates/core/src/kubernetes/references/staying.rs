@@ -1,6 +1,6 @@
 //! The deleted objects that an object which stays still refers to.
 //!
-//! What stays counts as it is after the change: the manifests of the builds, and live objects where no build has them. A
+//! An object that stays counts as it is after the change: the manifests of the builds, and live objects where no build has them. A
 //! Pod counts for its controller, whose template makes the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,11 +63,11 @@ pub(crate) struct Departures<'p> {
     pub(crate) recreated: BTreeSet<&'p ObjectId>,
 }
 
-/// What stays, with its references.
+/// Objects that stay, with their references.
 pub(crate) struct Staying<'a> {
     snapshot: &'a Snapshot,
     departures: &'a Departures<'a>,
-    /// What the builds have, and live objects that no build has and that are not made of a template of a build.
+    /// Objects of the builds, and live objects that no build has and that are not made of a template of a build.
     referrers: Vec<&'a Referrer>,
     /// Live Pods on nodes that stay, with those of their claims that are still mounted.
     pods: Vec<(&'a ObjectId, BTreeSet<&'a ObjectId>)>,

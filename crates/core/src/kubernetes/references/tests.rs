@@ -1,4 +1,4 @@
-//! What is read of manifests, and what counts as needed.
+//! References of manifests, and deleted objects that are still needed.
 
 use std::collections::BTreeSet;
 

@@ -44,7 +44,7 @@ pub struct Fleet {
     complete: bool,
     /// True if the API server of each planned cluster was asked about all changes.
     rehearsed: bool,
-    /// What could not be read or computed; `context` is the name of the cluster.
+    /// Gaps of all clusters; `context` is the name of the cluster.
     gaps: Vec<AnswerGap>,
     /// Every cluster that was named, in that order.
     clusters: Vec<FleetCluster>,
@@ -211,7 +211,7 @@ impl Fleet {
     }
 
     /// Returns a plan for each set of clusters that have something in common that no other cluster has, the largest set
-    /// first. The outcome of an owner stands in the plan of its rows too.
+    /// first. A plan also has the outcomes of the owners of its rows.
     pub fn common_plans(&self) -> Vec<CommonPlan> {
         let mut plans: BTreeMap<&[String], Plan> = BTreeMap::new();
         let (rows, differing) = self.rows_of_plans();
@@ -240,8 +240,8 @@ impl Fleet {
         common
     }
 
-    /// Returns the rows that stand in a plan, and the number of the others by the clusters of the plan that counts them:
-    /// what is deleted with an object that more clusters have, because a controller chose its name.
+    /// Returns the rows of the plans, and the number of the other rows by the clusters of the plan that counts them:
+    /// consequences of an object that more clusters have, because a controller chose its name.
     fn rows_of_plans(&self) -> (Vec<&Folded<Change>>, BTreeMap<&[String], usize>) {
         let deleted = self.changes.iter().filter(|row| row.part.is_deletion());
         let mut by_id: BTreeMap<&ObjectId, Vec<&Folded<Change>>> = BTreeMap::new();

@@ -29,7 +29,7 @@ pub struct Sequence {
 pub struct Step {
     /// Number of the step, from 1 on.
     pub number: usize,
-    /// The step in words.
+    /// Description of the step in one line.
     pub title: String,
     #[cfg_attr(feature = "schema", schemars(with = "crate::plan::Plan"))]
     pub plan: FinishedPlan,
@@ -49,7 +49,7 @@ pub struct LostObject {
     pub certainty: Certainty,
     /// Step that creates an object of the same identity; `null` if none does.
     pub created_again_in: Option<usize>,
-    /// What an object of the same identity does not have of it: `uid`, `data`, …
+    /// Properties that a new object of the same identity does not have: `uid`, `data`, …
     pub not_restored: Vec<&'static str>,
 }
 

@@ -1,9 +1,8 @@
 //! The state after a plan, on which the next of several steps is planned.
 //!
-//! What the simulation decides is written to a copy of the snapshot: objects that are deleted, what Kustomizations apply and
-//! list, their specs and conditions, definitions, and the revisions of sources. What it leaves open, a race or an effect
-//! that is not known, is a gap of every later plan: the copy then has one of the possible states, that in which the object
-//! stays.
+//! A copy of the snapshot gets the results of the simulation: deleted objects, objects that Kustomizations apply and list,
+//! their specs and conditions, definitions, and the revisions of sources. A race or an effect that is not known is a gap of
+//! every later plan: the copy then has one of the possible states, that in which the object stays.
 
 mod metadata;
 
@@ -42,7 +41,7 @@ const FINALIZER: &str = "finalizers.fluxcd.io";
 /// The predicted state after a plan.
 pub struct StateAfter {
     pub snapshot: Snapshot,
-    /// What the plan leaves open. The plan of every later step has these gaps.
+    /// Races and unknown effects of the plan, as gaps of the plan of every later step.
     pub open: Vec<Gap>,
     /// ConfigMaps and Secrets that the plan changes, in place of what was read.
     pub data: BTreeMap<DataRef, Lookup>,

@@ -1,4 +1,4 @@
-//! What a change does to objects, as events that answers of the API server can depend on.
+//! Events: changes of objects on which answers of the API server can depend.
 
 use std::sync::Arc;
 

@@ -13,13 +13,13 @@ use crate::flux::simulation::model::protection::is_never_applied;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{ObjectId, ResourceType};
 
-/// What the quotas leave for an object.
+/// Room that quotas leave for an object.
 pub(super) enum Room<'w> {
     /// The object can be created after these events.
     Enough(Vec<&'w Event>),
     /// The objects that the same run creates before it use the quota up: the message of the server.
     Full(String),
-    /// Which objects come first, or how much is left, is not known; the name of the quota.
+    /// Name of a quota whose remaining room, or the order of the objects that use it, is not known.
     Unknown(String),
 }
 

@@ -13,7 +13,7 @@ const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBind
 pub(super) struct Rights<'w> {
     pub(super) before: bool,
     pub(super) after: bool,
-    /// What changes roles and bindings.
+    /// Changes of roles and bindings.
     pub(super) events: Vec<&'w Event>,
 }
 

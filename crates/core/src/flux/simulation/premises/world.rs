@@ -37,7 +37,7 @@ pub(super) struct World<'s, 'a> {
     order: OnceCell<EventOrder>,
     /// Kinds with a live object.
     live_kinds: OnceCell<BTreeSet<GroupKind>>,
-    /// What must be read or asked before there is an answer.
+    /// Objects to read and questions to ask before there is an answer.
     pub(super) needs: RefCell<Needs>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Fact<'w> {
     pub(super) id: ObjectId,
     pub(super) before: Option<&'w Value>,
     pub(super) after: Option<&'w Value>,
-    /// What changes it.
+    /// Changes of it.
     pub(super) events: Vec<&'w Event>,
 }
 

@@ -42,7 +42,7 @@ pub struct LeakCase {
     pub ways: Vec<&'static str>,
 }
 
-/// How the API server of a case answers dry-runs.
+/// Answers of the API server of a case to dry-runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Server {
     Accepts,
