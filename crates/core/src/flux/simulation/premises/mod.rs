@@ -328,9 +328,22 @@ impl<'s, 'a> Premises<'s, 'a> {
         if freeing.is_empty() {
             return Some(Standing::Holds);
         }
-        let is_accepted =
-            freeing.iter().all(|event| self.can_precede(event, object)) && admission::is_free(&self.world, object);
-        is_accepted.then(|| self.accepted(object, &freeing))
+        if !(freeing.iter().all(|event| self.can_precede(event, object)) && admission::is_free(&self.world, object)) {
+            return None;
+        }
+        // The server validates a Service only once it has its ports.
+        let mut without_ports = object.clone();
+        let ports = Arc::make_mut(&mut without_ports.built.manifest).pointer_mut("/spec/ports");
+        for port in ports.and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut) {
+            port.remove("nodePort");
+        }
+        match self.world.ask(Question::of_apply(without_ports, &self.world.state.input.flags))? {
+            DryRunAnswer::Result(DryRunResult::Refused(_)) => Some(Standing::Holds),
+            DryRunAnswer::Result(DryRunResult::Created | DryRunResult::Updated(_) | DryRunResult::Unchanged) => {
+                Some(self.accepted(object, &freeing))
+            }
+            _ => None,
+        }
     }
 
     /// Returns how far a refusal by a quota holds; `None` if that is not known.
