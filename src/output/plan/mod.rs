@@ -31,7 +31,7 @@ pub(super) const NAMED: usize = 5;
 
 impl Render for FinishedPlan {
     const PARTS: &'static [Part] =
-        &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings];
+        &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings, Part::Policies];
 
     /// Returns the rows by owner, or the wide table with one row per object; diffs follow.
     fn text(&self, wide: bool, look: Look) -> String {

@@ -120,7 +120,10 @@ impl<'s> Planner<'s> {
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
         let mut answerer = Answerer {
-            rehearsal: asked.map(|cluster| Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes)),
+            rehearsal: asked.map(|cluster| {
+                let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
+                rehearsal.with_approvals(options.as_approved)
+            }),
             builds: Builds {
                 snapshot,
                 versions,
