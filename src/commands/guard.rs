@@ -151,14 +151,10 @@ pub async fn run(args: &GuardArgs, session: &mut Session) -> Result<ExitCode> {
 
 /// Prints the guard that approves what a plan deletes.
 pub(super) async fn print_approving(plan: &FinishedPlan, snapshot: &Snapshot, session: &mut Session) -> Result<()> {
-    let cluster = if plan.subject().is_some_and(|subject| subject.at.is_some()) {
-        None
-    } else {
-        Some(session.cluster().await?)
-    };
+    let cluster =
+        if plan.subject().is_some_and(|subject| subject.at.is_some()) { None } else { Some(session.cluster().await?) };
     let users = find_users(cluster.as_ref(), snapshot, None).await;
-    let kinds: Vec<String> =
-        KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect();
+    let kinds: Vec<String> = KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect();
     let mut guard = begin(&kinds, &users, NAMESPACE, cluster.as_ref(), snapshot).await?;
     guard.digest = Some(approve(&mut guard, plan)?);
     print(guard, Format::Yaml, users, snapshot, session).map(|_| ())
@@ -183,8 +179,10 @@ async fn begin(
             .hint("Kubernetes has it since 1.30; `kubectl gitops plan` needs no policies"));
     }
     if users.names.is_empty() {
-        return Err(Error::failed("no controller and no owner of Flux is in this cluster, so there is nobody to guard against")
-            .hint("name the user that deletes with --user"));
+        return Err(Error::failed(
+            "no controller and no owner of Flux is in this cluster, so there is nobody to guard against",
+        )
+        .hint("name the user that deletes with --user"));
     }
     Ok(Guard::new(kinds, users.names.clone(), namespace, snapshot))
 }
@@ -216,7 +214,9 @@ fn print(guard: Guard, format: Format, users: Users, snapshot: &Snapshot, sessio
     if let Some((major, minor, patch)) = users.forgetful {
         let forgets = "forgets an object that it may not delete: it stays, is leaked, and nothing prunes it later";
         session.terminal.warning(&format!("kustomize-controller {major}.{minor}.{patch} {forgets}"));
-        session.terminal.hint("1.9.0 (Flux 2.9) tries it again; `kubectl gitops inventory --leaked` lists such objects");
+        session
+            .terminal
+            .hint("1.9.0 (Flux 2.9) tries it again; `kubectl gitops inventory --leaked` lists such objects");
     }
     if !guard::has_clock(snapshot) {
         let lease = "the API servers of this cluster renew no Lease in kube-system";

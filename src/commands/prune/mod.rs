@@ -24,6 +24,7 @@ use std::path::Path;
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::{Session, guard, owners};
+use crate::cluster::read::snapshot::add_stored_versions;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::duration::human;
@@ -82,6 +83,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     if execution.planning.snapshot.is_some() {
         check_cluster_flags(session, &snapshot).await?;
         warn_of_age(session, &snapshot, now);
+    }
+    if args.tree.options.offline && execution.planning.snapshot.is_none() {
+        // Dry-runs would say what the server refuses.
+        add_stored_versions(&session.cluster().await?, &mut snapshot).await;
     }
     let clusters =
         spokes::read(&args.tree.options.spoke, session, &mut snapshot, execution.planning.snapshot.is_some()).await?;

@@ -176,6 +176,7 @@ impl<'s> Planner<'s> {
             snapshot: &state.snapshot,
             trees: trees.artifacts.clone(),
             pinned: self.pinned.clone(),
+            controller_version: self.controller.version,
             features: self.controller.features,
             flags: self.controller.flags.clone(),
             workers: self.controller.workers,

@@ -214,7 +214,8 @@ mod tests {
     fn a_parameter_decides_once_it_is_known() {
         let mut approving = policy("oldObject.metadata.uid in params.data");
         approving["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
-        approving["spec"]["matchConditions"] = json!([{"name": "user", "expression": "request.userInfo.username == 'a'"}]);
+        approving["spec"]["matchConditions"] =
+            json!([{"name": "user", "expression": "request.userInfo.username == 'a'"}]);
         let (with, without) = (json!({"data": {"u": ""}}), json!({"data": {"v": ""}}));
         let rule = |parameters| AdmissionRule::of_policy(&approving, &binding(&Value::Null), parameters).unwrap();
         let old = json!({"metadata": {"uid": "u"}});

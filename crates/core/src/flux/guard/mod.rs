@@ -230,7 +230,8 @@ fn approval() -> Check {
              ({})",
             is_annotated()
         ),
-        message: "'a controller needs an approval to delete it: no plan approves uid ' + oldObject.metadata.uid".to_owned(),
+        message: "'a controller needs an approval to delete it: no plan approves uid ' + oldObject.metadata.uid"
+            .to_owned(),
     }
 }
 

@@ -19,8 +19,7 @@ fn snapshot(objects: Vec<ObjectMetadata>) -> Snapshot {
 }
 
 fn guard(users: &[&str]) -> Guard {
-    let kinds: Vec<String> =
-        KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect();
+    let kinds: Vec<String> = KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect();
     Guard::new(&kinds, users.iter().map(|user| (*user).to_owned()).collect(), NAMESPACE, &snapshot(vec![]))
 }
 
@@ -43,7 +42,8 @@ fn accounts_of_controllers_and_of_their_owners_need_approvals() {
         account: NamespacedName { namespace: "flux-system".to_owned(), name: name.to_owned() },
         default_account: default.map(str::to_owned),
     };
-    let found = users(&[controller("kustomize-controller", None), controller("helm-controller", Some("low"))], &cluster);
+    let found =
+        users(&[controller("kustomize-controller", None), controller("helm-controller", Some("low"))], &cluster);
     let expected = ["flux-system:helm-controller", "flux-system:kustomize-controller", "shop:low", "shop:team"];
     let expected: BTreeSet<String> = expected.map(|name| format!("system:serviceaccount:{name}")).into();
     assert_eq!(found, expected);

@@ -33,7 +33,8 @@ fn user_of(account: &NamespacedName) -> String {
 pub fn users(controllers: &[DeletingController], snapshot: &Snapshot) -> BTreeSet<String> {
     let own = controllers.iter().map(|controller| user_of(&controller.account));
     let impersonated = snapshot.resources.iter().flat_map(|owner| {
-        let controllers = controllers.iter().filter(|controller| is_owner_of(controller.name, &owner.object.id.group_kind()));
+        let controllers =
+            controllers.iter().filter(|controller| is_owner_of(controller.name, &owner.object.id.group_kind()));
         controllers.filter_map(|controller| controller.impersonated(owner)).collect::<Vec<_>>()
     });
     own.chain(impersonated).collect()

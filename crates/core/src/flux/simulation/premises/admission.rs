@@ -251,7 +251,8 @@ fn verdict(
         let known = deleted_object(id, &live?.labels);
         return rule.allows(&Value::Null, Some(&known), false).or_else(|| {
             let is_secret = id.is("", "Secret");
-            let old = if is_secret { None } else { world.read(&kind.api_version(), &kind.kind, &id.namespace, &id.name)? };
+            let old =
+                if is_secret { None } else { world.read(&kind.api_version(), &kind.kind, &id.namespace, &id.name)? };
             rule.allows(&Value::Null, Some(old?), true)
         });
     };
