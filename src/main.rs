@@ -49,6 +49,7 @@ fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
         Command::Plan(args) => block_on(commands::plan::run(*args, session)),
         Command::Handover(args) => block_on(commands::handover::run(&args, session)),
         Command::Prune(args) => block_on(commands::prune::run(&args, session)),
+        Command::Guard(args) => block_on(commands::guard::run(&args, session)),
         Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),
         Command::Mcp(args) => block_on(commands::mcp::run(&args, session)),
         Command::Completion(args) => commands::completion::run(&args, session, Cli::command()),

@@ -6,6 +6,7 @@ mod connections;
 mod contexts;
 mod elsewhere;
 pub mod get;
+pub mod guard;
 pub mod handover;
 pub mod inventory;
 pub mod man;

@@ -7,9 +7,10 @@ use clap::Args;
 use super::prune::args::{ExecutionArgs, PlanningArgs, PruneArgs};
 use super::prune::fleet::{self, FleetArgs};
 use super::prune::tree::{TreeArgs, TreeOptions};
-use super::{Session, owners, prune};
+use super::{Session, guard, owners, prune};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
+use crate::output::format::Format;
 
 /// Directory that is planned if none is named.
 const HERE: &str = ".";
@@ -45,6 +46,9 @@ const HERE: &str = ".";
   # Plan for all clusters that follow the checkout, as one answer
   kubectl gitops plan --contexts eu,us
 
+  # Approve what the plan deletes, where `kubectl gitops guard` is installed
+  kubectl gitops plan -o vap | kubectl apply --server-side -f -
+
   # Plan in one job, and write the comment in another one that does not trust it
   kubectl gitops plan -o json > plan.json
   kubectl gitops plan --show plan.json -o markdown"
@@ -77,8 +81,12 @@ pub struct PlanArgs {
 
 /// Plans what Flux does once a checkout is merged.
 pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
-    let PlanArgs { directory, owners, by, show, fleet, tree, planning } = args;
+    let PlanArgs { directory, owners, by, show, fleet, mut tree, planning } = args;
+    tree.as_approved |= planning.output == Format::Vap;
     if let Some(file) = show {
+        if planning.output == Format::Vap {
+            return Err(guard::reject_shown(&file));
+        }
         return prune::show_again(&file, &ExecutionArgs::of_plan(planning), session);
     }
     let clusters = fleet.clusters(&session.connection, &planning)?;

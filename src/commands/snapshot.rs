@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 
 use super::Session;
 use crate::cluster::Cluster;
-use crate::cluster::read::snapshot::{add_suspendable, read_referrers};
+use crate::cluster::read::snapshot::{add_stored_versions, add_suspendable, read_referrers};
 use crate::error::Result;
 use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
@@ -61,6 +61,7 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
     let (referrers, gaps) = read_referrers(&cluster, &snapshot, None).await;
     snapshot.referrers = Some(referrers);
     snapshot.gaps.extend(gaps);
+    add_stored_versions(&cluster, &mut snapshot).await;
     if args.with_charts {
         snapshot.kube_version = cluster.version().await.unwrap_or_default();
         add_charts(&mut snapshot, &cluster, session).await;

@@ -12,6 +12,7 @@ mod file_limits;
 mod fleet;
 mod full_disk;
 mod garbage_collection;
+mod guard;
 mod interleavings;
 mod inventory;
 mod leaks;

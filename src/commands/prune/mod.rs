@@ -23,7 +23,8 @@ use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::{Session, owners};
+use super::{Session, guard, owners};
+use crate::cluster::read::snapshot::add_stored_versions;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::duration::human;
@@ -83,6 +84,10 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         check_cluster_flags(session, &snapshot).await?;
         warn_of_age(session, &snapshot, now);
     }
+    if args.tree.options.offline && execution.planning.snapshot.is_none() {
+        // Dry-runs would say what the server refuses.
+        add_stored_versions(&session.cluster().await?, &mut snapshot).await;
+    }
     let clusters =
         spokes::read(&args.tree.options.spoke, session, &mut snapshot, execution.planning.snapshot.is_some()).await?;
     if args.tree.options.then.is_empty() {
@@ -125,6 +130,7 @@ impl PruneArgs {
         }
         self.tree.check(self.execution.plan)?;
         self.check_steps()?;
+        self.check_policies()?;
         if !self.tree.options.spoke.is_empty() && self.execution.planning.output == Format::Name {
             return Err(Error::usage("-o name does not say in which cluster an object is, so --spoke rejects it")
                 .hint("use -o json or -o wide, which have the cluster of each object"));
@@ -134,6 +140,19 @@ impl PruneArgs {
 }
 
 impl PruneArgs {
+    /// Rejects policies where no controller deletes, and in a report.
+    fn check_policies(&self) -> Result<()> {
+        let planning = &self.execution.planning;
+        if planning.reports.iter().any(|report| report.format == Format::Vap) {
+            return Err(Error::usage("--report does not write policies").hint("use -o vap, and redirect the output"));
+        }
+        if planning.output == Format::Vap && !(self.tree.is_given() && self.tree.options.as_approved) {
+            return Err(Error::usage("-o vap approves what controllers delete")
+                .hint("use `kubectl gitops plan -o vap`, which plans a checkout"));
+        }
+        Ok(())
+    }
+
     /// Checks the flags that a plan of several steps does not take.
     fn check_steps(&self) -> Result<()> {
         let planning = &self.execution.planning;
@@ -249,7 +268,12 @@ async fn preview(
     // What the server said about manifests can show values of Secrets, which are known once there is a plan.
     let (plan, judged, secrets) = planned.inspect_err(|_| session.discard_warnings())?;
     session.print_masked_warnings(&[secrets]);
-    execution::show(&plan, execution, session)?;
+    if execution.planning.output == Format::Vap {
+        guard::print_approving(&plan, snapshot, session).await?;
+        session.terminal.status(&show::summary(&plan, false));
+    } else {
+        execution::show(&plan, execution, session)?;
+    }
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }

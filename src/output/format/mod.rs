@@ -35,6 +35,8 @@ pub enum Part {
     Page,
     /// Findings for a CI system.
     Findings,
+    /// Admission policies that approve it.
+    Policies,
 }
 
 /// An answer of a verb. It is serialised as its document.
@@ -92,10 +94,12 @@ pub enum Format {
     Gitlab,
     Junit,
     Csv,
+    /// ValidatingAdmissionPolicies that approve what a plan deletes.
+    Vap,
 }
 
 /// Every format with its value of `-o` and the part of an answer that it shows, in the order of the help.
-const FORMATS: [(Format, &str, Part); 12] = [
+const FORMATS: [(Format, &str, Part); 13] = [
     (Format::Tree, "tree", Part::Tree),
     (Format::Table, "table", Part::Text),
     (Format::Wide, "wide", Part::Text),
@@ -108,6 +112,7 @@ const FORMATS: [(Format, &str, Part); 12] = [
     (Format::Gitlab, "gitlab", Part::Findings),
     (Format::Junit, "junit", Part::Findings),
     (Format::Csv, "csv", Part::Rows),
+    (Format::Vap, "vap", Part::Policies),
 ];
 
 /// Another word for a value of `-o`, as people type it.
@@ -130,6 +135,8 @@ impl Format {
             Self::Gitlab => document::json(&gitlab::report(&answer.findings()))?,
             Self::Junit => junit::report(&answer.findings()),
             Self::Csv => csv::records(answer.rows(), look.header),
+            // They name users of the cluster, which no answer knows: the verb prints them.
+            Self::Vap => String::new(),
         })
     }
 

@@ -17,8 +17,8 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
-    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, FinishedPlan, Outcome, OwnerOutcome, Plan,
-    Reason, ReasonCode, Summary,
+    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, FinishedPlan, Outcome,
+    OwnerOutcome, Plan, Reason, ReasonCode, Summary,
 };
 use gitops_core::text::{and_more, pluralize};
 use groups::{NestedRow, follows_from_place, race_of};
@@ -31,7 +31,7 @@ pub(super) const NAMED: usize = 5;
 
 impl Render for FinishedPlan {
     const PARTS: &'static [Part] =
-        &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings];
+        &[Part::Text, Part::Document, Part::Names, Part::Comment, Part::Page, Part::Findings, Part::Policies];
 
     /// Returns the rows by owner, or the wide table with one row per object; diffs follow.
     fn text(&self, wide: bool, look: Look) -> String {
@@ -389,11 +389,18 @@ fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
     if is_own { row.reason.detail.clone() } else { row.reason.code.to_string() }
 }
 
-/// Returns warnings about objects of several owners, and about objects that finalizers keep terminating.
+/// Returns warnings about rules that change, objects of several owners, and objects that finalizers keep terminating.
 pub fn warnings(plan: &Plan) -> Vec<Prose> {
     let contested = limited(plan.contested(), contested, "applied by more than one owner");
     let blocked = limited(plan.blocked_by_finalizers(), blocked_by_finalizers, "blocked by finalizers");
-    contested.into_iter().chain(blocked).collect()
+    let upgrade = plan.controller_upgrade().map(controller_upgrade);
+    upgrade.into_iter().chain(contested).chain(blocked).collect()
+}
+
+fn controller_upgrade(upgrade: &ControllerUpgrade) -> Prose {
+    let ControllerUpgrade { from, to, rules } = upgrade;
+    let text = format!("this changes kustomize-controller from {from} to {to}, and the plan has the rules of {from}");
+    Prose::default().own(format!("{text}. In {to}: {}", rules.join("; ")))
 }
 
 fn limited<T>(all: &[T], line: impl Fn(&T) -> Prose, what: &str) -> Vec<Prose> {

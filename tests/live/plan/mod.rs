@@ -5,6 +5,7 @@ mod diff;
 mod failing_releases;
 mod finalizers;
 mod generators;
+mod guard;
 mod handover;
 mod helm_release;
 mod mistyped_path;

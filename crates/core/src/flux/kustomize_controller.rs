@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::controller_deployment::{container, flag, flags, is_stopped, is_true, text};
 use super::controller_flags::ControllerFlags;
 use super::kinds::KUSTOMIZE_CONTROLLER;
-use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, text_at};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_operator;
 
 /// Name of the controller, of its Deployment and of its field manager.
 pub const NAME: &str = KUSTOMIZE_CONTROLLER;
@@ -82,6 +83,16 @@ impl Features {
         }
     }
 
+    /// Returns the rules that differ in another version, as sentences about the other one.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let changed = RULES.iter().filter_map(|(applies, begins, ends)| match (applies(self), applies(other)) {
+            (false, true) => Some(*begins),
+            (true, false) => Some(*ends),
+            _ => None,
+        });
+        changed.collect()
+    }
+
     fn set_gate(&mut self, gate: &str, is_on: bool) {
         match gate {
             "StrictPostBuildSubstitutions" => self.strict_substitution = is_on,
@@ -90,6 +101,72 @@ impl Features {
             _ => {}
         }
     }
+}
+
+/// A rule, what is so in a version that has it, and what is so in one that does not.
+type Rule = (fn(&Features) -> bool, &'static str, &'static str);
+
+/// Rules that depend on the version, and on its feature gates.
+const RULES: [Rule; 11] = [
+    (
+        |rules| rules.strict_substitution,
+        "a substituted variable must be set or have a default",
+        "a substituted variable without a value is empty",
+    ),
+    (
+        |rules| rules.ignore_protects,
+        "ssa: Ignore on a live object protects it from being pruned",
+        "ssa: Ignore on a live object does not protect it from being pruned",
+    ),
+    (
+        |rules| rules.forgets_skipped,
+        "an object whose apply is skipped leaves the inventory, and is never pruned",
+        "an object whose apply is skipped stays in the inventory",
+    ),
+    (
+        |rules| rules.retries_deletions,
+        "an object that may not be deleted stays in the inventory, and its Kustomization is not ready",
+        "an object that may not be deleted leaves the inventory, and is leaked",
+    ),
+    (|rules| rules.deletion_policy, "spec.deletionPolicy is honoured", "spec.deletionPolicy is not honoured"),
+    (
+        |rules| rules.whole_images,
+        "an entry of spec.images replaces the one of the file as a whole",
+        "an entry of spec.images keeps what it does not name of the one in the file",
+    ),
+    (
+        |rules| rules.refuses_underscores,
+        "an inventory with a name that has an underscore cannot be read",
+        "an inventory with a name that has an underscore can be read",
+    ),
+    (|rules| rules.ignores_fields, "spec.ignore is honoured", "spec.ignore is not honoured"),
+    (
+        |rules| rules.replaces_ignored,
+        "an apply fails if spec.ignore names a field that its manifest drops",
+        "an apply succeeds if spec.ignore names a field that its manifest drops",
+    ),
+    (
+        |rules| rules.additive_ready_expr,
+        "a dependency with a readyExpr must be ready by itself too",
+        "a dependency with a readyExpr need not be ready by itself",
+    ),
+    (
+        |rules| rules.denies_external_artifacts,
+        "no Kustomization may use an ExternalArtifact",
+        "a Kustomization may use an ExternalArtifact",
+    ),
+];
+
+/// Returns the newest version of the controller in a distribution of Flux, such as `2.8.x`; `None` for a range of minor
+/// versions. Source: docs/reference/kustomize-controller.md 9.3: Flux 2.8 has 1.8, and so on.
+fn of_flux(distribution: &str) -> Option<Version> {
+    let (major, minor, _) = parse_version(distribution.trim_start_matches(['=', '~', '^', 'v', ' ']))?;
+    (major == 2).then_some((1, minor, u32::MAX))
+}
+
+/// Returns a version as text; without the patch number if that is the newest one, whichever it is.
+pub fn version_text((major, minor, patch): Version) -> String {
+    if patch == u32::MAX { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
 }
 
 /// Minor version of kustomize that each minor version of the controller links, by its first release.
@@ -178,15 +255,13 @@ impl KustomizeController {
 
     /// Returns a sentence on a version whose rules are not known; `None` for a known one.
     pub fn unknown_version(&self) -> Option<String> {
-        let (major, minor, patch) = NEWEST;
-        let known = format!("{major}.{minor}.{patch}");
+        let known = version_text(NEWEST);
         match self.version {
             None => {
                 Some(format!("the version of kustomize-controller is not known; the plan has the rules of {known}"))
             }
             Some(version) if version > NEWEST => {
-                let (major, minor, patch) = version;
-                let found = format!("{major}.{minor}.{patch}");
+                let found = version_text(version);
                 Some(format!("kustomize-controller {found} is newer than this tool; the plan has the rules of {known}"))
             }
             Some(_) => None,
@@ -206,6 +281,26 @@ impl KustomizeController {
         controller.flags.watched = watch_selector(deployment).into_iter().collect();
         controller.is_stopped = is_stopped(deployment);
         controller
+    }
+
+    /// Returns the version and the rules of the controller that a manifest of its Deployment or of a FluxInstance installs, if
+    /// it names a version. `present` is what runs now: another patch of its minor version in a range is taken for the same.
+    pub(crate) fn installed_by(
+        id: &ObjectId,
+        manifest: &Value,
+        present: (Version, Features),
+    ) -> Option<(Version, Features)> {
+        if id.is("apps", "Deployment") && &*id.name == NAME {
+            let found = Self::from_deployment(manifest, None);
+            return Some((found.version?, found.features));
+        }
+        if !id.is(flux_operator::GROUP, "FluxInstance") {
+            return None;
+        }
+        let version = of_flux(text_at(manifest, "/spec/distribution/version"))?;
+        let (running, features) = present;
+        let is_same = (running.0, running.1) == (version.0, version.1);
+        Some(if is_same { (running, features) } else { (version, Features::of(version)) })
     }
 
     fn set_flag(&mut self, name: &str, value: &str) {
@@ -232,6 +327,11 @@ pub fn watch_selector(deployment: &Value) -> Option<String> {
 pub fn shards(snapshot: &Snapshot) -> impl Iterator<Item = &ObjectMetadata> {
     let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment"));
     deployments.filter(|object| object.id.name.starts_with(NAME) && &*object.id.name != NAME)
+}
+
+/// Returns true if the rules of a version are known. The newest patch of a minor version is taken to have those of the others.
+pub(crate) fn is_known((major, minor, patch): Version) -> bool {
+    if patch == u32::MAX { (major, minor) <= (NEWEST.0, NEWEST.1) } else { (major, minor, patch) <= NEWEST }
 }
 
 fn image_version(image: &str) -> Option<Version> {
@@ -280,6 +380,30 @@ mod tests {
         assert_eq!(linked_kustomize((1, 10, 1)), Some("5.8"));
         assert_eq!(linked_kustomize((1, 11, 0)), None);
         assert_eq!(linked_kustomize((0, 35, 1)), None);
+    }
+
+    #[test]
+    fn an_upgrade_names_the_rules_that_change() {
+        let rules = |from, to| Features::of(from).differences(&Features::of(to));
+        assert_eq!(rules((1, 9, 4), (1, 9, 6)), [""; 0]);
+        assert_eq!(rules((1, 8, 3), (1, 8, 5)).len(), 2);
+        let up = rules((1, 8, 5), (1, 9, 5));
+        assert!(
+            up.contains(
+                &"an object that may not be deleted stays in the inventory, and its Kustomization is not ready"
+            )
+        );
+        assert!(rules((1, 9, 5), (1, 8, 5)).iter().any(|rule| rule.ends_with("and is leaked")), "a downgrade");
+        for (text, expected) in [
+            ("2.8.x", Some((1, 8, u32::MAX))),
+            ("=2.9.1", Some((1, 9, u32::MAX))),
+            ("2.x", None),
+            ("3.0.0", None),
+            ("", None),
+        ] {
+            assert_eq!(of_flux(text), expected, "{text}");
+        }
+        assert_eq!((version_text((1, 8, u32::MAX)), version_text((1, 8, 3))), ("1.8".to_owned(), "1.8.3".to_owned()));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub mod controller_deployment;
 pub(crate) mod controller_flags;
 pub mod controllers;
 pub mod generator;
+pub mod guard;
 pub mod handover;
 pub mod kinds;
 pub mod kustomize_controller;

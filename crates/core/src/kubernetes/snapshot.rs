@@ -59,6 +59,10 @@ pub struct Snapshot {
     /// Other objects that refer to objects, with what they refer to, sorted; absent if they were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub referrers: Option<Vec<Referrer>>,
+    /// Versions in `status.storedVersions` of definitions, by their names, as far as they were read. The API server refuses a
+    /// definition that lacks one of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub stored_versions: BTreeMap<String, Vec<String>>,
     /// Version of the API server, such as `v1.33.1`; empty if it was not recorded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kube_version: String,
@@ -91,6 +95,7 @@ impl Snapshot {
             objects: vec![],
             resources: vec![],
             referrers: None,
+            stored_versions: BTreeMap::new(),
             kube_version: String::new(),
             charts: BTreeMap::new(),
             changed_during_read: vec![],

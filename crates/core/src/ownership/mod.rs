@@ -16,7 +16,7 @@ pub mod scheme;
 pub mod schemes;
 
 pub use classify::OwnershipStatus;
-pub use rules::keys::{derive_annotation, is_ownership_key};
+pub use rules::keys::{DELETION_APPROVED_UNTIL, derive_annotation, is_ownership_key};
 pub use scheme::claim::{Claim, ClaimEvidence, OwnerId, Strength};
 pub use scheme::last_applied;
 pub use scheme::members::{Area, Members, Scope};

@@ -21,6 +21,19 @@ pub struct Contested {
     pub owners: Vec<OwnerId>,
 }
 
+/// A change of the version of kustomize-controller. The plan has the rules of the one that runs now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ControllerUpgrade {
+    /// Version that runs now.
+    pub from: String,
+    /// Version that the change installs; without the patch number if a FluxInstance names a range.
+    pub to: String,
+    /// What is so in the new version, and not in the one that runs now.
+    pub rules: Vec<String>,
+}
+
 /// A kustomization file that loses its last resources and is still built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EmptiedFile {

@@ -30,8 +30,8 @@ use serde::{Deserialize, Serialize};
 pub use alarm::Alarm;
 pub(crate) use change::EmptiedFile;
 pub use change::{
-    Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, Diff, Fidelity, Outcome, OwnerOutcome,
-    PinnedObject,
+    Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, Diff, Fidelity, Outcome,
+    OwnerOutcome, PinnedObject,
 };
 pub use documents::{fleet, sequence};
 pub use finished::FinishedPlan;
@@ -109,6 +109,9 @@ struct PlanDocument {
     /// Deleted objects that others still refer to.
     #[serde(skip)]
     still_referenced: Vec<StillReferenced>,
+    /// Version of kustomize-controller that the change installs, if rules of deletions differ there.
+    #[serde(default, rename = "controllerUpgrade", skip_serializing_if = "Option::is_none")]
+    controller_upgrade: Option<ControllerUpgrade>,
     #[serde(default, rename = "blockedByFinalizers")]
     blocked_by_finalizers: Vec<BlockedByFinalizers>,
     alarms: Vec<Alarm>,
@@ -341,6 +344,15 @@ impl Plan {
     }
 
     /// Sets the suspended owners that the change does not touch.
+    /// Version of kustomize-controller that the change installs, if its rules are others.
+    pub fn controller_upgrade(&self) -> Option<&ControllerUpgrade> {
+        self.document.controller_upgrade.as_ref()
+    }
+
+    pub(crate) fn set_controller_upgrade(&mut self, upgrade: Option<ControllerUpgrade>) {
+        self.document.controller_upgrade = upgrade;
+    }
+
     pub(crate) fn set_untouched_owners(&mut self, owners: BTreeSet<OwnerId>) {
         self.document.untouched_owners = owners;
     }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::per_namespace::{Namespaces, read_content, read_in_namespaces};
 use crate::cluster::connection::Cluster;
-use crate::cluster::read::list::{ListRequest, LiveReferrer, list_all};
+use crate::cluster::read::list::{ListRequest, LiveReferrer, Query, list_all};
 use gitops_core::flux::kinds;
 use gitops_core::kubernetes::gap::Gap;
-use gitops_core::kubernetes::object::ResourceType;
+use gitops_core::kubernetes::object::{Resource, ResourceType};
 use gitops_core::kubernetes::references::is_referrer;
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -64,6 +66,23 @@ fn has_content(snapshot: &Snapshot, kind: &ResourceType) -> bool {
     snapshot.resources.iter().any(|full| kind.is(&full.object.id.group, &full.object.id.kind))
 }
 
+/// Adds the versions in which objects of definitions may be stored.
+pub(crate) async fn add_stored_versions(cluster: &Cluster, snapshot: &mut Snapshot) {
+    let definitions = snapshot.types.iter().filter(|kind| kind.is("apiextensions.k8s.io", "CustomResourceDefinition"));
+    let (contents, gaps) =
+        cluster.without_deprecations().list_full(&definitions.cloned().collect::<Vec<_>>(), Query::default()).await;
+    let stored = contents.iter().map(|full| (full.object.id.name.to_string(), stored_versions(full)));
+    snapshot.stored_versions = stored.collect();
+    let is_new = |gap: &Gap| !snapshot.gaps.iter().any(|known| known.subject == gap.subject);
+    let new: Vec<Gap> = gaps.into_iter().filter(is_new).collect();
+    snapshot.gaps.extend(new);
+}
+
+fn stored_versions(definition: &Resource) -> Vec<String> {
+    let versions = definition.at("/status/storedVersions").and_then(Value::as_array).into_iter().flatten();
+    versions.filter_map(|version| version.as_str().map(str::to_owned)).collect()
+}
+
 /// Adds the records of deployed Helm releases (docs/reference/ownership.md 2.4). They are read only if the user allows
 /// Secrets to be read, and only the identities in their manifests are kept. Records that cannot be read are gaps.
 pub(crate) async fn add_release_records(cluster: &Cluster, snapshot: &mut Snapshot) {
@@ -79,7 +98,6 @@ pub(crate) async fn add_release_records(cluster: &Cluster, snapshot: &mut Snapsh
 #[cfg(test)]
 mod tests {
     use chrono::DateTime;
-    use gitops_core::kubernetes::object::Resource;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::testing::{object, resource_type};
 

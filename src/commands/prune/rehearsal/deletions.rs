@@ -4,6 +4,7 @@ use super::{Rehearsal, Sender};
 use crate::cluster::write::delete::delete;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::flux::apply::dry_run::DryRunResult;
+use gitops_core::flux::guard;
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
 
 /// Number of dry-runs of a deletion whose object changes each time.
@@ -28,7 +29,12 @@ impl Rehearsal<'_> {
                 Err(failure) => break failure,
             }
         };
-        sender.error(&failure).result().ok_or(failure)
+        match sender.error(&failure).result() {
+            Some(DryRunResult::Refused(message)) if self.as_approved && guard::is_refusal(&message) => {
+                Ok(DryRunResult::Accepted)
+            }
+            result => result.ok_or(failure),
+        }
     }
 }
 

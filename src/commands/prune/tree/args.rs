@@ -36,6 +36,9 @@ pub struct TreeOptions {
     /// Send no dry-runs to the API server
     #[arg(long)]
     pub offline: bool,
+    /// Plan as if `guard` approved every deletion
+    #[arg(long, hide_short_help = true)]
+    pub as_approved: bool,
     /// Cluster that a kubeconfig reaches, as NAMESPACE/SECRET=CONTEXT
     #[arg(long, value_name = "SECRET=CLUSTER", hide_short_help = true)]
     pub spoke: Vec<Spoke>,
@@ -110,6 +113,7 @@ impl TreeArgs {
             (options.diff, "--diff compares a working tree with the cluster"),
             (!options.spoke.is_empty(), "--spoke reads another cluster for the plan of a working tree"),
             (options.offline, "--offline leaves out the dry-runs of a working tree"),
+            (options.as_approved, "--as-approved plans what controllers do with a working tree"),
             (options.all, "--all lists what a working tree does not change"),
             (options.staged, "--staged reads the staged files of a working tree"),
             (options.rev.is_some(), "--rev reads a revision of a working tree"),

@@ -120,7 +120,10 @@ impl<'s> Planner<'s> {
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
         let mut answerer = Answerer {
-            rehearsal: asked.map(|cluster| Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes)),
+            rehearsal: asked.map(|cluster| {
+                let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
+                rehearsal.with_approvals(options.as_approved)
+            }),
             builds: Builds {
                 snapshot,
                 versions,
@@ -173,6 +176,7 @@ impl<'s> Planner<'s> {
             snapshot: &state.snapshot,
             trees: trees.artifacts.clone(),
             pinned: self.pinned.clone(),
+            controller_version: self.controller.version,
             features: self.controller.features,
             flags: self.controller.flags.clone(),
             workers: self.controller.workers,

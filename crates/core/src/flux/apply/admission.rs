@@ -30,28 +30,40 @@ pub(crate) struct AdmissionRule {
     constraints: Vec<Value>,
     /// Expressions that must all be true; `None` if they are not evaluated here.
     validations: Option<Vec<String>>,
+    /// Conditions of a request, such as its user: the rule says nothing unless all are true.
+    conditions: Vec<Value>,
+    /// Object that the expressions call `params`.
+    parameters: Option<Value>,
 }
 
 impl AdmissionRule {
-    /// Returns the rule of a policy and one of its bindings; `None` if it denies nothing.
-    pub(crate) fn of_policy(policy: &Value, binding: &Value) -> Option<Self> {
+    /// Returns the rule of a policy and one of its bindings, with the object that is its parameter; `None` if it denies
+    /// nothing.
+    pub(crate) fn of_policy(policy: &Value, binding: &Value, parameters: Option<&Value>) -> Option<Self> {
         let denies = list_at(binding, "/spec/validationActions").iter().any(|action| action == "Deny");
-        let is_plain = ["/spec/paramKind", "/spec/matchConditions", "/spec/variables"]
-            .iter()
-            .all(|pointer| policy.pointer(pointer).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty)));
+        let is_plain = list_at(policy, "/spec/variables").is_empty()
+            && (parameters.is_some() || policy.pointer("/spec/paramKind").is_none_or(Value::is_null));
         let validations = list_at(policy, "/spec/validations").iter();
         let expressions = validations.filter_map(|validation| validation["expression"].as_str().map(str::to_owned));
         denies.then(|| Self {
             constraints: vec![policy["spec"]["matchConstraints"].clone(), binding["spec"]["matchResources"].clone()],
             validations: is_plain.then(|| expressions.collect()),
+            conditions: list_at(policy, "/spec/matchConditions").to_vec(),
+            parameters: parameters.cloned(),
         })
+    }
+
+    /// Returns true if it is known of every request that matches whether the rule is asked.
+    pub(crate) fn is_unconditional(&self) -> bool {
+        self.conditions.is_empty()
     }
 
     /// Returns the rules of a configuration of webhooks by their names.
     pub(crate) fn of_webhooks(configuration: &Value) -> impl Iterator<Item = (String, Self)> {
         let webhooks = list_at(configuration, "/webhooks").iter();
         webhooks.map(|webhook| {
-            let rule = Self { constraints: vec![webhook.clone()], validations: None };
+            let constraints = vec![webhook.clone()];
+            let rule = Self { constraints, validations: None, conditions: vec![], parameters: None };
             (text_at(webhook, "/name").to_owned(), rule)
         })
     }
@@ -79,8 +91,10 @@ impl AdmissionRule {
             let parsed = expression::parse(text).ok()?;
             let mut context = expression::context();
             context.add_variable("object", object).ok()?;
-            if let Some(old) = old {
-                context.add_variable("oldObject", old).ok()?;
+            for (name, value) in [("oldObject", old), ("params", self.parameters.as_ref())] {
+                if let Some(value) = value {
+                    context.add_variable(name, value).ok()?;
+                }
             }
             let mut left = MAX_STEPS;
             if let Ok(CelValue::Bool(result)) = expression::with_stack(|| parsed.evaluate(&context, &mut left)) {
@@ -154,7 +168,7 @@ mod tests {
     fn a_rule_matches_kind_operation_and_labels_of_the_namespace() {
         let selector = json!({"matchLabels": {"team": "a"}, "matchExpressions": [
             {"key": "trusted", "operator": "DoesNotExist"}, {"key": "tier", "operator": "NotIn", "values": ["low"]}]});
-        let rule = AdmissionRule::of_policy(&policy("true"), &binding(&selector)).unwrap();
+        let rule = AdmissionRule::of_policy(&policy("true"), &binding(&selector), None).unwrap();
         let kind = resource_type("", "ConfigMap", "configmaps", true);
         let id = ObjectId::new("", "ConfigMap", "shop", "a");
         let matches = |operation, pairs: &[(&str, &str)]| {
@@ -170,7 +184,7 @@ mod tests {
             AdmissionRequest { kind: &secrets, id: &id, operation: "UPDATE", namespace: &labels(&[("team", "a")]) };
         assert!(!rule.matches(request));
         let warns = json!({"spec": {"validationActions": ["Warn"]}});
-        assert_eq!(AdmissionRule::of_policy(&policy("true"), &warns), None);
+        assert_eq!(AdmissionRule::of_policy(&policy("true"), &warns, None), None);
         let hooks = json!({"webhooks": [{"rules": [{"apiGroups": ["*"], "operations": ["*"], "resources": ["*"]}]}]});
         assert!(
             AdmissionRule::of_webhooks(&hooks)
@@ -181,7 +195,7 @@ mod tests {
     #[test]
     fn a_policy_allows_an_object_or_denies_it_or_that_is_not_known() {
         let allows = |expression: &str, is_whole| {
-            let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null)).unwrap();
+            let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null), None).unwrap();
             rule.allows(&json!({"data": {"v": "1"}}), None, is_whole)
         };
         assert_eq!(allows("object.data.v != 'held'", false), Some(true));
@@ -192,7 +206,21 @@ mod tests {
         assert_eq!(allows("oldObject.data.v == object.data.v", true), None);
         let mut with_parameters = policy("true");
         with_parameters["spec"]["paramKind"] = json!({"kind": "ConfigMap"});
-        let rule = AdmissionRule::of_policy(&with_parameters, &binding(&Value::Null)).unwrap();
+        let rule = AdmissionRule::of_policy(&with_parameters, &binding(&Value::Null), None).unwrap();
         assert_eq!(rule.allows(&json!({}), None, true), None);
+    }
+
+    #[test]
+    fn a_parameter_decides_once_it_is_known() {
+        let mut approving = policy("oldObject.metadata.uid in params.data");
+        approving["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+        approving["spec"]["matchConditions"] =
+            json!([{"name": "user", "expression": "request.userInfo.username == 'a'"}]);
+        let (with, without) = (json!({"data": {"u": ""}}), json!({"data": {"v": ""}}));
+        let rule = |parameters| AdmissionRule::of_policy(&approving, &binding(&Value::Null), parameters).unwrap();
+        let old = json!({"metadata": {"uid": "u"}});
+        let allows = |parameters| rule(parameters).allows(&Value::Null, Some(&old), true);
+        assert_eq!((allows(Some(&with)), allows(Some(&without)), allows(None)), (Some(true), Some(false), None));
+        assert!(!rule(Some(&with)).is_unconditional() && rule(Some(&with)) != rule(Some(&without)));
     }
 }

@@ -127,7 +127,8 @@ impl FluxControllers<'_> {
     }
 }
 
-fn is_of(deployment: &ObjectMetadata, controller: &str) -> bool {
+/// Returns true for a Deployment of a controller.
+pub(crate) fn is_of(deployment: &ObjectMetadata, controller: &str) -> bool {
     let labels = ["app", "app.kubernetes.io/component"].map(|key| deployment.labels.get(key));
     *deployment.id.name == *controller || labels.contains(&Some(controller))
 }

@@ -11,6 +11,9 @@ use crate::kubernetes::object::ObjectMetadata;
 use crate::ownership::scheme::last_applied;
 use crate::ownership::schemes::registry::SCHEMES;
 
+/// Annotation that approves the deletion of an object by a controller, until a time.
+pub const DELETION_APPROVED_UNTIL: &str = "kubectl-gitops/deletion-approved-until";
+
 /// Length of the longest key.
 const LONGEST: usize = 64;
 
@@ -37,6 +40,7 @@ static TABLE: LazyLock<Vec<Bucket>> = LazyLock::new(|| {
     protection_keys()
         .map(|known| known.key)
         .chain(system_objects::ANNOTATIONS)
+        .chain([DELETION_APPROVED_UNTIL])
         .for_each(|key| _ = entry(&mut table, key));
     for key in SCHEMES.iter().flat_map(|scheme| scheme.common_labels) {
         entry(&mut table, key).is_kept = false;

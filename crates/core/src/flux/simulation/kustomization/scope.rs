@@ -150,6 +150,7 @@ impl<'a> Scopes<'a> {
         let refused = (!object.has_unknown_identity() && !is_valid_name(&id))
             .then(|| format!("the API server refuses the name {:?}", &*shown.name))
             .or_else(|| self.version_failure(object, own))
+            .or_else(|| self.stored_version_failure(object))
             .or_else(|| has_invalid_variable(object).then(|| format!("{shown} has a variable that is no text")))
             .or_else(|| (!has_text).then(|| format!("{shown} has a value that is no text where only text is allowed")));
         match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
@@ -185,6 +186,18 @@ impl<'a> Scopes<'a> {
             let shown = object.shown_id();
             format!("no matches for kind {} in version {}/{}", shown.kind, shown.group, object.version)
         })
+    }
+
+    /// Returns a failure if a definition drops a version in which objects may be stored (observed; apiextensions-apiserver
+    /// v0.36.3 `pkg/apis/apiextensions/validation/validation.go`).
+    fn stored_version_failure(&self, object: &BuiltObject) -> Option<String> {
+        defined_kind(object)?;
+        let stored = self.snapshot.stored_versions.get(&*object.id.name)?.iter();
+        let versions = list_at(&object.manifest, "/spec/versions");
+        let mut missing = stored.filter(|stored| versions.iter().all(|version| version["name"] != ***stored));
+        let dropped = missing.next()?;
+        let shown = object.shown_id();
+        Some(format!("the API server refuses {shown}: it drops version {dropped}, in which objects may be stored"))
     }
 
     fn is_namespaced(&self, kind: &GroupKind) -> Option<bool> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::kustomize_controller::Features;
+use crate::flux::kustomize_controller::{Features, Version};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::kubernetes::snapshot::Snapshot;
@@ -17,6 +17,8 @@ pub struct PreviewInput<'a> {
     pub trees: BTreeMap<SourceId, Arc<Artifact>>,
     /// Sources of this repository that are deployed from another ref, with that ref.
     pub pinned: BTreeMap<SourceId, String>,
+    /// Version of the controller, if it is known.
+    pub controller_version: Option<Version>,
     /// Rules of the controller's version.
     pub features: Features,
     pub flags: ControllerFlags,

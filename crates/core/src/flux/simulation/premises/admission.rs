@@ -61,11 +61,18 @@ fn reached<'w>(
     for binding in &bindings {
         let names = [binding.before, binding.after].map(|value| value.map(|it| text_at(it, "/spec/policyName")));
         let [old, new] = names.map(|name| policies.iter().find(|policy| name == Some(&*policy.id.name)));
-        let rule = |policy: Option<&Value>, binding: Option<&Value>| AdmissionRule::of_policy(policy?, binding?);
-        let before = rule(old.and_then(|policy| policy.before), binding.before);
-        let after = rule(new.and_then(|policy| policy.after), binding.after);
         let mut events: Vec<&Event> = binding.events.clone();
         events.extend(old.into_iter().chain(new).flat_map(|policy| policy.events.iter().copied()));
+        let before = old.and_then(|policy| policy.before).zip(binding.before).and_then(|(policy, binding)| {
+            let (parameters, _) = parameters(world, policy, binding).unwrap_or_default();
+            AdmissionRule::of_policy(policy, binding, parameters)
+        });
+        let after = new.and_then(|policy| policy.after).zip(binding.after).and_then(|(policy, binding)| {
+            let (live, changes) = parameters(world, policy, binding).unwrap_or_default();
+            events.extend(&changes);
+            let changed = changes.last().map_or(live, |event| event.manifest().map(|manifest| &**manifest));
+            AdmissionRule::of_policy(policy, binding, changed)
+        });
         let policy = old.or(new).map_or("", |policy| &policy.id.name);
         let name = format!("ValidatingAdmissionPolicy '{policy}' with binding '{}'", binding.id.name);
         all.push(Reached { name, before, after, events });
@@ -94,6 +101,24 @@ fn reached<'w>(
     }
     all.retain(|rule| rule.before.is_some() || rule.after.is_some());
     Some(all)
+}
+
+/// Returns the live object that is the parameter of a policy by one of its bindings, and what changes it; `None` if several
+/// objects are its parameters, or if it is not known.
+fn parameters<'w>(
+    world: &'w World<'_, '_>,
+    policy: &Value,
+    binding: &Value,
+) -> Option<(Option<&'w Value>, Vec<&'w Event>)> {
+    let [api_version, kind] = ["/spec/paramKind/apiVersion", "/spec/paramKind/kind"].map(|at| text_at(policy, at));
+    let [name, namespace] = ["/spec/paramRef/name", "/spec/paramRef/namespace"].map(|at| text_at(binding, at));
+    if kind.is_empty() || name.is_empty() || kind == "Secret" {
+        return None;
+    }
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let id = ObjectId::new(group, kind, namespace, name);
+    let events = world.events.iter().filter(|event| event.id == id).collect();
+    Some((world.read(api_version, kind, namespace, name)?, events))
 }
 
 /// Returns true if the change touches anything that decides which rules are asked.
@@ -130,8 +155,8 @@ pub(super) fn after_refusal<'w>(
             Some(after) if is_named && before.as_ref() == Some(after) => return Some(Ruling::Same),
             Some(after) => match verdict(world, after, kind, id, object) {
                 Some(true) => {}
-                Some(false) => return Some(Ruling::Same),
-                None => return Some(Ruling::Open(events.clone())),
+                Some(false) if is_named || after.is_unconditional() => return Some(Ruling::Same),
+                _ => return Some(Ruling::Open(events.clone())),
             },
             None => {}
         }
@@ -180,7 +205,11 @@ pub(super) fn after_acceptance<'w>(
         }
         match verdict(world, rule, kind, id, object) {
             Some(true) => {}
-            Some(false) if order.iter().all(|order| *order == Precedence::Before) && coming.iter().all(is_at_once) => {
+            Some(false)
+                if rule.is_unconditional()
+                    && order.iter().all(|order| *order == Precedence::Before)
+                    && coming.iter().all(is_at_once) =>
+            {
                 return Ruling::Denied(coming);
             }
             _ => open.extend(coming),
@@ -219,7 +248,13 @@ fn verdict(
 ) -> Option<bool> {
     let live = world.state.live_object(id);
     let Some(object) = object else {
-        return rule.allows(&Value::Null, Some(&deleted_object(id, &live?.labels)), false);
+        let known = deleted_object(id, &live?.labels);
+        return rule.allows(&Value::Null, Some(&known), false).or_else(|| {
+            let is_secret = id.is("", "Secret");
+            let old =
+                if is_secret { None } else { world.read(&kind.api_version(), &kind.kind, &id.namespace, &id.name)? };
+            rule.allows(&Value::Null, Some(old?), true)
+        });
     };
     if object.built.masked.is_some() || object.built.undecrypted.is_some() {
         return None;

@@ -149,11 +149,13 @@ impl<'s, 'a> Premises<'s, 'a> {
     /// Returns how far it holds that the server refuses a deletion. The controller tries it again.
     fn of_refused_deletion(&self, question: &Question, message: &str) -> Standing {
         let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
+        let mut open = vec![];
         match Cause::of(message) {
             Cause::Policy | Cause::Webhook => match admission::after_refusal(&self.world, message, id, None) {
                 Some(Ruling::Same) => return Standing::Holds,
                 Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
-                _ => {}
+                Some(Ruling::Open(events)) => open = events,
+                Some(Ruling::Denied(_)) | None => {}
             },
             Cause::Rights => {
                 let account = self.world.account(&owner, question.service_account.as_deref());
@@ -174,6 +176,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         // A run applies everything before it deletes.
         let mut events = self.events_of(message, id, |event| !event.is_deleted || !event.is_of(&owner));
         events.retain(|event| event.role().is_none_or(|role| self.grants(role, id)));
+        let events = if events.is_empty() { open } else { events };
         match events.as_slice() {
             [] => Standing::Holds,
             events => Standing::Open(format!("{message}; it may be allowed after {}", clauses(events))),

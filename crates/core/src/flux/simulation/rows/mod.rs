@@ -2,6 +2,7 @@
 
 pub(crate) mod applied_objects;
 pub(crate) mod cascade_rows;
+mod controller_upgrade;
 mod emptied_files;
 mod encrypted_objects;
 mod kustomization_outcomes;
@@ -20,6 +21,7 @@ use crate::plan::{Action, Actor, Change, Plan};
 use crate::text::pluralize;
 use applied_objects::contested;
 use cascade_rows::{cascaded_row, spread_unknown};
+use controller_upgrade::controller_upgrade;
 use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
 use kustomization_outcomes::{owner_outcomes, unknown_builds};
@@ -64,6 +66,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     add_stuck_owners(state, consequences, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));
     plan.set_untouched_owners(untouched_owners(state));
+    plan.set_controller_upgrade(controller_upgrade(state));
     if let Some(kinds) = read_kinds(state) {
         plan.set_read_kinds(kinds);
     }

@@ -291,6 +291,7 @@ impl TestCluster {
             snapshot: &self.snapshot,
             trees,
             pinned,
+            controller_version: None,
             features: self.features,
             flags: self.flags.clone(),
             workers: self.workers,

@@ -219,6 +219,33 @@ fn a_right_that_a_bound_role_gains_ends_a_refusal() {
     assert!(cluster.rows(&unbound).contains("keep a"), "no binding gives the account that role");
 }
 
+#[test]
+fn an_approval_in_the_same_commit_ends_the_refusal_of_a_deletion() {
+    let mut guard = policy("guard", "DELETE", "has(params.data) && oldObject.metadata.uid in params.data");
+    guard["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    guard["spec"]["matchConditions"] = json!([{"name": "user", "expression": "request.userInfo.username == 'k'"}]);
+    let mut bound = binding("bound", "guard", None);
+    bound["spec"]["paramRef"] = json!({"name": "approvals", "namespace": NS});
+    let approving = |uid: &str| {
+        let mut approvals = cm("approvals");
+        approvals["data"] = json!({uid: ""});
+        approvals
+    };
+    let files = |uid, objects| files(vec![guard.clone(), bound.clone(), approving(uid)], json!({}), objects);
+    let mut cluster = cluster_of(&files("other", vec![cm("a"), cm("b")]));
+    cluster.content.insert("a".to_owned(), json!({"metadata": {"uid": "u"}}));
+    cluster.content.insert("approvals".to_owned(), approving("other"));
+    cluster.deletion_refusals = vec![DeletionRefusal {
+        owner: NamespacedName { namespace: NS.into(), name: "k".into() },
+        account: None,
+        id: ObjectId::new("", "ConfigMap", NS, "a"),
+        message: denied("guard", "bound"),
+    }];
+    assert_eq!(cluster.rows(&files("u", vec![cm("b")])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&files("v", vec![cm("b")])), set(&["keep a"]), "it approves something else");
+    assert_eq!(cluster.rows(&files("other", vec![cm("b")])), set(&["keep a"]));
+}
+
 fn service(name: &str, port: u16) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": NS},
         "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}})

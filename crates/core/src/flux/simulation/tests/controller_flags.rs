@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
 use crate::flux::kustomize_controller::Features;
+use crate::flux::simulation::{Preview, PreviewInput};
 use crate::kubernetes::object::{GroupKind, KeyValues, ManagedFieldsEntry};
 
 fn files(objects: Vec<Value>, with_child: bool) -> Files {
@@ -138,4 +139,41 @@ fn controllers_before_1_9_do_not_know_ignored_fields() {
     };
     assert_eq!(rows((1, 9, 5)), set(&[]));
     assert_eq!(rows((1, 8, 0)), set(&["delete a"]));
+}
+
+#[test]
+fn a_plan_names_the_rules_of_the_controller_that_the_change_installs() {
+    let deployment = |image: &str| {
+        let container = json!({"name": "manager", "image": image, "args": ["--feature-gates=ExternalArtifact=true"]});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "kustomize-controller", "namespace": NS},
+            "spec": {"template": {"spec": {"containers": [container]}}}})
+    };
+    let instance = |version: &str| {
+        json!({"apiVersion": "fluxcd.controlplane.io/v1", "kind": "FluxInstance", "metadata": {"name": "flux", "namespace": NS},
+            "spec": {"distribution": {"version": version}}})
+    };
+    let upgrade = |manifest: Value, running| {
+        let mut cluster = cluster();
+        for (group, kind, plural) in
+            [("apps", "Deployment", "deployments"), ("fluxcd.controlplane.io", "FluxInstance", "fluxinstances")]
+        {
+            cluster.snapshot.types.push(crate::testing::resource_type(group, kind, plural, true));
+        }
+        cluster.features = Features { denies_external_artifacts: false, ..Features::of(running) };
+        let files = files(vec![cm("a"), manifest], true);
+        let input = PreviewInput { controller_version: Some(running), ..cluster.input(&files) };
+        let mut preview = Preview::new(input);
+        let plan = cluster.finish(|answers| preview.step(answers)).plan;
+        plan.controller_upgrade().map(|upgrade| (upgrade.to.clone(), upgrade.rules.clone()))
+    };
+    let image = "ghcr.io/fluxcd/kustomize-controller";
+    assert_eq!(upgrade(deployment(&format!("{image}:v1.9.5")), (1, 9, 5)), None);
+    let (to, rules) = upgrade(deployment(&format!("{image}:v1.9.5")), (1, 8, 3)).unwrap();
+    assert_eq!(to, "1.9.5");
+    assert!(rules.iter().any(|rule| rule.starts_with("an object that may not be deleted stays in the inventory")));
+    let newer = upgrade(deployment(&format!("{image}:v1.99.0")), (1, 9, 5)).unwrap();
+    assert!(newer.1.last().unwrap().starts_with("it is newer than this tool"), "{newer:?}");
+    assert_eq!(upgrade(instance("2.9.x"), (1, 8, 3)).unwrap().0, "1.9");
+    assert_eq!(upgrade(instance("2.9.x"), (1, 9, 5)), None);
+    assert_eq!(upgrade(instance("2.x"), (1, 8, 3)), None, "the range has several minor versions");
 }

@@ -127,6 +127,27 @@ fn a_definition_of_the_same_build_decides_about_the_version_and_one_of_another_b
 }
 
 #[test]
+fn a_definition_that_drops_a_stored_version_is_refused_and_nothing_is_pruned() {
+    let both = definition(&["v1", "v2"]);
+    let mut cluster = cluster(None, vec![both.clone(), cm("a"), cm("b")], &["v1", "v2"]);
+    let mut dropped = both;
+    dropped["spec"]["versions"].as_array_mut().unwrap().remove(0);
+    let dropping = after(None, vec![dropped, cm("b")]);
+    assert_eq!(cluster.rows(&dropping), set(&["delete a"]), "it is not known in which versions objects are stored");
+    let name = format!("widgets.{GROUP}");
+    cluster.snapshot.stored_versions.insert(name.clone(), vec!["v2".to_owned()]);
+    assert_eq!(cluster.rows(&dropping), set(&["delete a"]));
+    cluster.snapshot.stored_versions.insert(name, vec!["v1".to_owned(), "v2".to_owned()]);
+    assert_eq!(cluster.rows(&dropping), set(&["keep a"]));
+    assert!(cluster.outcome(&dropping, "k").contains("it drops version v1, in which objects may be stored"));
+    assert_eq!(
+        cluster.rows(&after(None, vec![definition(&["v2"]), cm("b")])),
+        set(&["delete a"]),
+        "it only stops serving v1"
+    );
+}
+
+#[test]
 fn a_custom_resource_is_not_created_by_a_build_that_deletes_its_definition() {
     let both = definition(&["v1", "v2"]);
     let cluster = cluster(None, vec![both, widget("w"), cm("b")], &["v1", "v2"]);

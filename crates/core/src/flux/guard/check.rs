@@ -1,0 +1,62 @@
+//! Findings about a guard: what is not installed as it should be, and approvals that ended or that nobody used.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+
+use crate::kubernetes::object::{list_at, parse_time, text_at};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::DELETION_APPROVED_UNTIL;
+
+/// Returns what is wrong with the objects of a guard: `wanted` with the live object of each, if it exists.
+pub fn installation_findings(objects: &[(Value, Option<Value>)]) -> Vec<String> {
+    let mut findings = vec![];
+    for (wanted, live) in objects {
+        let named = format!("{} {}", text_at(wanted, "/kind"), text_at(wanted, "/metadata/name"));
+        let Some(live) = live else {
+            findings.push(format!("{named} is not in the cluster"));
+            continue;
+        };
+        if !has_all(live.get("spec").unwrap_or(&Value::Null), wanted.get("spec").unwrap_or(&Value::Null)) {
+            findings.push(format!("{named} differs from what this cluster needs now: apply it again"));
+        }
+        for warning in list_at(live, "/status/typeChecking/expressionWarnings") {
+            let (field, text) = (text_at(warning, "/fieldRef"), text_at(warning, "/warning"));
+            findings.push(format!("{named}: the API server finds a mistake in {field}: {text}"));
+        }
+    }
+    findings
+}
+
+/// Returns true if a live value has everything of a wanted one. The server adds fields.
+fn has_all(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| has_all(live, value)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| has_all(live, wanted))
+        }
+        (live, Value::Null) => live.is_null(),
+        _ => live == wanted,
+    }
+}
+
+/// Returns the approvals that ended, that end nothing because they are no time, and those of a plan that were not used.
+pub fn approval_findings(config_map: Option<&Value>, snapshot: &Snapshot, now: DateTime<Utc>) -> Vec<String> {
+    let mut findings = vec![];
+    for object in &snapshot.objects {
+        let Some(until) = object.annotations.get(DELETION_APPROVED_UNTIL) else { continue };
+        match parse_time(until) {
+            Some(end) if end > now => {}
+            Some(_) => findings.push(format!("the approval to delete {} ended at {until}", object.id)),
+            None => findings.push(format!("the approval to delete {} is no time in UTC: {until:?}", object.id)),
+        }
+    }
+    let approved = config_map.and_then(|map| map.get("data")).and_then(Value::as_object).into_iter().flatten();
+    for (uid, _) in approved {
+        if let Some(object) = snapshot.objects.iter().find(|object| *object.uid == **uid) {
+            findings.push(format!("a plan approves the deletion of {}, which still exists", object.id));
+        }
+    }
+    findings
+}

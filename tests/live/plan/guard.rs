@@ -1,0 +1,248 @@
+//! The guard on the real API server: the disaster that this project starts from is stopped, and runs once it is approved.
+//! kustomize-controller acts as its service account, and as that of a tenant.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+use test_support::cluster::{LIMIT, up};
+use test_support::flux::settled;
+use test_support::folder::folder;
+use test_support::gitops::{Run, gitops};
+use test_support::shared_cluster;
+use test_support::tree_plan::{document, rows};
+use xtask::cluster::{Cluster, Flux, Options};
+use xtask::controlplane::bin;
+
+/// User of the controller.
+const CONTROLLER: &str = "system:serviceaccount:flux-system:kustomize-controller";
+
+/// Accounts, and the Deployment that shows that of the controller, which itself runs elsewhere.
+const ACCOUNTS: &str = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: kustomize-controller, namespace: flux-system}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: fleet}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: team, namespace: fleet}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: accounts}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects:
+- {kind: ServiceAccount, name: kustomize-controller, namespace: flux-system}
+- {kind: ServiceAccount, name: team, namespace: fleet}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: kustomize-controller, namespace: flux-system}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: kustomize-controller}}
+  template:
+    metadata: {labels: {app: kustomize-controller}}
+    spec:
+      serviceAccountName: kustomize-controller
+      containers: [{name: manager, image: 'ghcr.io/fluxcd/kustomize-controller:v1.9.5'}]
+";
+
+/// Returns a program that runs the controller as its service account.
+fn controller() -> PathBuf {
+    let program = folder("guard-controller").join("kustomize-controller.sh");
+    let impersonation = format!(r"s/^    token:/    as: {CONTROLLER}\n    as-groups: [system:masters]\n    token:/");
+    let script = format!(
+        "#!/bin/sh\nsed '{impersonation}' \"$KUBECONFIG\" > \"$HOME/as.kubeconfig\"\n\
+         KUBECONFIG=\"$HOME/as.kubeconfig\" exec {} \"$@\"\n",
+        bin("kustomize-controller").display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+    program
+}
+
+fn start() -> Cluster {
+    let kustomize_controller = Some(controller());
+    let cluster = up(Options { flux: Flux::Kustomize, whole: true, kustomize_controller, ..Options::default() });
+    cluster.kubectl_stdin(&["apply", "-f", "-"], ACCOUNTS).unwrap();
+    cluster
+}
+
+shared_cluster!(start);
+
+fn kustomization(name: &str, path: &str, more: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: fleet}}\n\
+         spec: {{interval: 10m, retryInterval: 2s, path: {path}, prune: true, \
+         sourceRef: {{kind: GitRepository, name: src}}{more}}}\n"
+    )
+}
+
+fn write(tree: &Path, path: &str, content: &str) {
+    let path = tree.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+fn application(name: &str) -> String {
+    let meta = format!("metadata: {{name: {name}, namespace: {name}}}");
+    [
+        format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n"),
+        format!("apiVersion: v1\nkind: ConfigMap\n{meta}\ndata: {{a: b}}\n"),
+        format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\n{meta}\nspec: {{accessModes: [ReadWriteOnce], \
+             storageClassName: none, resources: {{requests: {{storage: 1Mi}}}}}}\n"
+        ),
+    ]
+    .join("---\n")
+}
+
+/// Uids of what the disaster would delete.
+fn uids(cluster: &Cluster) -> BTreeMap<String, String> {
+    let kinds = "namespaces,configmaps,persistentvolumeclaims,kustomizations";
+    let path = "jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.uid} {.metadata.namespace}{\"\\n\"}{end}";
+    let list = cluster.kubectl(&["get", kinds, "-A", "-o", path]).unwrap();
+    let names = ["billing", "web", "tenant"];
+    let lines = list.lines().filter_map(|line| line.split_once(' '));
+    let own = lines.filter(|(object, _)| names.iter().any(|name| object.ends_with(&format!("/{name}"))));
+    own.map(|(object, uid)| (object.to_owned(), uid.to_owned())).collect()
+}
+
+fn plan(cluster: &Cluster, tree: &Path, more: &[&str]) -> Run {
+    let source = format!("--source=GitRepository/fleet/src={}", tree.display());
+    let kustomize = format!("--kustomize={}", bin("kustomize").display());
+    gitops(cluster, &[&["plan", &source, &kustomize], more].concat())
+}
+
+/// Deletes an object as the controller, by a dry-run.
+fn delete(cluster: &Cluster, object: &[&str]) -> Result<String, String> {
+    let as_controller = ["--dry-run=server", "--as", CONTROLLER, "--as-group=system:masters"];
+    cluster.kubectl(&[&["delete"], object, &as_controller].concat()).map_err(|error| format!("{error:#}"))
+}
+
+fn install(cluster: &Cluster, manifests: &str) {
+    cluster.kubectl_stdin(&["apply", "--server-side", "-f", "-"], manifests).unwrap();
+    // The API server takes policies and parameters into account some time after they are stored.
+    std::thread::sleep(Duration::from_secs(5));
+}
+
+#[test]
+fn a_guarded_cluster_loses_nothing_until_the_plan_is_approved() {
+    let (cluster, tree) = (&cluster(), folder("guard"));
+    write(&tree, "clusters/prod/applications.yaml", &kustomization("applications", "./apps", ""));
+    write(&tree, "aps/README.md", "notes on the applications\n");
+    for (name, more) in [("billing", ""), ("web", ""), ("tenant", ", serviceAccountName: team")] {
+        write(&tree, &format!("apps/{name}.yaml"), &kustomization(name, &format!("./deploy/{name}"), more));
+        write(&tree, &format!("deploy/{name}/all.yaml"), &application(name));
+    }
+    cluster.publish("GitRepository/fleet/src", &tree).unwrap();
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &kustomization("root", "./clusters/prod", "")).unwrap();
+    cluster.wait_for("all applications", LIMIT, || Ok(uids(cluster).len() == 12)).unwrap();
+    for owner in ["applications", "billing", "web", "tenant"] {
+        settled(cluster, "fleet", owner);
+    }
+    let before = uids(cluster);
+
+    // It is installed, and the API server finds no mistake in its expressions.
+    let guard = gitops(cluster, &["guard"]);
+    assert_eq!(guard.code, 0, "{guard}");
+    for user in [CONTROLLER, "system:serviceaccount:fleet:team"] {
+        assert!(guard.stdout.contains(&format!("\"{user}\"")) && guard.stderr.contains(user), "{guard}");
+    }
+    install(cluster, &guard.stdout);
+    let checked = || {
+        let path = "jsonpath={range .items[*]}{.status}{\"\\n\"}{end}";
+        let states = cluster.kubectl(&["get", "validatingadmissionpolicies", "-o", path])?;
+        let states: Vec<Value> = states.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let is_checked = |state: &Value| state["observedGeneration"] == 1 && state.get("typeChecking").is_some();
+        if states.len() == 4 && states.iter().all(is_checked) {
+            assert!(states.iter().all(|state| state["typeChecking"].get("expressionWarnings").is_none()), "{states:?}");
+            return Ok(true);
+        }
+        Ok(false)
+    };
+    cluster.wait_for("the expressions to be checked", LIMIT, checked).unwrap();
+    let check = gitops(cluster, &["guard", "--check"]);
+    assert_eq!((check.code, &*check.stdout), (0, ""), "{check}");
+
+    // The plan says that nothing goes, and nothing does.
+    write(&tree, "clusters/prod/applications.yaml", &kustomization("applications", "./aps", ""));
+    let kept = rows(&plan(cluster, &tree, &["-o", "json"]));
+    for name in ["billing", "web", "tenant"] {
+        let reason = &kept[&format!("keep Kustomization/{name}")];
+        assert!(reason.contains("ValidatingAdmissionPolicy 'kubectl-gitops-guard-kinds'"), "{kept:?}");
+    }
+    assert!(kept.keys().all(|row| !row.starts_with("delete")), "{kept:?}");
+    let approving = plan(cluster, &tree, &["-o", "vap"]);
+    assert_eq!(approving.code, 6, "the alarm of the plan: {approving}");
+    let approved = document(&plan(cluster, &tree, &["--as-approved", "-o", "json"]));
+    let by_controller =
+        approved["changes"].as_array().unwrap().iter().filter(|row| row["by"] == "kustomize-controller");
+    assert_eq!(by_controller.filter(|row| row["action"] == "delete").count(), 12, "{approved}");
+    cluster.publish("GitRepository/fleet/src", &tree).unwrap();
+    let message = "jsonpath={.status.conditions[?(@.type==\"Ready\")].message}";
+    let refused = || {
+        let state = cluster.kubectl(&["get", "kustomization", "applications", "-n", "fleet", "-o", message])?;
+        Ok(state.contains("kubectl-gitops-guard-kinds"))
+    };
+    cluster.wait_for("the controller to be refused", LIMIT, refused).unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(uids(cluster), before, "the controller deletes nothing");
+
+    // Approved, it runs: the controller tries again.
+    install(cluster, &approving.stdout);
+    cluster.wait_for("the approved deletions", LIMIT, || Ok(uids(cluster).is_empty())).unwrap();
+    let check = gitops(cluster, &["guard", "--check"]);
+    assert_eq!(check.code, 1, "the tenant is gone: {check}");
+    assert_eq!(check.stdout.lines().filter(|line| line.contains("differs from what this cluster needs")).count(), 4);
+    annotations_end_and_marked_objects_need_approvals(cluster);
+}
+
+fn annotations_end_and_marked_objects_need_approvals(cluster: &Cluster) {
+    let guard = gitops(cluster, &["guard", "--user", "somebody"]);
+    assert_eq!(guard.code, 0, "{guard}");
+    install(cluster, &guard.stdout);
+    cluster.kubectl(&["create", "namespace", "later"]).unwrap();
+    let refused = delete(cluster, &["namespace", "later"]).unwrap_err();
+    assert!(refused.contains("needs an approval to delete it: no plan approves uid "), "{refused}");
+    cluster.kubectl(&["delete", "namespace", "later", "--dry-run=server"]).unwrap();
+    for (until, expected) in [
+        ("2020-01-01T00:00:00Z", Some("the one by annotation ended at 2020-01-01T00:00:00Z")),
+        ("tomorrow", Some("no plan approves uid")),
+        ("2999-01-01T00:00:00Z", None),
+    ] {
+        let annotation = format!("kubectl-gitops/deletion-approved-until={until}");
+        cluster.kubectl(&["annotate", "--overwrite", "namespace", "later", &annotation]).unwrap();
+        let answer = delete(cluster, &["namespace", "later"]);
+        match expected {
+            Some(message) => assert!(answer.as_ref().is_err_and(|why| why.contains(message)), "{until}: {answer:?}"),
+            None => assert!(answer.is_ok(), "{until}: {answer:?}"),
+        }
+    }
+    cluster.kubectl(&["create", "configmap", "marked", "-n", "later"]).unwrap();
+    delete(cluster, &["configmap", "marked", "-n", "later"]).unwrap();
+    cluster.kubectl(&["label", "configmap", "marked", "-n", "later", "kubectl-gitops/guard=true"]).unwrap();
+    let refused = delete(cluster, &["configmap", "marked", "-n", "later"]).unwrap_err();
+    assert!(refused.contains("'kubectl-gitops-guard-marked'"), "{refused}");
+    // The ConfigMap with the approvals is marked.
+    assert!(delete(cluster, &["configmap", "kubectl-gitops-guard", "-n", "kube-system"]).is_err());
+    cluster
+        .kubectl(&[
+            "annotate",
+            "--overwrite",
+            "namespace",
+            "later",
+            "kubectl-gitops/deletion-approved-until=2020-01-01T00:00:00Z",
+        ])
+        .unwrap();
+    let check = gitops(cluster, &["guard", "--check", "--user", "somebody"]);
+    let over = "the approval to delete namespace/later ended at 2020-01-01T00:00:00Z";
+    assert!(check.code == 1 && check.stdout.contains(over), "{check}");
+}
