@@ -11,6 +11,7 @@ pub(crate) mod controller_flags;
 pub mod controllers;
 pub mod generator;
 pub mod handover;
+pub mod history;
 pub mod kinds;
 pub mod kustomize_controller;
 mod ready_expr;
