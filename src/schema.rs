@@ -1,6 +1,7 @@
 //! JSON Schemas of the documents that this program writes and reads. `cargo xtask schemas` writes them to `docs/schemas`.
 
 use gitops_core::flux::handover::{self, Handover};
+use gitops_core::flux::history::{self, WhyGone};
 use gitops_core::kubernetes::snapshot::{self, Snapshot};
 use gitops_core::ownership::report::{self, InventoryDocument};
 use gitops_core::plan::fleet::{self, Fleet};
@@ -41,6 +42,7 @@ pub fn all() -> Vec<DocumentSchema> {
         of(fleet::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Fleet>, false),
         of(sequence::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Sequence>, false),
         of(handover::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Handover>, false),
+        of(history::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<WhyGone>, false),
         of(snapshot::SCHEMA, &written, snapshot, false),
         of(snapshot::SCHEMA, &read, snapshot, true),
         of(report::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<InventoryDocument>, false),

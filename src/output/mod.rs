@@ -21,6 +21,7 @@ pub mod source_change;
 pub mod suspensions;
 pub mod table;
 pub mod terminal;
+mod why_gone;
 mod wrap;
 
 use gitops_core::ownership::OwnerId;

@@ -1,15 +1,28 @@
-//! Events about objects: evidence of reconciliations that change nothing else. The API server keeps Events for an hour.
+//! Events about objects: evidence of reconciliations that change nothing else, and of deletions. The API server keeps Events
+//! for an hour.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
 use futures::future::join_all;
 use serde::Deserialize;
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::http::failure::Failure;
+use gitops_core::flux::history::evidence::ControllerEvent;
 use gitops_core::flux::suspension::evidence::ObjectEvent;
 use gitops_core::kubernetes::gap::Gap;
-use gitops_core::kubernetes::object::{Resource, parse_time};
+use gitops_core::kubernetes::object::{ObjectId, Resource, parse_time};
+
+/// Kinds of owners about which controllers report deletions.
+const OWNER_KINDS: [(&str, &str); 3] = [
+    ("kustomize.toolkit.fluxcd.io", "Kustomization"),
+    ("helm.toolkit.fluxcd.io", "HelmRelease"),
+    ("fluxcd.controlplane.io", "ResourceSet"),
+];
+
+/// End of the key of the annotation with the revision of the owner.
+const REVISION: &str = "/revision";
 
 /// Reads the Events about these objects, with one request for each kind and namespace.
 pub(crate) async fn object_events(cluster: &Cluster, objects: &[&Resource]) -> (Vec<ObjectEvent>, Vec<Gap>) {
@@ -19,14 +32,34 @@ pub(crate) async fn object_events(cluster: &Cluster, objects: &[&Resource]) -> (
     let mut gaps = vec![];
     for answer in join_all(requests).await {
         match answer {
-            Ok(found) => all.extend(found),
+            Ok(found) => all.extend(found.into_iter().filter_map(Event::into_object_event)),
             Err(gap) => gaps.push(gap),
         }
     }
     (all, gaps)
 }
 
-async fn events(cluster: &Cluster, namespace: &str, kind: &str) -> Result<Vec<ObjectEvent>, Gap> {
+/// Reads the Events of the controllers of Flux about owners in these namespaces.
+pub(crate) async fn controller_events(
+    cluster: &Cluster,
+    namespaces: impl IntoIterator<Item = &str>,
+) -> (Vec<ControllerEvent>, Vec<Gap>) {
+    let places = namespaces.into_iter().flat_map(|place| OWNER_KINDS.map(|(group, kind)| (place, group, kind)));
+    let requests = places.map(async |(place, group, kind)| {
+        let found = events(cluster, place, kind).await?;
+        Ok(found.into_iter().filter_map(move |event| event.into_controller_event(group)))
+    });
+    let (mut all, mut gaps) = (vec![], BTreeSet::new());
+    for answer in join_all(requests).await {
+        match answer {
+            Ok(found) => all.extend(found),
+            Err(gap) => drop(gaps.insert(gap)),
+        }
+    }
+    (all, gaps.into_iter().collect())
+}
+
+async fn events(cluster: &Cluster, namespace: &str, kind: &str) -> Result<Vec<Event>, Gap> {
     let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.kind%3D{kind}");
     let response = cluster.get(&path, "application/json").await;
     let answer = response.map_err(|failure| failure.gap("events", Some(namespace)))?;
@@ -35,7 +68,7 @@ async fn events(cluster: &Cluster, namespace: &str, kind: &str) -> Result<Vec<Ob
     if list.kind != "EventList" {
         return Err(Failure::unreadable(format!("a {:?} is no EventList", list.kind)).gap("events", Some(namespace)));
     }
-    Ok(list.items.into_iter().filter_map(Event::into_object_event).collect())
+    Ok(list.items)
 }
 
 #[derive(Deserialize)]
@@ -47,8 +80,10 @@ struct EventList {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
+    metadata: EventMetadata,
     involved_object: InvolvedObject,
     reason: Option<String>,
+    message: Option<String>,
     last_timestamp: Option<String>,
     event_time: Option<String>,
     series: Option<Series>,
@@ -58,8 +93,17 @@ struct Event {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+struct EventMetadata {
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct InvolvedObject {
     uid: String,
+    kind: String,
+    namespace: String,
+    name: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -75,15 +119,38 @@ struct EventSource {
 }
 
 impl Event {
+    fn last_time(&self) -> Option<DateTime<Utc>> {
+        let last = self.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
+        let times = [last, self.last_timestamp.as_ref(), self.event_time.as_ref()];
+        times.into_iter().flatten().find_map(|time| parse_time(time))
+    }
+
+    fn reporter(&self) -> String {
+        let reporter = self.reporting_component.clone().filter(|name| !name.is_empty());
+        reporter.or_else(|| self.source.component.clone()).unwrap_or_default()
+    }
+
     fn into_object_event(self) -> Option<ObjectEvent> {
-        let last = self.series.and_then(|series| series.last_observed_time);
-        let times = [last, self.last_timestamp, self.event_time];
-        let reporter = self.reporting_component.filter(|name| !name.is_empty()).or(self.source.component);
+        let (at, reporter) = (self.last_time()?, self.reporter());
         Some(ObjectEvent {
             uid: self.involved_object.uid.into(),
-            at: times.iter().flatten().find_map(|time| parse_time(time))?,
+            at,
             reason: self.reason.unwrap_or_default(),
-            reporter: reporter.unwrap_or_default(),
+            reporter,
+        })
+    }
+
+    fn into_controller_event(self, group: &str) -> Option<ControllerEvent> {
+        let (at, by) = (self.last_time()?, self.reporter());
+        let InvolvedObject { kind, namespace, name, .. } = self.involved_object;
+        let mut annotations = self.metadata.annotations.into_iter();
+        Some(ControllerEvent {
+            at,
+            by,
+            owner: ObjectId::new(group, &kind, &namespace, &name),
+            revision: annotations.find(|(key, _)| key.strip_suffix(REVISION) == Some(group)).map(|(_, value)| value),
+            reason: self.reason.unwrap_or_default(),
+            message: self.message.unwrap_or_default(),
         })
     }
 }

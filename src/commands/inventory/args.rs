@@ -1,6 +1,7 @@
 //! Arguments of `inventory`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -55,7 +56,10 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   kubectl gitops inventory --leaked --all-contexts
 
   # The owner of one object, and the evidence
-  kubectl gitops inventory -n shop --why deployment/web"
+  kubectl gitops inventory -n shop --why deployment/web
+
+  # The commit that deleted an object, its author, the owner and the rule
+  kubectl gitops inventory -n shop --why-gone deployment/web --repo ."
 )]
 pub struct InventoryArgs {
     /// Owners to show, as KIND/NAME or NAMESPACE/KIND/NAME
@@ -78,6 +82,17 @@ pub struct InventoryArgs {
     /// Explain one object: TYPE/NAME, or TYPE NAME, in the namespace of -n
     #[arg(long, group = "question", value_name = "TYPE/NAME", num_args = 1..=2, conflicts_with = "owners")]
     pub why: Vec<String>,
+    /// Explain what deleted an object: the commit of a checkout, the owner and the rule
+    #[arg(
+        long,
+        group = "question",
+        value_name = "TYPE/NAME",
+        num_args = 1..=2,
+        conflicts_with_all = ["owners", "by", "kinds", "selector", "read_secrets", "owner_context", "ignore", "detailed_exitcode"]
+    )]
+    pub why_gone: Vec<String>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
     /// Show only objects of these kinds (TYPE[,TYPE…]), and count the hidden ones
     #[arg(long = "kind", value_name = "TYPE", value_delimiter = ',', conflicts_with = "why")]
     pub kinds: Vec<String>,
@@ -112,6 +127,43 @@ pub struct InventoryArgs {
     /// Read the recorded cluster in FILE instead of a live one
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
+}
+
+/// Where and how far `--why-gone` searches.
+#[derive(Args, Clone, Debug)]
+pub struct HistoryArgs {
+    /// Checkout with the history that --why-gone searches
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "why_gone")]
+    pub repo: PathBuf,
+    /// Branch that is deployed, if the sources of the checkout follow several
+    #[arg(long, value_name = "BRANCH", requires = "why_gone", hide_short_help = true)]
+    pub branch: Option<String>,
+    /// Search no commits that are older than DATE, such as 2026-11-01 or "2 weeks ago"
+    #[arg(long, value_name = "DATE", requires = "why_gone", hide_short_help = true)]
+    pub since: Option<String>,
+    /// Search at most N commits of the branch; a merge counts as one
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 300,
+        value_parser = clap::value_parser!(u32).range(1..=100_000),
+        requires = "why_gone",
+        hide_short_help = true
+    )]
+    pub max_commits: u32,
+    /// Time for the search
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "5m",
+        requires = "why_gone",
+        hide_short_help = true,
+        value_parser = crate::cluster::config::args::request_timeout
+    )]
+    pub search_timeout: Duration,
+    /// Program to build with, instead of the kubectl on PATH
+    #[arg(long, value_name = "PATH", requires = "why_gone", hide_short_help = true)]
+    pub kustomize: Option<PathBuf>,
 }
 
 impl InventoryArgs {

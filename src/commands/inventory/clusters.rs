@@ -13,8 +13,9 @@ use gitops_core::ownership::report::contexts::merge;
 /// If the contexts cannot be read together, or another argument is about one cluster.
 pub(super) fn names(args: &InventoryArgs, session: &Session) -> Result<Option<Vec<String>>> {
     let Some(names) = args.clusters.names(&session.connection, args.output)? else { return Ok(None) };
-    if !args.why.is_empty() {
-        return Err(Error::usage("--why explains one object, which is in one cluster")
+    let explained = [(&args.why, "--why"), (&args.why_gone, "--why-gone")];
+    if let Some((_, flag)) = explained.into_iter().find(|(words, _)| !words.is_empty()) {
+        return Err(Error::usage(format!("{flag} explains one object, which is in one cluster"))
             .hint("name its cluster with --context instead"));
     }
     if let Some(hub) = args.owner_context.as_ref().filter(|hub| names.contains(hub)) {

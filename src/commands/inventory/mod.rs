@@ -8,6 +8,7 @@ mod ignore;
 mod next;
 mod object;
 mod reading;
+mod why_gone;
 
 use super::Session;
 use crate::error::Result;
@@ -23,7 +24,11 @@ pub use args::InventoryArgs;
 /// If no cluster can be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
     let accepted = args.ignore.as_deref().map(ignore::read).transpose()?;
-    let mut document = match clusters::names(args, session)? {
+    let contexts = clusters::names(args, session)?;
+    if !args.why_gone.is_empty() {
+        return why_gone::run(args, session).await;
+    }
+    let mut document = match contexts {
         None => answer::document(args, session).await?,
         Some(contexts) => clusters::document(args, session, contexts).await?,
     };

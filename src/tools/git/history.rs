@@ -1,7 +1,9 @@
 //! Commits and branches of a checkout.
 
 use super::{Checkout, WorktreeState};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use gitops_core::flux::history::Commit;
+use gitops_core::kubernetes::object::parse_time;
 
 /// Commit that is checked out.
 const HEAD: &str = "HEAD";
@@ -80,4 +82,41 @@ impl Checkout {
         let behind = self.text(&["rev-list", "--count", deployed, &format!("^{commit}")])?;
         Ok(Divergence { merge_base, behind: behind.parse().unwrap_or_default() })
     }
+    /// Returns the commits of a branch, newest first, each merge as one commit: at most `limit`, none older than the date
+    /// `since`, and none that `without` has.
+    ///
+    /// Fails when `git` fails.
+    pub fn line(&self, tip: &str, limit: usize, since: Option<&str>, without: Option<&str>) -> Result<Vec<Commit>> {
+        let limit = format!("--max-count={limit}");
+        let since = since.map(|since| format!("--since={since}"));
+        let excluded = without.map(|commit| format!("^{commit}"));
+        let mut arguments = vec!["log", "--first-parent", "-z", "--format=%H%n%P%n%an%n%cI%n%s", &limit];
+        arguments.extend(since.iter().map(String::as_str));
+        arguments.push(tip);
+        arguments.extend(excluded.iter().map(String::as_str));
+        arguments.push("--");
+        let listing = self.text(&arguments)?;
+        let commits = listing.split('\0').filter(|record| !record.is_empty()).map(|record| {
+            commit(record).ok_or_else(|| Error::failed(format!("git log in {} is not readable", self.top().display())))
+        });
+        commits.collect()
+    }
+
+    /// Returns true if a commit has another one in its history; `None` if the checkout lacks one of them.
+    pub fn has_in_history(&self, commit: &str, ancestor: &str) -> Option<bool> {
+        self.git(&[]).answer(&["merge-base", "--is-ancestor", ancestor, commit]).ok().map(|(_, found)| found)
+    }
+}
+
+/// Reads a record of the listing of commits.
+fn commit(record: &str) -> Option<Commit> {
+    let mut fields = record.trim_start_matches('\n').splitn(5, '\n');
+    let [sha, parents, author, date, subject] = std::array::from_fn(|_| fields.next());
+    Some(Commit {
+        sha: sha?.to_owned(),
+        parents: parents?.split_whitespace().map(str::to_owned).collect(),
+        author: author?.to_owned(),
+        date: parse_time(date?),
+        subject: subject?.to_owned(),
+    })
 }

@@ -5,3 +5,4 @@ mod flux_v1_taken_over;
 mod hub;
 mod unmanaged;
 mod views;
+mod why_gone;

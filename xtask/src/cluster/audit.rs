@@ -51,8 +51,16 @@ pub(crate) fn flags(dir: &Path) -> Result<Vec<String>> {
 
 /// Returns all requests of a user with a User-Agent that begins with `agent`.
 pub(crate) fn requests(dir: &Path, user: &str, agent: &str) -> Result<Vec<Request>> {
+    selected(dir, |event| event["user"]["username"] == user && text(event, "/userAgent").starts_with(agent))
+}
+
+/// Returns all requests with a User-Agent that begins with `agent`.
+pub(crate) fn requests_of_program(dir: &Path, agent: &str) -> Result<Vec<Request>> {
+    selected(dir, |event| text(event, "/userAgent").starts_with(agent))
+}
+
+fn selected(dir: &Path, is_selected: impl Fn(&Value) -> bool) -> Result<Vec<Request>> {
     let log = fs::read_to_string(dir.join(LOG)).context("this cluster has no audit log")?;
     let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let own = events.filter(|event| event["user"]["username"] == user && text(event, "/userAgent").starts_with(agent));
-    Ok(own.map(|event| Request::of(&event)).collect())
+    Ok(events.filter(|event| is_selected(event)).map(|event| Request::of(&event)).collect())
 }

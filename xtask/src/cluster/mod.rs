@@ -196,6 +196,11 @@ impl Cluster {
         audit::requests(&self.dir, user, agent)
     }
 
+    /// Returns all requests of a program, by the beginning of its User-Agent. Needs [`Options::audit`].
+    pub fn requests_of_program(&self, agent: &str) -> Result<Vec<audit::Request>> {
+        audit::requests_of_program(&self.dir, agent)
+    }
+
     /// Calls `probe` until it returns true or `limit` is reached. See [`wait::until`].
     pub fn wait_for(&self, what: &str, limit: Duration, probe: impl FnMut() -> Result<bool>) -> Result<()> {
         wait::until(what, limit, probe)

@@ -12,6 +12,7 @@ pub mod controllers;
 pub mod generator;
 pub mod guard;
 pub mod handover;
+pub mod history;
 pub mod kinds;
 pub mod kustomize_controller;
 mod ready_expr;

@@ -93,6 +93,9 @@ pub struct TreeOptions {
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", hide_short_help = true)]
     pub controller_version: Option<String>,
+    /// Other trees than this one are looked at, so nothing is said about it.
+    #[arg(skip)]
+    pub is_search: bool,
 }
 
 impl TreeArgs {

@@ -4,6 +4,7 @@ mod args;
 mod builds;
 mod controllers;
 mod handover;
+mod history;
 mod planner;
 mod self_check;
 mod shared;
@@ -27,6 +28,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 use gitops_core::plan::mask::SecretMask;
 pub(crate) use handover::find_handover;
+pub(crate) use history::{HistoryQuery, search_history};
 use planner::Planner;
 pub(super) use shared::{CheckoutFacts, SharedWork};
 

@@ -26,12 +26,13 @@ use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
-use gitops_core::flux::simulation::{DryRunScope, Preview, PreviewInput, StateAfter};
+use gitops_core::flux::simulation::{Declared, DryRunScope, Preview, PreviewInput, StateAfter};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use gitops_core::kubernetes::gap::Gap;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::subject::SubjectContent;
@@ -113,7 +114,9 @@ impl<'s> Planner<'s> {
         let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
         let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
         planned.add_cluster(snapshot, cluster.as_ref(), controller.version);
-        planned.announce(session);
+        if !options.is_search {
+            planned.announce(session);
+        }
         warn_of_controller(session, &controller, &versions, user.is_in_cluster());
         let charts = options.charts.as_deref().map(ChartFolder::open).transpose()?;
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
@@ -197,6 +200,25 @@ impl<'s> Planner<'s> {
     pub(super) async fn preview(&mut self, state: &StepState<'_>, trees: &StepTrees) -> Result<FinishedPreview> {
         let mut preview = Preview::new(self.input(state, trees));
         self.finish(state, &mut preview).await
+    }
+
+    /// Returns the wanted objects that owners declare in the trees, in a state.
+    pub(super) async fn declared(
+        &mut self,
+        state: &StepState<'_>,
+        trees: &StepTrees,
+        is_wanted: &dyn Fn(&ObjectId) -> bool,
+    ) -> Result<Declared> {
+        let mut preview = Preview::new(self.input(state, trees));
+        self.finish(state, &mut preview).await?;
+        // A search looks at many trees, each once.
+        self.answerer.answers.builds.forget_finished();
+        Ok(preview.declared(is_wanted))
+    }
+
+    /// Returns true if the time of the plan is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.answerer.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Plans as [`Self::preview`], and also returns the state after it.
@@ -351,6 +373,14 @@ impl<'s> Planner<'s> {
 }
 
 impl StepTrees {
+    /// Returns true if the sources have the same content as in other trees.
+    pub(super) fn equal(&self, other: &Self) -> bool {
+        let digests = |trees: &Self| -> Vec<String> {
+            trees.artifacts.values().map(|artifact| artifact.digest().to_owned()).collect()
+        };
+        digests(self) == digests(other)
+    }
+
     /// Returns the revisions that the sources have with these trees.
     fn revisions(&self, step: usize) -> BTreeMap<SourceId, String> {
         let branch = self.subject.into.as_deref().unwrap_or("tree");

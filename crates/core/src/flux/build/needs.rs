@@ -195,6 +195,11 @@ impl Answers {
         swapped.collect()
     }
 
+    /// Forgets builds that are finished, and with them their artifacts.
+    pub fn forget_finished(&mut self) {
+        self.finished = FinishedBuilds::default();
+    }
+
     /// Returns the values of the Secrets that were read.
     pub(crate) fn secret_values(&self) -> impl Iterator<Item = &Private<String>> {
         let secrets = self.data.values().filter_map(|found| match found {

@@ -6,6 +6,7 @@
 //! changes. It is pure: builds, ConfigMaps and answers of the API server that it lacks are returned as needs.
 
 mod after;
+mod declared;
 mod dry_run;
 mod kustomization;
 mod model;
@@ -32,6 +33,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
 pub use after::StateAfter;
+pub use declared::Declared;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
 pub use model::questions;

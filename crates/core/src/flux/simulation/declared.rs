@@ -1,0 +1,62 @@
+//! The objects that owners declare once a tree is their source, whether or not anything keeps them from being applied.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Preview;
+use super::model::affected_owner::Reaction;
+use super::model::facts::unknown_builds::follows_another_tree;
+use super::model::node::{Pass, PassOutcome};
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::Reason;
+
+/// Objects that owners declare in a revision.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Declared {
+    /// Owners by object.
+    pub objects: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
+    /// Owners of which it is not known what they declare.
+    pub unknown: BTreeMap<ObjectId, Reason>,
+}
+
+impl Preview<'_> {
+    /// Returns the wanted objects that owners declare, after the last step. What derives from a Secret is left out.
+    pub fn declared(&self, is_wanted: impl Fn(&ObjectId) -> bool) -> Declared {
+        let mut declared = Declared::default();
+        for node in self.state.nodes.iter().filter(|node| node.may_stay()) {
+            let key = &node.id.key;
+            let owner = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+            match node.last_pass().map(|pass| &pass.outcome) {
+                Some(PassOutcome::Blocked(reason)) => drop(declared.unknown.insert(owner.clone(), reason.clone())),
+                Some(PassOutcome::Unknown(reason)) if !follows_another_tree(reason) => {
+                    declared.unknown.insert(owner.clone(), reason.clone());
+                }
+                _ => {}
+            }
+            let objects = node.last_pass().and_then(Pass::desired_objects).into_iter().flatten();
+            declared.add(&owner, objects.map(|(id, _)| id), &is_wanted);
+        }
+        for owner in &self.state.affected {
+            if let Reaction::Unknown(reason) = &owner.reaction {
+                declared.unknown.insert(owner.id.clone(), reason.clone());
+            }
+        }
+        for (owner, applies) in self.state.owner_applies() {
+            declared.add(owner, applies.objects.keys(), &is_wanted);
+        }
+        declared
+    }
+}
+
+impl Declared {
+    fn add<'o>(
+        &mut self,
+        owner: &ObjectId,
+        objects: impl Iterator<Item = &'o ObjectId>,
+        is_wanted: impl Fn(&ObjectId) -> bool,
+    ) {
+        for id in objects.filter(|id| !id.is_private() && is_wanted(id)) {
+            self.objects.entry(id.clone()).or_default().insert(owner.clone());
+        }
+    }
+}

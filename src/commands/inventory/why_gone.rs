@@ -1,0 +1,169 @@
+//! `inventory --why-gone`: the commit, the owner and the rule that deleted an object.
+
+use std::collections::BTreeSet;
+
+use super::args::{HistoryArgs, InventoryArgs};
+use crate::cluster::read::events::controller_events;
+use crate::commands::prune::tree::{HistoryQuery, TreeArgs, TreeOptions, search_history};
+use crate::commands::select::RIGHTS;
+use crate::commands::{Session, resource_args};
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
+use crate::output::format::{self, Render};
+use gitops_core::flux::history::evidence::{Applied, ControllerEvent, commit_of, unobstructed};
+use gitops_core::flux::history::{Presence, Search, Verdict, WhyGone};
+use gitops_core::flux::kinds;
+use gitops_core::kubernetes::gap::AnswerGap;
+use gitops_core::kubernetes::object::{ObjectId, ResourceType};
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+
+/// An object as the command line names it. It need not exist, nor its type.
+struct Asked<'a> {
+    word: &'a str,
+    name: &'a str,
+    namespace: Option<&'a str>,
+    /// Served types that the word names.
+    types: Vec<&'a ResourceType>,
+}
+
+impl Asked<'_> {
+    fn is_wanted(&self, id: &ObjectId) -> bool {
+        let is_here = id.namespace.is_empty() || self.namespace.is_none_or(|place| *place == *id.namespace);
+        id.cluster.is_none() && *id.name == *self.name && is_here && self.is_kind(id)
+    }
+
+    fn is_kind(&self, id: &ObjectId) -> bool {
+        if self.types.is_empty() {
+            return is_unserved_name(self.word, &id.kind, &id.group);
+        }
+        self.types.iter().any(|kind| kind.is(&id.group, &id.kind))
+    }
+
+    /// Returns true for the namespace or the definition of the object, if the cluster does not have it.
+    fn is_container(&self, id: &ObjectId, snapshot: &Snapshot) -> bool {
+        if id.is("", "Namespace") {
+            return self.namespace == Some(&*id.name) && snapshot.object(id).is_none();
+        }
+        let defines = |(plural, group): (&str, &str)| is_unserved_name(self.word, plural, group);
+        self.types.is_empty()
+            && id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+            && id.name.split_once('.').is_some_and(defines)
+    }
+}
+
+/// Returns true if a word can be the name of a type that the cluster does not serve: its kind or its plural, with or without
+/// its group.
+fn is_unserved_name(word: &str, kind: &str, group: &str) -> bool {
+    let (word, kind) = (word.to_lowercase(), kind.to_lowercase());
+    let (name, of) = word.split_once('.').unwrap_or((&word, ""));
+    let stem = kind.strip_suffix('y').map(|stem| format!("{stem}ies"));
+    let plurals = [format!("{kind}s"), format!("{kind}es"), stem.unwrap_or_default()];
+    let is_singular = [format!("{name}s"), format!("{name}es")].contains(&kind);
+    (of.is_empty() || of == group) && (name == kind || plurals.iter().any(|plural| plural == name) || is_singular)
+}
+
+/// Searches the history of a checkout, joins it with what the cluster knows, and prints the answer.
+pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
+    if !format::of(WhyGone::PARTS).any(|(_, format)| format == args.output) {
+        let names: Vec<&str> = format::of(WhyGone::PARTS).map(|(name, _)| name).collect();
+        return Err(
+            Error::usage("--why-gone has no answer in this format").hint(format!("use one of {}", names.join(", ")))
+        );
+    }
+    let (word, name) = resource_args::type_and_name(&args.why_gone)?;
+    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let namespace = session.connection.namespace.clone();
+    let types = snapshot.types.iter().filter(|known| resource_args::is_named(known, word)).collect();
+    let asked = Asked { word, name, namespace: namespace.as_deref(), types };
+    let gap = snapshot
+        .gaps
+        .iter()
+        .filter(|gap| gap.leaves_unread(asked.namespace))
+        .find(|gap| asked.types.iter().any(|kind| gap.hides(&kind.group_kind(), &snapshot.types)));
+    if let Some(gap) = gap {
+        return Err(Error::failed(format!("\"{word}/{name}\" {}", gap.refusal())).hint(RIGHTS));
+    }
+    session.terminal.status("searching the history for the commit");
+    let free = unobstructed(&snapshot, |id| asked.is_wanted(id));
+    let query = HistoryQuery {
+        is_wanted: &|id| asked.is_wanted(id),
+        is_container: &|id| asked.is_container(id, &snapshot),
+        limit: args.history.max_commits as usize,
+        since: args.history.since.as_deref(),
+    };
+    let tree = tree_args(&args.history);
+    let (mut search, checkout) = search_history(&tree, session, &free, args.snapshot.is_some(), &query).await?;
+    let live = snapshot.objects.iter().find(|object| asked.is_wanted(&object.id));
+    let Some(object) = live.map(|object| object.id.clone()).or_else(|| search.object.clone()).or_else(|| id(&asked))
+    else {
+        // Neither the cluster nor a commit knows the type.
+        return resource_args::served_types(word, &snapshot).map(|_| ExitCode::Done);
+    };
+    let commit = search.removal.as_ref().map(|removal| &removal.commit).or(search.last.as_ref());
+    let has_commit = |revision: &str| checkout.has_in_history(commit_of(revision)?, &commit?.sha);
+    let applied: Vec<Applied> =
+        search.owners.iter().filter_map(|owner| Applied::read(owner, &snapshot, has_commit)).collect();
+    let events = events(&object, &mut search, &snapshot, args, session).await?;
+    let state = presence(&object, &snapshot);
+    let answer = WhyGone::new(search, object, state, applied, events, session.now);
+    session.terminal.raw(&args.output.render(&answer, session.terminal.look(true))?)?;
+    let exit = session.report_answer_gaps(&answer.gaps, false);
+    if answer.verdict == Verdict::Declared && matches!(answer.state, Presence::Gone) {
+        session.terminal.hint("the audit log of the API server says who deleted it");
+    }
+    Ok(exit)
+}
+
+fn tree_args(args: &HistoryArgs) -> TreeArgs {
+    let options = TreeOptions {
+        branch: args.branch.clone(),
+        kustomize: args.kustomize.clone(),
+        plan_timeout: args.search_timeout,
+        rev: Some("HEAD".to_owned()),
+        offline: true,
+        is_search: true,
+        ..TreeOptions::default()
+    };
+    TreeArgs { repo: Some(args.repo.clone()), options }
+}
+
+/// Returns the identity of an object that neither the cluster nor a commit has, if its type is served.
+fn id(asked: &Asked<'_>) -> Option<ObjectId> {
+    let kind = asked.types.first()?;
+    let namespace = asked.namespace.filter(|_| kind.namespaced).unwrap_or_default();
+    Some(ObjectId::new(&kind.group, &kind.kind, namespace, asked.name))
+}
+
+fn presence(object: &ObjectId, snapshot: &Snapshot) -> Presence {
+    let Some(live) = snapshot.object(object) else { return Presence::Gone };
+    match live.deletion_timestamp {
+        Some(since) => {
+            Presence::Terminating { since, finalizers: live.finalizers.iter().map(ToString::to_string).collect() }
+        }
+        None => {
+            let status = Index::build(snapshot).status(live);
+            Presence::Exists { since: live.creation_timestamp, status: status.as_str() }
+        }
+    }
+}
+
+/// Reads the Events about the deletion.
+async fn events(
+    object: &ObjectId,
+    search: &mut Search,
+    snapshot: &Snapshot,
+    args: &InventoryArgs,
+    session: &Session,
+) -> Result<Vec<ControllerEvent>> {
+    if args.snapshot.is_some() {
+        search.notes.push("a recording has no Events".to_owned());
+        return Ok(vec![]);
+    }
+    let owners = snapshot.resources.iter().map(|full| &full.object.id);
+    let owners = owners.filter(|id| kinds::find(&id.group, &id.kind).is_some()).chain(&search.owners);
+    let namespaces: BTreeSet<&str> = owners.map(|id| &*id.namespace).collect();
+    let (events, gaps) = controller_events(&session.cluster().await?, namespaces).await;
+    search.gaps.extend(gaps.into_iter().map(|gap| AnswerGap { affects_answer: false, ..gap.into() }));
+    Ok(events.into_iter().filter_map(|event| event.about(object, search.owners.iter().cloned())).collect())
+}

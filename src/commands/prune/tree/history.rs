@@ -1,0 +1,332 @@
+//! The search for the commit that took an object out of the builds: newest commit first, because an object can come and go.
+
+use std::collections::BTreeSet;
+
+use super::planner::{Planner, StepState, StepTrees};
+use super::{SharedWork, TreeArgs};
+use crate::commands::Session;
+use crate::commands::prune::spokes::SpokeClusters;
+use crate::error::{Error, Result};
+use crate::tools::git::{Checkout, WorktreeState};
+use gitops_core::flux::history::{Commit, DeletedOwner, Removal, Search, Searched};
+use gitops_core::flux::simulation::Declared;
+use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapKind};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::OwnerId;
+use gitops_core::plan::mask::SecretMask;
+use gitops_core::plan::subject::short;
+use gitops_core::plan::{Action, Actor, Change, Plan, Reason, ReasonCode};
+use gitops_core::text::{join_limited, pluralize};
+
+/// Number of commits of a merged branch that are looked at.
+const MERGED_COMMITS: usize = 200;
+
+/// Number of objects that an error names.
+const NAMED: usize = 5;
+
+/// Number of owners above one another that are named.
+const MAX_PARENTS: usize = 8;
+
+/// The object that is searched for, and how far.
+pub(crate) struct HistoryQuery<'q> {
+    /// The object, as its name says.
+    pub(crate) is_wanted: &'q dyn Fn(&ObjectId) -> bool,
+    /// Objects whose deletion would take it along: its namespace, its definition.
+    pub(crate) is_container: &'q dyn Fn(&ObjectId) -> bool,
+    pub(crate) limit: usize,
+    /// Date that git reads.
+    pub(crate) since: Option<&'q str>,
+}
+
+/// Searches the history of the branch that the sources of a checkout follow. `snapshot` is a cluster in which nothing keeps
+/// its owners from applying a revision.
+///
+/// Fails as a plan of the checkout, and if the name is that of several objects.
+pub(crate) async fn search_history(
+    args: &TreeArgs,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    offline: bool,
+    query: &HistoryQuery<'_>,
+) -> Result<(Search, Checkout)> {
+    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
+    let (mut planner, start, _) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
+    planner.without_dry_runs();
+    let (folder, deployed) = planner.deployed()?;
+    let checkout = Checkout::find(&folder)?;
+    let mut history = History { planner, start: &start, checkout, query, looks: vec![] };
+    let found = history.search(&deployed).await?;
+    Ok((found, history.checkout))
+}
+
+/// A search.
+struct History<'q, 's> {
+    planner: Planner<'s>,
+    start: &'q StepState<'s>,
+    checkout: Checkout,
+    query: &'q HistoryQuery<'q>,
+    /// Commits that were looked at, newest first.
+    looks: Vec<Look>,
+}
+
+/// A commit, and what its trees declare.
+struct Look {
+    commit: Commit,
+    trees: StepTrees,
+    declared: Declared,
+}
+
+impl Look {
+    fn has(&self, wanted: impl Fn(&ObjectId) -> bool) -> bool {
+        self.declared.objects.keys().any(wanted)
+    }
+
+    /// Returns true if the builds of these owners are not known, so that they may declare what they declared before.
+    fn leaves_open(&self, owners: &BTreeSet<ObjectId>) -> bool {
+        owners.iter().any(|owner| self.declared.unknown.contains_key(owner))
+    }
+}
+
+impl History<'_, '_> {
+    async fn search(&mut self, deployed: &str) -> Result<Search> {
+        let mut search = Search::default();
+        let tip = self.tip(deployed, &mut search)?;
+        let limit = self.query.limit;
+        let mut line = self.checkout.line(&tip, limit.saturating_add(1), self.query.since, None)?;
+        let mut whole = line.len() <= limit && self.query.since.is_none() && !self.checkout.is_shallow();
+        line.truncate(limit);
+        let oldest = line.last().cloned();
+        for commit in line {
+            if self.planner.is_over() {
+                whole = false;
+                search.notes.push("the time for builds is over (--plan-timeout)".to_owned());
+                break;
+            }
+            let look = self.look(commit).await?;
+            let is_found = look.has(self.query.is_wanted);
+            self.looks.push(look);
+            if is_found {
+                break;
+            }
+        }
+        let looked_to = self.looks.last().map(|look| look.commit.clone());
+        whole &= looked_to == oldest;
+        search.searched = Searched {
+            from: self.looks.first().map(|look| look.commit.clone()),
+            to: looked_to,
+            commits: self.looks.len(),
+            whole,
+        };
+        let object = self.found()?;
+        match object {
+            Some(object) => self.explain(object, &mut search).await?,
+            None => self.explain_by_container(&mut search).await?,
+        }
+        if search.last.is_none() {
+            self.add_gaps(&mut search);
+        }
+        Ok(search)
+    }
+
+    /// Returns the commit to begin with: the deployed one, or that of the checkout if its history lacks the deployed one.
+    fn tip(&self, deployed: &str, search: &mut Search) -> Result<String> {
+        if let Some(commit) = self.checkout.commit(deployed) {
+            return Ok(commit);
+        }
+        let head = self.checkout.head().ok_or_else(|| {
+            Error::failed("the checkout has no commit")
+                .hint("clone the repository, or name a checkout of it with --repo")
+        })?;
+        let message = format!(
+            "the checkout lacks the deployed commit {}: its history was rewritten, or it is not fetched; searched from {}",
+            short(deployed),
+            short(&head)
+        );
+        search.gaps.push(gap("the deployed commit", message));
+        Ok(head)
+    }
+
+    /// Builds a commit, or takes over what its successor declares if their content is the same.
+    async fn look(&mut self, commit: Commit) -> Result<Look> {
+        let trees = self.trees(&commit.sha)?;
+        let query = self.query;
+        if let Some(newer) = self.looks.last().filter(|newer| newer.trees.equal(&trees)) {
+            return Ok(Look { commit, trees, declared: newer.declared.clone() });
+        }
+        let is_looked_for = |id: &ObjectId| (query.is_wanted)(id) || (query.is_container)(id);
+        let declared = self.planner.declared(self.start, &trees, &is_looked_for).await?;
+        Ok(Look { commit, trees, declared })
+    }
+
+    fn trees(&self, commit: &str) -> Result<StepTrees> {
+        Ok(self.planner.files(&self.checkout.tree(&WorktreeState::Revision(commit.to_owned()))?))
+    }
+
+    /// Returns the object in the oldest commit that was looked at.
+    fn found(&self) -> Result<Option<ObjectId>> {
+        let Some(look) = self.looks.last() else { return Ok(None) };
+        let found: Vec<&ObjectId> = look.declared.objects.keys().filter(|id| (self.query.is_wanted)(id)).collect();
+        match found[..] {
+            [] => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            _ => {
+                Err(Error::usage(format!("the name is that of several objects in commit {}", short(&look.commit.sha)))
+                    .hint(format!("name one with -n: {}", join_limited(found, NAMED))))
+            }
+        }
+    }
+
+    /// Explains the removal of an object that the oldest commit has, and none after it.
+    async fn explain(&mut self, object: ObjectId, search: &mut Search) -> Result<()> {
+        let last = self.looks.len() - 1;
+        let owners = self.looks[last].declared.objects.get(&object).cloned().unwrap_or_default();
+        search.last = Some(self.looks[last].commit.clone());
+        search.object = Some(object.clone());
+        let open = self.looks[..last].iter().rev().take_while(|look| look.leaves_open(&owners)).count();
+        if open > 0 {
+            let names = join_limited(&owners, NAMED);
+            search.notes.push(format!("{names} cannot be built in the next {}", pluralize(open, "commit")));
+        }
+        search.owners = owners;
+        if let Some(at) = last.checked_sub(open + 1) {
+            search.removal = Some(self.removal(&object, last, at).await?);
+        }
+        Ok(())
+    }
+
+    /// Explains the removal of the namespace or the definition of an object that no commit has.
+    async fn explain_by_container(&mut self, search: &mut Search) -> Result<()> {
+        let is_container = self.query.is_container;
+        let Some(at) = self.looks.iter().position(|look| look.has(is_container)) else { return Ok(()) };
+        let container = self.looks[at].declared.objects.keys().find(|id| is_container(id)).cloned();
+        let (Some(container), Some(newer)) = (container, at.checked_sub(1)) else { return Ok(()) };
+        search.owners = self.looks[at].declared.objects.get(&container).cloned().unwrap_or_default();
+        search.last = Some(self.looks[at].commit.clone());
+        let removal = self.removal(&container, at, newer).await?;
+        search.removal = Some(Removal {
+            by: Some(if &*container.kind == "Namespace" { Actor::NamespaceController } else { Actor::CrdFinalizer }),
+            reason: Some(if &*container.kind == "Namespace" {
+                ReasonCode::InNamespace.into()
+            } else {
+                ReasonCode::CustomResource.into()
+            }),
+            cause: Some(container),
+            created: vec![],
+            ..removal
+        });
+        Ok(())
+    }
+
+    /// Returns the removal of an object that the commit at `last` has, and the one at `at` does not.
+    async fn removal(&mut self, object: &ObjectId, last: usize, at: usize) -> Result<Removal> {
+        let merge = self.looks[at].commit.clone();
+        let commit = self.culprit(object, &merge, &self.looks[last].commit.sha.clone()).await?;
+        let (_, after) = self.planner.step(self.start, &self.looks[last].trees).await?;
+        let finished = self.planner.preview(&after, &self.looks[at].trees).await?;
+        let owners = self.looks[last].declared.objects.get(object).cloned().unwrap_or_default();
+        let merged_by = Some(merge).filter(|merge| merge.sha != commit.sha);
+        Ok(Removal { commit, merged_by, ..rule(object, &owners, &finished.plan, &finished.secrets) })
+    }
+
+    /// Returns the commit of the merged branch that takes an object out, or the merge itself.
+    async fn culprit(&mut self, object: &ObjectId, merge: &Commit, before: &str) -> Result<Commit> {
+        let [first, second] = &merge.parents[..] else { return Ok(merge.clone()) };
+        if first != before {
+            return Ok(merge.clone());
+        }
+        let merged = self.checkout.line(second, MERGED_COMMITS, None, Some(first))?;
+        let mut newer: Option<Commit> = None;
+        let base = merged.last().and_then(|oldest| oldest.parents.first().cloned());
+        for commit in merged {
+            if self.declares(object, &commit.sha).await? {
+                // If the newest commit has it, the merge took it out.
+                return Ok(newer.unwrap_or_else(|| merge.clone()));
+            }
+            newer = Some(commit);
+        }
+        match (newer, base) {
+            (Some(oldest), Some(base)) if self.declares(object, &base).await? => Ok(oldest),
+            _ => Ok(merge.clone()),
+        }
+    }
+
+    async fn declares(&mut self, object: &ObjectId, commit: &str) -> Result<bool> {
+        let trees = self.trees(commit)?;
+        let declared = self.planner.declared(self.start, &trees, &|id| id == object).await?;
+        Ok(!declared.objects.is_empty())
+    }
+
+    /// Adds what keeps the absence from being certain: builds that are not known, and older commits.
+    fn add_gaps(&self, search: &mut Search) {
+        let mut open: BTreeSet<&ObjectId> = BTreeSet::new();
+        for look in &self.looks {
+            for (owner, reason) in &look.declared.unknown {
+                if open.insert(owner) {
+                    let subject = format!("{owner} in commit {}", short(&look.commit.sha));
+                    search.gaps.push(gap(&subject, reason.to_string()));
+                }
+            }
+        }
+        if !search.searched.whole {
+            let message = if self.checkout.is_shallow() {
+                "this is a shallow clone: `git fetch --unshallow` fetches the rest"
+            } else {
+                "they were not searched: --max-commits or --since allows more"
+            };
+            search.gaps.push(gap("older commits", message.to_owned()));
+        }
+    }
+}
+
+fn gap(subject: &str, message: String) -> AnswerGap {
+    Gap { kind: GapKind::Failed, subject: subject.to_owned(), namespace: None, message }.into()
+}
+
+/// Returns the rule by which a plan deletes or keeps an object, and what it creates of the same kind. The commits are left
+/// open.
+fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &SecretMask) -> Removal {
+    let row = row_of(object, plan);
+    let created = plan.changes().iter().filter(|change| {
+        let id = &change.object.id;
+        change.action == Action::Create && id.group_kind() == object.group_kind() && !secrets.hides(id)
+    });
+    let of_row = row.and_then(|row| row.owner.as_ref());
+    let owner = owners.iter().find(|id| of_row.is_some_and(|owner| is_owner(id, owner))).or_else(|| owners.first());
+    let mut removal = Removal {
+        cause: row.and_then(|row| row.cause.clone()),
+        action: row.map(|row| row.action),
+        by: row.map(|row| row.by),
+        owner: owner.cloned(),
+        reason: row.map(|row| Reason { detail: secrets.mask_values(&row.reason.detail), ..row.reason.clone() }),
+        created: created.map(|change| change.object.id.clone()).collect(),
+        ..Removal::default()
+    };
+    // What a release holds is not predicted: only what becomes of the release is.
+    if let (None, Some(release)) = (row, owner.filter(|owner| &*owner.kind == "HelmRelease")) {
+        let is_deleted = row_of(release, plan).is_some_and(Change::is_deletion);
+        (removal.action, removal.by) = (Some(Action::Delete), Some(Actor::HelmController));
+        removal.reason = Some(if is_deleted { ReasonCode::Uninstalled.into() } else { ReasonCode::NotInChart.into() });
+    }
+    let mut next = owner.and_then(|owner| row_of(owner, plan)).filter(|row| row.is_deletion());
+    while let Some(row) = next.filter(|_| removal.owners_deleted.len() < MAX_PARENTS) {
+        let by = row.owner.as_ref().map(ToString::to_string);
+        removal.owners_deleted.push(DeletedOwner {
+            owner: row.object.id.clone(),
+            deleted_for: by,
+            reason: Reason { detail: secrets.mask_values(&row.reason.detail), ..row.reason.clone() },
+        });
+        next = plan.changes().iter().find(|change| {
+            change.is_deletion() && row.owner.as_ref().is_some_and(|owner| is_owner(&change.object.id, owner))
+        });
+    }
+    removal
+}
+
+fn row_of<'p>(object: &ObjectId, plan: &'p Plan) -> Option<&'p Change> {
+    plan.changes().iter().find(|change| change.object.id == *object)
+}
+
+fn is_owner(id: &ObjectId, owner: &OwnerId) -> bool {
+    (&*id.kind, &*id.namespace, &*id.name) == (&*owner.kind, &*owner.namespace, &*owner.name)
+}
