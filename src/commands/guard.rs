@@ -76,7 +76,7 @@ pub struct GuardArgs {
     pub kinds: Vec<String>,
     /// Another user that needs approvals, such as a controller's outside of the cluster
     #[arg(long, value_name = "USER")]
-    pub user: Vec<String>,
+    pub for_user: Vec<String>,
     /// Read the cluster from FILE, which `snapshot` wrote
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
@@ -84,7 +84,7 @@ pub struct GuardArgs {
     #[arg(long, value_name = "VERSION", hide_short_help = true)]
     pub controller_version: Option<String>,
     /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = format::parser(Manifests::PARTS))]
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = format::parser(Guard::PARTS))]
     pub output: Format,
 }
 
@@ -94,11 +94,7 @@ fn guarded_kinds(text: &str) -> std::result::Result<String, String> {
     known.ok_or(format!("it must be one of {}, or several with a comma between them", names.join(", ")))
 }
 
-/// The manifests of a guard.
-#[derive(serde::Serialize)]
-struct Manifests(Guard);
-
-impl Render for Manifests {
+impl Render for Guard {
     const PARTS: &'static [Part] = &[Part::Document];
 
     fn text(&self, _: bool, _: Look) -> String {
@@ -110,7 +106,7 @@ impl Render for Manifests {
     }
 }
 
-/// What a cluster says about the users that need approvals.
+/// Users that need approvals, and what a cluster says about their controllers.
 struct Users {
     names: BTreeSet<String>,
     /// Version of kustomize-controller that forgets what it may not delete.
@@ -130,7 +126,7 @@ pub async fn run(args: &GuardArgs, session: &mut Session) -> Result<ExitCode> {
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     let cluster = if args.snapshot.is_some() { None } else { Some(session.cluster().await?) };
     let mut users = find_users(cluster.as_ref(), &snapshot, version).await;
-    users.names.extend(args.user.iter().cloned());
+    users.names.extend(args.for_user.iter().cloned());
     let namespace = session.connection.namespace.as_deref().unwrap_or(NAMESPACE).to_owned();
     let mut guard = begin(&args.kinds, &users, &namespace, cluster.as_ref(), &snapshot).await?;
     if let (true, Some(cluster)) = (args.check, &cluster) {
@@ -182,7 +178,7 @@ async fn begin(
         return Err(Error::failed(
             "no controller and no owner of Flux is in this cluster, so there is nobody to guard against",
         )
-        .hint("name the user that deletes with --user"));
+        .hint("name the user that deletes with --for-user"));
     }
     Ok(Guard::new(kinds, users.names.clone(), namespace, snapshot))
 }
@@ -202,14 +198,14 @@ fn print(guard: Guard, format: Format, users: Users, snapshot: &Snapshot, sessio
             let documents = guard.manifests().iter().map(document::yaml).collect::<Result<Vec<_>>>()?;
             documents.iter().map(|document| format!("---\n{document}")).collect()
         }
-        _ => format.render(&Manifests(guard), session.terminal.look(false))?,
+        _ => format.render(&guard, session.terminal.look(false))?,
     };
     session.terminal.raw(&text)?;
     session.terminal.status(&format!("{named} may delete what is guarded only with an approval; approved: {approved}"));
     for name in &users.assumed {
         let account = format!("system:serviceaccount:{FLUX_NAMESPACE}:{name}");
         session.terminal.warning(&format!("no Deployment {name} is in this cluster: {account} is assumed"));
-        session.terminal.hint("--user names the user of a controller that runs elsewhere");
+        session.terminal.hint("--for-user names the user of a controller that runs elsewhere");
     }
     if let Some((major, minor, patch)) = users.forgetful {
         let forgets = "forgets an object that it may not delete: it stays, is leaked, and nothing prunes it later";

@@ -40,7 +40,7 @@ fn a_server_before_1_30_is_refused_with_its_version() {
     let policies = Answer::list("admissionregistration.k8s.io/v1beta1", "ValidatingAdmissionPolicy", vec![]);
     api.on("GET /apis/admissionregistration.k8s.io/v1beta1/validatingadmissionpolicies", [policies]);
     api.on("GET /version", [Answer::json(json!({"gitVersion": "v1.29.3"}))]);
-    for words in [&["guard", "--user", "flux"][..], &["guard", "--check", "--user", "flux"]] {
+    for words in [&["guard", "--for-user", "flux"][..], &["guard", "--check", "--for-user", "flux"]] {
         let run = gitops_as(&api.kubeconfig(&folder), words);
         let what = "does not serve ValidatingAdmissionPolicy in admissionregistration.k8s.io/v1";
         assert!(run.code == 1 && run.stderr.contains(&format!("this API server (v1.29.3) {what}")), "{run}");
@@ -50,7 +50,7 @@ fn a_server_before_1_30_is_refused_with_its_version() {
 
 #[test]
 fn a_recorded_cluster_has_its_controllers_and_their_accounts() {
-    let run = guard(&recorded(), &["-o", "json", "--user", "far", "--kinds", "volumes"]);
+    let run = guard(&recorded(), &["-o", "json", "--for-user", "far", "--kinds", "volumes"]);
     assert_eq!(run.code, 0, "{run}");
     let list: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((list["kind"].as_str(), list["items"].as_array().map(Vec::len)), (Some("List"), Some(9)), "{run}");

@@ -206,7 +206,7 @@ fn a_guarded_cluster_loses_nothing_until_the_plan_is_approved() {
 }
 
 fn annotations_end_and_marked_objects_need_approvals(cluster: &Cluster) {
-    let guard = gitops(cluster, &["guard", "--user", "somebody"]);
+    let guard = gitops(cluster, &["guard", "--for-user", "somebody"]);
     assert_eq!(guard.code, 0, "{guard}");
     install(cluster, &guard.stdout);
     cluster.kubectl(&["create", "namespace", "later"]).unwrap();
@@ -242,7 +242,7 @@ fn annotations_end_and_marked_objects_need_approvals(cluster: &Cluster) {
             "kubectl-gitops/deletion-approved-until=2020-01-01T00:00:00Z",
         ])
         .unwrap();
-    let check = gitops(cluster, &["guard", "--check", "--user", "somebody"]);
+    let check = gitops(cluster, &["guard", "--check", "--for-user", "somebody"]);
     let over = "the approval to delete namespace/later ended at 2020-01-01T00:00:00Z";
     assert!(check.code == 1 && check.stdout.contains(over), "{check}");
 }

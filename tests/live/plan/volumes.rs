@@ -461,3 +461,45 @@ fn a_user_who_may_not_read_volumes_gets_a_gap() {
         plan["gaps"].as_array().unwrap().iter().filter(|gap| gap["subject"] == "persistentvolumes").collect();
     assert_eq!((gaps.len(), gaps[0]["kind"].as_str()), (1, Some("forbidden")), "{gaps:?}");
 }
+
+#[test]
+fn a_job_goes_with_its_pods_and_a_service_waits_for_its_load_balancer() {
+    let (cluster, namespace, tree) = (&cluster(), "jobs", folder("volumes-jobs"));
+    write(
+        &tree,
+        "job.yaml",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: run}\n\
+         spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}\n",
+    );
+    write(
+        &tree,
+        "service.yaml",
+        "apiVersion: v1\nkind: Service\nmetadata: {name: web, finalizers: [service.kubernetes.io/load-balancer-cleanup]}\n\
+         spec: {type: LoadBalancer, ports: [{port: 80}]}\n",
+    );
+    write(&tree, "other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n");
+    deploy(cluster, namespace, &tree);
+    let finalizers = "jsonpath={.items[*].metadata.finalizers}";
+    let tracked = || Ok(cluster.kubectl(&["get", "pods", "-n", namespace, "-o", finalizers])?.contains("job-tracking"));
+    cluster.wait_for("the job to track its pod", LIMIT, tracked).unwrap();
+    std::fs::remove_file(tree.join("job.yaml")).unwrap();
+    std::fs::remove_file(tree.join("service.yaml")).unwrap();
+    let run = plan(cluster, namespace, &tree, &[]);
+    let found = document(&run);
+    let gone = |kind: &str| {
+        found["changes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|row| row["action"] == "delete" && row["object"]["kind"] == kind)
+    };
+    assert!(gone("Job") && gone("Pod") && gone("Service"), "{run}");
+    let held = found["blockedByFinalizers"].as_array().unwrap();
+    assert_eq!(held.len(), 1, "{run}");
+    assert_eq!(held[0]["detail"], "no cloud-controller-manager has a Lease in this cluster", "{run}");
+    publish(cluster, namespace, &tree);
+    let left = || Ok(cluster.kubectl(&["get", "jobs,pods", "-n", namespace, "-o", "name"])?.is_empty());
+    cluster.wait_for("the job and its pod to be gone", LIMIT, left).unwrap();
+    let deleting = "jsonpath={.metadata.deletionTimestamp}";
+    assert_ne!(cluster.kubectl(&["get", "service", "web", "-n", namespace, "-o", deleting]).unwrap(), "");
+}

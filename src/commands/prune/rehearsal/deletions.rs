@@ -21,6 +21,14 @@ impl Rehearsal<'_> {
         let mut attempts = 1;
         let failure = loop {
             match self.request(id, sender.delete_same(kind, object)).await {
+                // The guard asks who deletes, and these are not the rights of the controller.
+                Ok(())
+                    if !sender.subject.is_account && !self.as_approved && guard::may_refuse(self.snapshot, object) =>
+                {
+                    return Err(Failure::unreadable(
+                        "the guard may refuse it to the controller, which you may not impersonate",
+                    ));
+                }
                 Ok(()) => return Ok(DryRunResult::Accepted),
                 Err(failure) if failure.kind == FailureKind::NotFound => return Ok(DryRunResult::Accepted),
                 // The object changed between the GET and the DELETE, as a Kustomization does while it reconciles.

@@ -156,3 +156,21 @@ fn flux_removes_its_finalizers_unless_its_controller_is_deleted_too() {
     );
     assert_eq!(blocked(objects_of_flux(), "kustomize-controller"), ["blocked by shop.example.com/backup"]);
 }
+
+#[test]
+fn a_load_balancer_is_removed_by_the_controller_of_the_cloud() {
+    let services = |others: Vec<ObjectMetadata>, kept: &str| {
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let finalizer = &["service.kubernetes.io/load-balancer-cleanup"];
+        snapshot.objects = [vec![with(testing::object("", "Service", "n", "web"), finalizer)], others].concat();
+        snapshot.types = vec![testing::resource_type("coordination.k8s.io", "Lease", "leases", true)];
+        blocked_in(snapshot, kept)
+    };
+    let lease = || testing::object("coordination.k8s.io", "Lease", "kube-system", "cloud-controller-manager");
+    let deployment = testing::object("apps", "Deployment", "kube-system", "hcloud-cloud-controller-manager");
+    let blocked = "web by service.kubernetes.io/load-balancer-cleanup";
+    let absent = "no cloud-controller-manager has a Lease in this cluster";
+    assert_eq!(services(vec![], ""), [format!("{blocked}; {absent}")]);
+    assert_eq!(services(vec![lease()], "cloud-controller-manager"), [""; 0]);
+    assert_eq!(services(vec![lease(), deployment], "cloud-controller-manager").len(), 1, "it is deleted too");
+}

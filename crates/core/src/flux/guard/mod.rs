@@ -22,7 +22,7 @@ pub use check::{approval_findings, installation_findings};
 pub use users::{DELETING_CONTROLLERS, DeletingController, deployments, has_owners, is_owner_kind, users};
 
 use crate::flux::apply::admission::ADMISSION;
-use crate::kubernetes::object::{GroupKind, ResourceType};
+use crate::kubernetes::object::{GroupKind, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::DELETION_APPROVED_UNTIL;
 use crate::ownership::schemes::flux_kustomization::PRUNE;
@@ -99,7 +99,7 @@ pub struct Guard {
 
 /// Returns true if a cluster has the policies that the guard is made of; false on servers older than 1.30.
 pub fn is_supported(snapshot: &Snapshot) -> bool {
-    let policies = GroupKind::new(ADMISSION, "ValidatingAdmissionPolicy");
+    let policies = GroupKind::new(ADMISSION, POLICY);
     match snapshot.resource_type(&policies) {
         Some(kind) => &*kind.version == "v1" || snapshot.serves(&policies, "v1") == Some(true),
         None => false,
@@ -120,6 +120,14 @@ pub fn approvals(plan: &Plan) -> BTreeMap<String, String> {
     // Other clusters have guards of their own.
     let here = own.filter(|change| change.object.id.cluster.is_none() && !change.object.id.is_private());
     here.map(|change| (change.object.uid.clone(), change.object.id.to_string())).collect()
+}
+
+/// Returns true if the guard of a cluster may refuse that a controller deletes an object. Only the API server knows for whom.
+pub fn may_refuse(snapshot: &Snapshot, object: &ObjectMetadata) -> bool {
+    let (group, kind) = (&*object.id.group, &*object.id.kind);
+    let is_guarded = KINDS.iter().flat_map(|guarded| guarded.kinds).any(|known| (known.0, known.1) == (group, kind));
+    let mut policies = snapshot.objects.iter().filter(|policy| policy.id.is(ADMISSION, POLICY));
+    (is_guarded || object.labels.get(MARK).is_some()) && policies.any(|policy| policy.id.name.starts_with(NAME))
 }
 
 /// Returns true if a message of the API server is a refusal by the guard.
@@ -178,7 +186,7 @@ impl Guard {
         let is_listed = format!("request.userInfo.username in [\n  {}\n]", users.join(",\n  "));
         json!({
             "apiVersion": VERSION,
-            "kind": "ValidatingAdmissionPolicy",
+            "kind": POLICY,
             "metadata": metadata(name),
             "spec": {
                 "failurePolicy": "Fail",
@@ -204,6 +212,7 @@ impl Serialize for Guard {
 }
 
 const VERSION: &str = "admissionregistration.k8s.io/v1";
+const POLICY: &str = "ValidatingAdmissionPolicy";
 
 /// What a policy asks about a deletion.
 struct Check {

@@ -92,6 +92,17 @@ fn only_what_controllers_delete_here_is_approved() {
 }
 
 #[test]
+fn an_installed_guard_may_refuse_guarded_kinds_and_marked_objects() {
+    let policy = testing::object(ADMISSION, POLICY, "", &format!("{NAME}-kinds"));
+    let (plain, claim) =
+        (testing::object("", "ConfigMap", "n", "a"), testing::object("", "PersistentVolumeClaim", "n", "a"));
+    let guarded = snapshot(vec![policy]);
+    assert!(may_refuse(&guarded, &claim) && may_refuse(&guarded, &plain.clone().label(MARK, "x")));
+    assert!(!may_refuse(&guarded, &plain) && !may_refuse(&snapshot(vec![]), &claim));
+    assert!(is_refusal(&format!("ValidatingAdmissionPolicy '{NAME}-kinds' with binding 'b' denied request: no")));
+}
+
+#[test]
 fn an_expression_says_what_an_approval_is() {
     let allows = |annotations: Value, data: Option<Value>, times: Option<&str>| {
         let old = json!({"metadata": {"uid": "u", "annotations": annotations}});

@@ -6,6 +6,10 @@ pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 /// Finalizer that protects a claim as long as a Pod on a node mounts it.
 pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
+/// Finalizer that keeps a Service until the cloud has removed its load balancer. The service controller removes it, which since
+/// Kubernetes 1.31 is part of the cloud-controller-manager alone.
+pub(crate) const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
+
 /// Finalizers that the control plane removes, and that of the provisioner of a volume, which it removes when it deletes
 /// the volume. Source: constants of k8s.io/api v0.36 and of sig-storage-lib-external-provisioner v11.
 const REMOVED_BY_KUBERNETES: [&str; 11] = [
@@ -17,7 +21,7 @@ const REMOVED_BY_KUBERNETES: [&str; 11] = [
     "kubernetes.io/pv-controller",
     "external-provisioner.volume.kubernetes.io/finalizer",
     "batch.kubernetes.io/job-tracking",
-    "service.kubernetes.io/load-balancer-cleanup",
+    LOAD_BALANCER,
     "customresourcecleanup.apiextensions.k8s.io",
     "resource.kubernetes.io/delete-protection",
 ];

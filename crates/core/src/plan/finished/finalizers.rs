@@ -2,18 +2,23 @@
 //!
 //! Only the controller behind a finalizer removes it, and no record says which controller that is. Finalizers of
 //! Kubernetes are removed by the control plane, that of a volume only once its claim is gone, and that of a claim only once no
-//! Pod on a node mounts it. For those of Flux the
-//! caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
+//! Pod on a node mounts it. That of a Service with a load balancer is removed by a cloud-controller-manager, which elects its
+//! leader with a Lease. For those of Flux the caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
 //! deleted too: if the owner of the object's definition also loses a Deployment, because operators are usually installed
 //! together with their definitions.
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::kubernetes::deletion::finalizers::{CLAIM_PROTECTION, VOLUME_PROTECTION, is_removed_by_kubernetes};
+use crate::kubernetes::deletion::finalizers::{
+    CLAIM_PROTECTION, LOAD_BALANCER, VOLUME_PROTECTION, is_removed_by_kubernetes,
+};
 use crate::kubernetes::deletion::volumes::claim_of;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::{BlockedByFinalizers, Plan};
+
+/// Part of the names of the Leases and the workloads of the controllers of clouds.
+const CLOUD_CONTROLLER: &str = "cloud-controller-manager";
 
 /// Presence of the controller that removes the finalizers of an object, once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +49,12 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
     // A claim that a Pod keeps terminating keeps its volume, too.
     let gone = plan.deletions().map(|change| &change.object.id).filter(|id| !kept_by.contains_key(id));
     let gone: HashSet<&ObjectId> = gone.collect();
+    let cloud = cloud_presence(plan, snapshot);
     let mut all = vec![];
     for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {
-        let presence = system.presence(&object.id);
+        let is_balanced = object.finalizers.iter().any(|finalizer| **finalizer == *LOAD_BALANCER);
+        let is_of_cloud = is_balanced && object.id.cluster.is_none();
+        let presence = if is_of_cloud { cloud.clone() } else { system.presence(&object.id) };
         let remaining_claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !gone.contains(claim));
         let pod = kept_by.get(&object.id).copied();
         let finalizers = remaining_finalizers(object, remaining_claim.is_some(), pod.is_some(), &presence, system);
@@ -70,6 +78,23 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
     plan.set_blocked_by_finalizers(all);
 }
 
+/// Returns the presence of the controller that removes the load balancers of Services.
+fn cloud_presence(plan: &Plan, snapshot: &Snapshot) -> ControllerPresence {
+    let is_cloud = |id: &&ObjectId| id.cluster.is_none() && id.name.contains(CLOUD_CONTROLLER);
+    let workloads = ["Deployment", "DaemonSet"];
+    let mut deleted = plan.deletions().map(|change| &change.object.id).filter(is_cloud);
+    if let Some(id) = deleted.find(|id| workloads.iter().any(|kind| id.is("apps", kind))) {
+        return ControllerPresence::Deleted(id.clone());
+    }
+    let mut here = snapshot.objects.iter().map(|object| &object.id).filter(is_cloud);
+    let leases = GroupKind::new("coordination.k8s.io", "Lease");
+    let is_unknown = snapshot.resource_type(&leases).is_none() || snapshot.gaps_hiding(&leases).next().is_some();
+    if is_unknown || here.next().is_some() {
+        return ControllerPresence::Presumed;
+    }
+    ControllerPresence::Absent(format!("no {CLOUD_CONTROLLER} has a Lease in this cluster"))
+}
+
 /// Returns the finalizers of an object that Kubernetes does not remove by itself.
 fn remaining_finalizers(
     object: &ObjectMetadata,
@@ -81,6 +106,7 @@ fn remaining_finalizers(
     let remaining = object.finalizers.iter().filter(|finalizer| match &***finalizer {
         VOLUME_PROTECTION => has_claim,
         CLAIM_PROTECTION => is_mounted,
+        LOAD_BALANCER => *presence != ControllerPresence::Presumed,
         own if system.is_own(own) => *presence != ControllerPresence::Presumed,
         other => !is_removed_by_kubernetes(other),
     });
