@@ -67,7 +67,10 @@ impl Asked<'_> {
             Some(near) => error.hint(format!("did you mean {word}/{near}?")),
             None => {
                 let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
-                error.hint(format!("`kubectl get {word} {place}` lists the objects of this type"))
+                error.hint(format!(
+                    "`kubectl get {word} {place}` lists the objects of this type; `--why-gone {word}/{name} --repo DIR` in \
+                     place of `--why` finds the commit that deleted one"
+                ))
             }
         }
     }

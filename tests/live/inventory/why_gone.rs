@@ -108,7 +108,7 @@ impl<'a> World<'a> {
         for (name, owner) in &self.owners {
             self.tree.write(&format!("root/{name}.yaml"), self.manifest(name, Some(owner)));
             let map = |namespace: &str, name: &str| {
-                format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}}}\n")
+                format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: \"{name}\", namespace: {namespace}}}\n")
             };
             self.tree.write(&format!("{name}/var.yaml"), map(&self.namespace, &format!("{name}-v${{n}}")));
             for object in &owner.objects {
