@@ -13,6 +13,7 @@ use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId};
 use crate::plan::grave::by_gravity;
@@ -203,4 +204,27 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
 
 fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, reason: Reason) -> Change {
     Change::new(action, object, Some(flux_owner(owner)), controller_of(owner), reason)
+}
+
+/// Changes the rows of deleted objects that another owner, or one that is created again, applies.
+///
+/// A HelmRelease applies its objects once, so that those that are deleted after that stay away.
+pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>, changes: &mut [Change]) {
+    for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
+        let id = change.object.id.clone();
+        let owner = change.owner.clone();
+        let mut applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
+        let other = applying.find(|(by, _)| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
+        let Some((by, applies)) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };
+        change.action = Action::Recreate;
+        change.reason.add_detail(&format!("{by} creates it again"));
+        let is_certain = state.affected.iter().find(|owner| owner.id == *by).is_some_and(|owner| {
+            owner.effect.as_ref().is_some_and(|effect| effect.is_certain()) && !applies.is_doubtful
+        });
+        if !is_certain {
+            change.make_race(&format!("it depends on whether {by} is reconciled"));
+        } else if by.is(releases::GROUP, releases::KIND) && !consequences.may_be_deleted(by) {
+            change.make_race("nothing creates it again if that happens before it is deleted");
+        }
+    }
 }

@@ -184,7 +184,7 @@ fn an_upgrade_that_the_server_accepts_is_certain() {
         why.starts_with("apply-refused: ") && why.ends_with("as it does now: configmap/new -n flux-system: denied")
     );
     cluster.upgrades = Some([("extra", "held by a webhook")].into());
-    assert_eq!(cluster.rows(&after), set(&["delete? extra"]), "Helm applies the upgrade and cannot delete the object");
+    assert_eq!(cluster.rows(&after), set(&["keep extra"]), "Helm applies the upgrade and cannot delete the object");
     let mut client_side = spec(json!({}));
     client_side["upgrade"] = json!({"serverSideApply": "disabled"});
     cluster.upgrades = Some(BTreeMap::new());
@@ -231,8 +231,12 @@ fn dependents_of_what_may_stay_in_an_upgrade_may_stay() {
     }
     let after = tree("2", &without("extra"), spec(json!({})));
     assert_eq!(cluster.rows(&after), set(&["delete extra", "delete pod", "delete set"]));
+    let mut client_side = spec(json!({}));
+    client_side["upgrade"] = json!({"serverSideApply": "disabled"});
+    let doubtful = tree("2", &without("extra"), client_side);
+    assert_eq!(cluster.rows(&doubtful), set(&["delete? extra", "delete? pod", "delete? set"]));
     cluster.upgrades = Some([("extra", "held by a webhook")].into());
-    assert_eq!(cluster.rows(&after), set(&["delete? extra", "delete? pod", "delete? set"]));
+    assert_eq!(cluster.rows(&after), set(&["keep extra"]));
 }
 
 #[test]
@@ -310,7 +314,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     let differs = why(&inventory, "2", &without("extra"), spec(json!({})));
     assert!(differs.contains("renders here to other objects than its inventory lists: configmap/extra"), "{differs}");
     let failed = |cluster: &mut TestCluster| {
-        cluster.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
+        cluster.kustomization("app").content["status"]["history"][0]["status"] = "pending-upgrade".into();
     };
     assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
     let fields = [

@@ -3,6 +3,7 @@
 mod action;
 mod action_kind;
 mod conditions;
+mod deployed;
 mod dry_runs;
 mod failure;
 mod installs;
@@ -43,6 +44,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     find_out,
     deleted: uninstall::deleted,
     finalized: uninstall::finalized,
+    hooks: deployed::uninstall_hooks,
 };
 
 const RULES: ChangeRules = ChangeRules {
@@ -72,7 +74,7 @@ fn find_out(state: &State<'_>, id: &ObjectId) -> String {
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);
     let found = ids.iter().filter_map(|id| {
-        let replaced = replaced_releases::replaced_owner(comparison.state(), id, comparison.derivation.consequences);
+        let replaced = replaced_releases::replaced_owner(comparison, id);
         replaced.or_else(|| changed_owner(comparison, id, &RULES))
     });
     found.collect()
@@ -97,8 +99,21 @@ fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
         && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
 }
 
-/// Returns true if the release of a new HelmRelease may exist already, in a cluster that was read.
-fn takes_over_release(state: &State<'_>, id: &ObjectId) -> bool {
+/// Returns true if the release of a new HelmRelease may exist already, in a cluster that was read, and is none of a HelmRelease
+/// that the change deletes.
+fn takes_over_release(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    let targets: Vec<ReleaseTarget> =
+        state.specs_after(id).iter().map(|spec| ReleaseTarget::of_spec(id, spec, None)).collect();
+    let mut releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
+    let is_uninstalled = releases.any(|live| {
+        let recorded = ReleaseTarget::recorded(&live.content);
+        let is_same = recorded.is_some_and(|old| targets.iter().all(|new| old.change_to(new).is_none()));
+        is_same && consequences.may_be_deleted(&live.object.id)
+    });
+    if is_uninstalled {
+        return false;
+    }
     let specs = state.specs_after(id);
     let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
     read.any(|spec| may_have_release(state, id, spec))
