@@ -125,14 +125,16 @@ pub(super) fn progress(item: &Value) -> String {
     let held = deleting
         && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
             || items(item, "/status/conditions").any(holds_content));
-    let is_active = item.pointer("/spec/suspend") != Some(&Value::Bool(true));
+    let annotation = |key: &str| item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(key));
+    let is_off = annotation("fluxcd.controlplane.io/reconcile").is_some_and(|value| value == "disabled");
+    let is_active = item.pointer("/spec/suspend") != Some(&Value::Bool(true)) && !is_off;
     let kustomization = text(item, "/kind") == "Kustomization" && is_active;
     let release = matches!(text(item, "/kind"), "HelmRelease" | "ResourceSet") && is_active;
     let ready = ready_condition(item);
     let unseen =
         release && !deleting && ready.is_none_or(|ready| ready["observedGeneration"] != item["metadata"]["generation"]);
     let untouched = kustomization && item.pointer("/status/conditions").is_none();
-    let requested = item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(REQUESTED));
+    let requested = annotation(REQUESTED);
     let unanswered =
         kustomization && requested.is_some_and(|at| item.pointer("/status/lastHandledReconcileAt") != Some(at));
     let busy = if held {
@@ -144,9 +146,12 @@ pub(super) fn progress(item: &Value) -> String {
     };
     // Its finalizer may never succeed.
     let is_uninstalled = deleting && release;
-    let working =
-        is_uninstalled || ((kustomization || release) && ready.is_some_and(|ready| ready["status"] == "Unknown"));
-    let working = if working { "working" } else { "" };
+    let working = (kustomization || release) && ready.is_some_and(|ready| ready["status"] == "Unknown");
+    let working = match (is_uninstalled, working) {
+        (true, _) => "working terminating",
+        (_, true) => "working",
+        _ => "",
+    };
     format!(
         "{busy}{working} {} {} {}",
         text(item, "/status/lastAttemptedRevision"),

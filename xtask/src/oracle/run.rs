@@ -349,7 +349,8 @@ impl Run<'_> {
 
     /// Returns the uid of every object of the scenario that is not being deleted.
     fn uids(&self) -> Result<Uids> {
-        let live = self.read()?.into_iter().filter(|(_, (_, progress))| !progress.contains("held"));
+        let is_going = |progress: &str| progress.contains("held") || progress.contains("terminating");
+        let live = self.read()?.into_iter().filter(|(_, (_, progress))| !is_going(progress));
         Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
     }
 

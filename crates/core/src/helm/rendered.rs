@@ -95,6 +95,28 @@ impl Rendered {
         self.hooks.extend(Hook::new(kind, events, policy, manifest.clone()).map(|hook| (id, hook)));
     }
 
+    /// Removes the objects that patches delete. A patch that names no object lets the post-renderer fail.
+    pub(crate) fn remove(&mut self, removals: impl Iterator<Item = Value>) {
+        for removal in removals {
+            let named = |manifest: &Value| {
+                let is_same = |at: &str| text_at(manifest, at) == text_at(&removal, at);
+                let namespace = text_at(&removal, "/metadata/namespace");
+                ["/apiVersion", "/kind", "/metadata/name"].into_iter().all(is_same)
+                    && (namespace.is_empty() || namespace == text_at(manifest, "/metadata/namespace"))
+            };
+            let found: Vec<ObjectId> =
+                self.manifests.iter().filter(|(_, manifest)| named(manifest)).map(|(id, _)| id.clone()).collect();
+            if found.is_empty() && self.failure.is_none() {
+                self.failure =
+                    Some("a patch of its postRenderers names an object that the chart does not render".to_owned());
+            }
+            for id in found {
+                self.manifests.remove(&id);
+                self.objects.remove(&id);
+            }
+        }
+    }
+
     /// Returns the manifests of the objects that Helm records.
     pub(crate) fn manifests(&self) -> &BTreeMap<ObjectId, Value> {
         &self.manifests

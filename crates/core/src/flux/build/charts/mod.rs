@@ -66,10 +66,11 @@ pub enum ChartOutput {
 }
 
 /// Beginnings of messages with which Helm refuses a chart or its values, in the cluster as well as here.
-const PROVEN: [&str; 5] = [
+const PROVEN: [&str; 6] = [
     "YAML parse error on ",
     "chart requires kubeVersion: ",
     "execution error at (",
+    "failed to parse /values/",
     "parse error at (",
     "values don't meet the specifications of the schema",
 ];

@@ -213,6 +213,14 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
     for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
         let id = change.object.id.clone();
         let owner = change.owner.clone();
+        // The next installation records revision 1, and has a HelmChart of the same name.
+        let is_first =
+            id.is("source.toolkit.fluxcd.io", "HelmChart") || (id.is("", "Secret") && id.name.ends_with(".v1"));
+        let cause = change.cause.as_ref().filter(|cause| is_first && cause.is(releases::GROUP, releases::KIND));
+        if cause.is_some_and(|cause| consequences.may_be_recreated(cause)) {
+            change.action = Action::Recreate;
+            continue;
+        }
         let mut applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
         let other = applying.find(|(by, _)| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
         let Some((by, applies)) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };

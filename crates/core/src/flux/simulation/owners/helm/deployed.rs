@@ -43,7 +43,7 @@ fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Char
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
     let place = Place::find(comparison, id, spec, target)?;
     let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
-    let draft = Draft { chart, values: &values, revision, skips_schema: true };
+    let draft = Draft { chart, values: &values, revision, skips_schema: true, spec };
     let rendered = match place.render(comparison, draft)? {
         Rendering::Done(rendered) => *rendered,
         Rendering::Fails(why) | Rendering::Refused(why) => {

@@ -54,7 +54,7 @@ pub(super) fn rendered<'s>(
     };
     let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
     let skips_schema = flag_at(spec, "/install/disableSchemaValidation");
-    let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema };
+    let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema, spec };
     match place.render_twice(comparison, draft)? {
         Rendering::Done(new) => Ok(Ok(Installed { chart, assumption, removed_values, place, new: *new })),
         Rendering::Fails(why) | Rendering::Refused(why) => Ok(Err(blocked(ReasonCode::RenderFails, why))),

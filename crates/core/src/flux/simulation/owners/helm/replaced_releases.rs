@@ -134,7 +134,10 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
 fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replacement: &Replacement) -> Asked<Effect> {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
     let (id, spec) = (&live.object.id, &replacement.spec);
-    if replacement.part != TargetPart::Chart && may_have_release(state, id, spec) {
+    let (old, new) = (&replacement.old, &replacement.new);
+    // Its own record goes with the uninstall.
+    let is_own = (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace);
+    if !is_own && may_have_release(state, id, spec) {
         return Err("a release of its name may exist already".to_owned().into());
     }
     let mut effect = acting(state, live, consequences).ok_or_else(|| "it is not replaced".to_owned())?;

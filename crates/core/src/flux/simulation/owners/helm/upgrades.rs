@@ -59,8 +59,8 @@ impl Version {
         self.chart.randomness(&self.values) != Randomness::None
     }
 
-    fn draft(&self, revision: i64, skips_schema: bool) -> Draft<'_> {
-        Draft { chart: &self.chart, values: &self.values, revision, skips_schema }
+    fn draft<'d>(&'d self, spec: &'d Value, revision: i64, skips_schema: bool) -> Draft<'d> {
+        Draft { chart: &self.chart, values: &self.values, revision, skips_schema, spec }
     }
 }
 
@@ -310,12 +310,12 @@ fn renders(
     let skips_schema = flag_at(&change.spec, "/upgrade/disableSchemaValidation");
     let is_random = change.old.as_ref().is_some_and(Version::is_random);
     // All are asked for at once, so that they are rendered side by side.
-    let old = change.old.as_ref().map(|old| place.render(comparison, old.draft(revision, true)));
-    let new = place.render_twice(comparison, change.new.draft(revision + 1, skips_schema));
-    let later = place.render_later(comparison, change.new.draft(revision + 1, skips_schema));
+    let old = change.old.as_ref().map(|old| place.render(comparison, old.draft(live.spec(), revision, true)));
+    let new = place.render_twice(comparison, change.new.draft(&change.spec, revision + 1, skips_schema));
+    let later = place.render_later(comparison, change.new.draft(&change.spec, revision + 1, skips_schema));
     let mut between = vec![];
     for version in &change.between {
-        between.push(place.render(comparison, version.draft(revision + 1, skips_schema)));
+        between.push(place.render(comparison, version.draft(&change.spec, revision + 1, skips_schema)));
     }
     let old = match old.transpose()? {
         // What a template looks up may have changed since the last release, whose inventory is right then.
@@ -438,6 +438,9 @@ fn acted(
     effect.applies =
         applies(comparison.state(), id, [new].into_iter().chain(later), &action.hooks, &definitions, is_doubtful);
     let mut remarks = described(live, change);
+    if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
+        remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
+    }
     remarks.extend(action.failure.describe(kind));
     remarks.extend(action.remedy.describe(kind));
     if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
