@@ -7,6 +7,7 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, OwnerDeletio
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::kinds::kind_of;
+use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::NamespacedName;
@@ -15,6 +16,7 @@ use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::grave::by_gravity;
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
@@ -231,8 +233,13 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
         });
         if !is_certain {
             change.make_race(&format!("it depends on whether {by} is reconciled"));
-        } else if by.is(releases::GROUP, releases::KIND) && !consequences.may_be_deleted(by) {
+        } else if consequences.may_be_deleted(by) {
+            continue;
+        } else if by.is(releases::GROUP, releases::KIND) {
             change.make_race("nothing creates it again if that happens before it is deleted");
+        } else if change.cause.as_ref().is_some_and(|cause| cause.is(flux_operator::GROUP, resource_set::KIND)) {
+            change
+                .make_race("it stays if that happens first: flux-operator deletes what carries the labels of its set");
         }
     }
 }

@@ -17,12 +17,23 @@ use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
 use super::upgrades::{applies, blocked, check_recorded, check_spec, hook_runs, shown_version};
 use crate::flux::build::charts::Chart;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::{ObjectId, Resource, flag_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
+use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
 use crate::plan::{Reason, ReasonCode};
+
+/// Returns true unless it is known that Helm has no record of the release with this spec.
+pub(super) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
+    let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
+    let (name, namespace) = release_record(id, spec);
+    let mut objects = cluster.objects.iter();
+    cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_some()
+        || objects.any(|object| is_record_of(object, &namespace, &name))
+}
 
 /// A release that is installed, with its rendered chart.
 pub(super) struct Installed<'s> {

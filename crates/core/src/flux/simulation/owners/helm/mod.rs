@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::action_kind::ActionKind;
+use self::installs::may_have_release;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
@@ -28,10 +29,10 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{NO_RECORD, without_release};
-use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, is_record_of, release_record};
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::{Actor, Reason, ReasonCode};
 
 /// HelmReleases.
@@ -117,15 +118,6 @@ fn takes_over_release(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> boo
     let specs = state.specs_after(id);
     let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
     read.any(|spec| may_have_release(state, id, spec))
-}
-
-/// Returns true unless it is known that Helm has no record of the release with this spec.
-fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
-    let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
-    let (name, namespace) = release_record(id, spec);
-    let mut objects = cluster.objects.iter();
-    cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_some()
-        || objects.any(|object| is_record_of(object, &namespace, &name))
 }
 
 /// Returns what a new release may delete if its namespace has objects of others.
