@@ -2,12 +2,14 @@
 //! values of Secrets are not shown.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, UdpSocket};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gitops_core::flux::build::charts::{ChartOutput, ChartRun};
+use gitops_core::flux::build::charts::remote::RemoteChart;
+use gitops_core::flux::build::charts::{ChartOutput, ChartRun, archive};
 use gitops_core::private::Private;
 use kubectl_gitops::tools::programs::helm::Helm;
 use kubectl_gitops::tools::programs::sandboxed::Answer;
@@ -158,4 +160,133 @@ async fn a_helm_that_is_absent_or_of_another_version_is_named() {
     let absent = helm(&folder.path().join("none")).run_all([run_of("a: b\n", &[])], 1).await.unwrap();
     let why = absent[0].1.as_ref().unwrap_err();
     assert!(why.contains("cannot be run") && why.contains("--helm"), "{why}");
+}
+
+/// Serves answers of a repository or a registry on loopback, and returns its address. An answer without a body never ends.
+fn repository(answer: fn(&str, bool) -> (u16, &'static [(&'static str, &'static str)], Option<Vec<u8>>)) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let served = move |mut stream: TcpStream| {
+        let mut request = String::new();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        while let Some(Ok(line)) = lines.next().filter(|line| line.as_ref().is_ok_and(|line| !line.is_empty())) {
+            request += &(line + "\n");
+        }
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        // The name `user` and the password `secret`.
+        let (code, headers, body) = answer(path, request.contains("Authorization: Basic dXNlcjpzZWNyZXQ="));
+        let Some(body) = body else { return std::thread::sleep(Duration::from_secs(60)) };
+        let mut head = format!("HTTP/1.1 {code} Answer\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
+        headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+        let _ = stream.write_all(&[format!("{head}\r\n").as_bytes(), &body].concat());
+    };
+    std::thread::spawn(move || {
+        listener.incoming().flatten().for_each(|stream| drop(std::thread::spawn(move || served(stream))))
+    });
+    address
+}
+
+/// Returns a chart with this number of bytes in a file, which cannot be compressed.
+fn packed_chart(size: usize) -> Vec<u8> {
+    let gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::none());
+    let mut builder = tar::Builder::new(gzip);
+    for (name, content) in [("app/Chart.yaml", ABOUT.as_bytes().to_vec()), ("app/data", vec![b'x'; size])] {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, content.as_slice()).unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap()
+}
+
+const INDEX: &str = "apiVersion: v1\nentries:\n  app:\n  - {name: app, version: 1.0.0, urls: [app-1.0.0.tgz]}\n";
+
+async fn pulled(helm: &Helm, url: String, name: &str) -> Answer<Vec<u8>> {
+    let is_plain_http = url.starts_with("oci://");
+    let range = if url.contains('@') { String::new() } else { "1.0.0".to_owned() };
+    let chart = RemoteChart { url, name: name.to_owned(), range, is_plain_http };
+    helm.pull_all([chart], 1).await.unwrap().remove(0).1
+}
+
+#[tokio::test]
+async fn a_repository_that_refuses_hangs_or_serves_too_much_is_a_reason() {
+    ensure(&["helm"]).unwrap();
+    let mut helm = helm(&bin("helm"));
+    let unauthorized = repository(|_, _| (401, &[], Some(vec![])));
+    let why = pulled(&helm, format!("http://{unauthorized}"), "app").await.unwrap_err();
+    assert!(why.contains("401") && why.contains("--chart-credentials"), "{why}");
+    let throttled = repository(|_, _| (429, &[("Retry-After", "3600")], Some(vec![])));
+    let why = pulled(&helm, format!("http://{throttled}"), "app").await.unwrap_err();
+    assert!(why.contains("429"), "{why}");
+    let served = repository(|path, _| match path {
+        "/index.yaml" => (200, &[], Some(INDEX.as_bytes().to_vec())),
+        _ => (200, &[], Some(packed_chart(10))),
+    });
+    let archive = pulled(&helm, format!("http://{served}"), "app").await.unwrap();
+    assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
+    let large = repository(|path, _| match path {
+        "/index.yaml" => (200, &[], Some(INDEX.as_bytes().to_vec())),
+        _ => (200, &[], Some(packed_chart(60 << 20))),
+    });
+    let why =
+        pulled(&helm, format!("http://{large}"), "app").await.and_then(|archive| archive::unpack(&archive).map(drop));
+    assert!(why.is_err(), "a chart of 60 MB");
+    helm.program.limit = Duration::from_secs(3);
+    let hanging = repository(|_, _| (200, &[], None));
+    let start = Instant::now();
+    let why = pulled(&helm, format!("http://{hanging}"), "app").await.unwrap_err();
+    assert!(start.elapsed() < Duration::from_secs(20) && why.contains("3"), "{why}");
+}
+
+/// Digests of the parts of a chart in the registry of the test.
+fn registry_parts() -> [(Vec<u8>, String); 3] {
+    let config = br#"{"name":"app","version":"1.0.0","apiVersion":"v2"}"#.to_vec();
+    let layer = packed_chart(10);
+    let [config_digest, layer_digest] = [&config, &layer].map(|part| format!("sha256:{}", xtask::sha256_hex(part)));
+    let part = |media: &str, digest: &str, size: usize| {
+        format!("{{\"mediaType\":\"application/vnd.cncf.helm.{media}\",\"digest\":\"{digest}\",\"size\":{size}}}")
+    };
+    let manifest = format!(
+        "{{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\",\"config\":{},\"layers\":[{}]}}",
+        part("config.v1+json", &config_digest, config.len()),
+        part("chart.content.v1.tar+gzip", &layer_digest, layer.len())
+    );
+    let digest = format!("sha256:{}", xtask::sha256_hex(manifest.as_bytes()));
+    [(manifest.into_bytes(), digest), (config, config_digest), (layer, layer_digest)]
+}
+
+#[tokio::test]
+async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_its_digest() {
+    ensure(&["helm"]).unwrap();
+    let registry = repository(|path, is_user| {
+        if !is_user {
+            return (401, &[("WWW-Authenticate", "Basic realm=\"charts\"")], Some(vec![]));
+        }
+        let parts = registry_parts();
+        match path.rsplit('/').next().unwrap_or_default() {
+            "v2" | "" => (200, &[], Some(vec![])),
+            "1.0.0" => {
+                (200, &[("Content-Type", "application/vnd.oci.image.manifest.v1+json")], Some(parts[0].0.clone()))
+            }
+            // Whatever else is asked for is the same chart: its digest is another one.
+            asked => match parts.iter().find(|(_, digest)| digest == asked) {
+                Some((content, _)) => (200, &[("Content-Type", "application/octet-stream")], Some(content.clone())),
+                None => {
+                    (200, &[("Content-Type", "application/vnd.oci.image.manifest.v1+json")], Some(parts[0].0.clone()))
+                }
+            },
+        }
+    });
+    let url = format!("oci://{registry}/charts/app");
+    let why = pulled(&helm(&bin("helm")), url.clone(), "").await.unwrap_err();
+    assert!(why.contains("401") && why.contains("--chart-credentials"), "{why}");
+    let folder = Folder::outside_checkouts("helm-credentials");
+    let text = format!("{{\"auths\": {{\"{registry}\": {{\"auth\": \"dXNlcjpzZWNyZXQ=\"}}}}}}");
+    let mut allowed = helm(&bin("helm"));
+    allowed.credentials = vec![("HELM_REGISTRY_CONFIG", folder.write("config.json", &text))];
+    let archive = pulled(&allowed, url.clone(), "").await.unwrap();
+    assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
+    let other = format!("{url}@sha256:{}", "0".repeat(64));
+    let why = pulled(&allowed, other, "").await.unwrap_err();
+    assert!(!why.contains("secret"), "{why}");
 }

@@ -70,7 +70,7 @@ pub(crate) fn items<'a>(value: &'a Value, pointer: &str) -> impl Iterator<Item =
 }
 
 /// Returns the SHA-256 of `bytes` in lower-case hexadecimal.
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 

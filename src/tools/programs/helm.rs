@@ -28,6 +28,8 @@ const MAJOR: &str = "v4.";
 #[derive(Debug)]
 pub struct Helm {
     pub program: SandboxedProgram,
+    /// Files with credentials for repositories and registries, and the variables that name them. A pull reads no others.
+    pub credentials: Vec<(&'static str, PathBuf)>,
     /// The program, or the reason why it cannot be used.
     found: OnceCell<Answer<Program>>,
 }
@@ -35,7 +37,8 @@ pub struct Helm {
 impl Helm {
     /// Uses the `helm` in `PATH`, or the program at a path. A program in one of the working trees is not looked for.
     pub fn new(program: Option<&Path>, trees: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self { program: SandboxedProgram::new("helm", program, trees, limits::RENDER_TIME), found: OnceCell::new() }
+        let program = SandboxedProgram::new("helm", program, trees, limits::RENDER_TIME);
+        Self { program, credentials: vec![], found: OnceCell::new() }
     }
 
     /// Renders charts, `parallel` at a time. Returns the output or the failure of each, by key.
@@ -75,18 +78,22 @@ impl Helm {
             "" => arguments.extend(["--".into(), (&chart.url).into()]),
             name => arguments.extend([format!("--repo={}", chart.url).into(), "--".into(), name.into()]),
         }
-        // Its own files stay in the private directory, and only the credentials are those of the user.
+        // Its own files stay in the private directory, and only credentials can be those of the user.
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             workspace = workspace.with(variable, &home);
         }
-        for (variable, file) in credentials() {
-            let value = if variable == "DOCKER_CONFIG" { file.parent().unwrap_or(&file) } else { &file };
-            workspace = workspace.reading(&file).with(variable, value);
+        for (variable, file) in &self.credentials {
+            let value = if *variable == "DOCKER_CONFIG" { file.parent().unwrap_or(file) } else { file };
+            workspace = workspace.reading(file).with(variable, value);
         }
         let output = self.program.run(&workspace, arguments).await?;
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
-            return Err(redact_urls(&first_lines(stderr.trim().trim_start_matches("Error: "))).into());
+            let mut message = redact_urls(&first_lines(stderr.trim().trim_start_matches("Error: ")));
+            if self.credentials.is_empty() && ["401", "403"].iter().any(|code| message.contains(code)) {
+                message.push_str("; --chart-credentials uses your credentials of helm and docker");
+            }
+            return Err(message.into());
         }
         Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
     }
@@ -131,6 +138,13 @@ impl Helm {
         Ok(without_plugins(self.program.new_workspace(program)?))
     }
 
+    /// Looks for the program before it is used, if it will be.
+    pub async fn prepare(&self, is_needed: bool) {
+        if is_needed {
+            self.found.get_or_init(|| self.find()).await;
+        }
+    }
+
     /// Returns the program if it is helm of the right major version.
     async fn find(&self) -> Answer<Program> {
         let program = self.program.find().map_err(|error| self.cannot_run(error))?;
@@ -159,7 +173,7 @@ fn without_plugins(workspace: Workspace) -> Workspace {
 }
 
 /// Returns the files of the user with credentials for repositories and registries, and the variables that name them.
-fn credentials() -> Vec<(&'static str, PathBuf)> {
+pub fn user_credentials() -> Vec<(&'static str, PathBuf)> {
     let [registry, docker] =
         ["HELM_REGISTRY_CONFIG", "DOCKER_CONFIG"].map(|variable| std::env::var_os(variable).map(PathBuf::from));
     let candidates = [

@@ -15,14 +15,26 @@ pub(crate) fn pack(path: &Path, is_git: bool) -> Result<Vec<u8>> {
     if path.is_file() {
         return fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     }
+    archive(path, Path::new(""), is_git, None)
+}
+
+/// Returns a tar.gz of a folder with a chart, with this text in its Chart.yaml.
+pub(crate) fn pack_chart(path: &Path, about: &str) -> Result<Vec<u8>> {
+    archive(path, Path::new("chart"), false, Some(about))
+}
+
+/// Returns a tar.gz with the content of a folder below another path.
+fn archive(path: &Path, below: &Path, is_git: bool, about: Option<&str>) -> Result<Vec<u8>> {
     let mut entries = Vec::new();
     list(path, is_git, &mut entries)?;
     entries.sort();
     let encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
     let mut archive = Builder::new(encoder);
     for entry in entries {
-        let name = entry.strip_prefix(path)?.to_path_buf();
-        append(&mut archive, &entry, &name).with_context(|| format!("cannot pack {}", entry.display()))?;
+        let name = entry.strip_prefix(path)?;
+        let text = about.filter(|_| name == Path::new("Chart.yaml"));
+        append(&mut archive, &entry, &below.join(name), text)
+            .with_context(|| format!("cannot pack {}", entry.display()))?;
     }
     Ok(archive.into_inner()?.finish()?)
 }
@@ -46,7 +58,8 @@ fn list(folder: &Path, is_git: bool, entries: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn append(archive: &mut Builder<impl std::io::Write>, path: &Path, name: &Path) -> Result<()> {
+/// Appends a file or a folder, or this text in place of the content of a file.
+fn append(archive: &mut Builder<impl std::io::Write>, path: &Path, name: &Path, text: Option<&str>) -> Result<()> {
     let mut header = Header::new_gnu();
     header.set_mtime(0);
     if path.is_dir() {
@@ -55,7 +68,7 @@ fn append(archive: &mut Builder<impl std::io::Write>, path: &Path, name: &Path) 
         header.set_size(0);
         return Ok(archive.append_data(&mut header, name, std::io::empty())?);
     }
-    let content = fs::read(path)?;
+    let content = text.map_or_else(|| fs::read(path), |text| Ok(text.as_bytes().to_vec()))?;
     header.set_entry_type(EntryType::Regular);
     header.set_mode(0o644);
     header.set_size(content.len() as u64);

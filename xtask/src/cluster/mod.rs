@@ -27,6 +27,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use self::process::Spec;
+pub use self::publish::chart_field;
 pub use self::specs::free_port;
 use self::state::State;
 use self::watchdog::Watchdog;
@@ -189,6 +190,12 @@ impl Cluster {
     /// content. A folder is packed; a file, such as a chart archive, is served unchanged.
     pub fn publish(&self, source: &str, path: impl AsRef<Path>) -> Result<String> {
         publish::publish(self, source, path.as_ref())
+    }
+
+    /// Makes the chart in `folder` the artifact of a HelmChart (`NAMESPACE/NAME`), with this version. source-controller must not
+    /// run.
+    pub fn publish_chart(&self, chart: &str, folder: impl AsRef<Path>, version: &str) -> Result<()> {
+        publish::publish_chart(self, chart, folder.as_ref(), version)
     }
 
     /// Returns all requests of a user with a User-Agent that begins with `agent`. Needs [`Options::audit`].

@@ -81,45 +81,88 @@ pub(crate) fn publish(cluster: &Cluster, source: &str, path: &Path) -> Result<St
 
     let object = get_or_create(cluster, kind, namespace, name, path.is_file())?;
     let file = format!("{}/{namespace}/{name}/{digest}.tar.gz", kind.name().to_lowercase());
-    let is_service = cluster.lock().storage_address.is_some();
-    // source-controller serves whatever is in its storage.
-    let folder = if is_service { "tmp/source-controller/storage" } else { "artifacts" };
-    let target = cluster.dir().join(folder).join(&file);
-    fs::create_dir_all(target.parent().unwrap_or(&target))?;
-    fs::write(&target, &content).with_context(|| format!("cannot write {}", target.display()))?;
+    let stored = Stored { kind: &resource(kind), namespace, name, file: &file, revision: &revision };
+    stored.write(cluster, &object, &content, json!({}))?;
+    Ok(revision)
+}
 
-    let url = if is_service {
-        format!("http://{SOURCE_HOST}/{file}")
-    } else {
-        format!("{}{file}", cluster.lock().artifacts_url)
+/// Gives a HelmChart (`NAMESPACE/NAME`) the chart in a folder, as source-controller does, with this version in place of that of
+/// its Chart.yaml.
+pub(crate) fn publish_chart(cluster: &Cluster, chart: &str, folder: &Path, version: &str) -> Result<()> {
+    let (namespace, name) = chart.split_once('/').with_context(|| format!("{chart} is not NAMESPACE/NAME"))?;
+    let kind = "helmchart.source.toolkit.fluxcd.io";
+    let object = cluster.kubectl(&["get", kind, name, "-n", namespace, "-o", "json"])?;
+    let about = fs::read_to_string(folder.join("Chart.yaml"))?;
+    let line = |line: &str| match line.starts_with("version: ") {
+        true => format!("version: {version}\n"),
+        false => format!("{line}\n"),
     };
-    if object["status"]["artifact"]["url"] == url.as_str() {
-        return Ok(revision);
-    }
-    let now = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
-    let generation = &object["metadata"]["generation"];
-    let status = json!({ "status": {
-        "observedGeneration": generation,
-        "artifact": {
+    let content = artifact::pack_chart(folder, &about.lines().map(line).collect::<String>())?;
+    let file = format!("helmchart/{namespace}/{name}/{}.tgz", sha256_hex(&content));
+    let observed = json!({ "observedChartName": chart_field(&about, "name") });
+    let stored = Stored { kind, namespace, name, file: &file, revision: version };
+    stored.write(cluster, &serde_json::from_str(&object)?, &content, observed)
+}
+
+/// Returns a field in the first column of a Chart.yaml.
+pub fn chart_field<'t>(about: &'t str, field: &str) -> Option<&'t str> {
+    about.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(": "))
+}
+
+/// An artifact and the object that has it.
+struct Stored<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    /// Path of the artifact in the storage.
+    file: &'a str,
+    revision: &'a str,
+}
+
+impl Stored<'_> {
+    /// Stores the artifact, and writes it and the other fields to the status.
+    fn write(&self, cluster: &Cluster, object: &Value, content: &[u8], mut status: Value) -> Result<()> {
+        let Self { kind, namespace, name, file, revision } = self;
+        let is_service = cluster.lock().storage_address.is_some();
+        // source-controller serves whatever is in its storage.
+        let folder = if is_service { "tmp/source-controller/storage" } else { "artifacts" };
+        let target = cluster.dir().join(folder).join(file);
+        fs::create_dir_all(target.parent().unwrap_or(&target))?;
+        fs::write(&target, content).with_context(|| format!("cannot write {}", target.display()))?;
+        let url = if is_service {
+            format!("http://{SOURCE_HOST}/{file}")
+        } else {
+            format!("{}{file}", cluster.lock().artifacts_url)
+        };
+        let generation = &object["metadata"]["generation"];
+        if object["status"]["artifact"]["url"] == url.as_str()
+            && object["status"]["artifact"]["revision"] == *revision
+            && object["status"]["observedGeneration"] == *generation
+        {
+            return Ok(());
+        }
+        let now = Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true);
+        status["observedGeneration"] = generation.clone();
+        status["artifact"] = json!({
             "path": file,
             "url": url,
             "revision": revision,
-            "digest": format!("sha256:{digest}"),
+            "digest": format!("sha256:{}", sha256_hex(content)),
             "lastUpdateTime": now,
             "size": content.len(),
-        },
-        "conditions": [{
+        });
+        status["conditions"] = json!([{
             "type": "Ready",
             "status": "True",
             "reason": "Succeeded",
             "message": format!("stored artifact for revision '{revision}'"),
             "lastTransitionTime": now,
             "observedGeneration": generation,
-        }],
-    }});
-    let (kind, patch) = (resource(kind), status.to_string());
-    cluster.kubectl(&["patch", &kind, name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &patch])?;
-    Ok(revision)
+        }]);
+        let patch = json!({ "status": status }).to_string();
+        let patch = ["patch", kind, name, "-n", namespace, "--subresource=status", "--type=merge", "-p", &patch];
+        cluster.kubectl(&patch).map(drop)
+    }
 }
 
 /// Returns the commit of a folder that is the root of a checkout. The revision then names it, as in source-controller.

@@ -151,11 +151,12 @@ pub(super) fn not_happened(before: &Uids, after: &Uids, expected: &[String]) -> 
     expected.iter().filter(is_missing).map(|row| format!("{row}: did not happen")).collect()
 }
 
-/// Returns true if a controller of Kubernetes creates the object.
+/// Returns true if a controller creates the object, and no manifest.
 pub(super) fn is_created_by_kubernetes(id: &str) -> bool {
-    ["configmap/kube-root-ca.crt", "serviceaccount/default ", "replicaset.apps/", "pod/"]
-        .iter()
-        .any(|own| id.starts_with(own))
+    let kubernetes = ["configmap/kube-root-ca.crt", "serviceaccount/default ", "replicaset.apps/", "pod/"];
+    // Helm records revisions, and helm-controller makes a HelmChart for each release.
+    let helm = ["secret/sh.helm.release.v1.", "helmchart.source.toolkit.fluxcd.io/"];
+    kubernetes.iter().chain(&helm).any(|own| id.starts_with(own))
 }
 
 /// Returns the names of the Kustomizations with a last build of this fidelity.

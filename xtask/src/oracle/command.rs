@@ -107,17 +107,26 @@ impl Options {
             };
             scenarios = scenarios.iter().flat_map(each).collect();
         }
-        scenarios.sort_by(|a, b| a.controller.cmp(&b.controller));
+        if self.file.is_some() {
+            scenarios.iter_mut().for_each(|scenario| scenario.may_be_incomplete = true);
+        }
+        scenarios.sort_by_key(needs);
         Ok(scenarios)
     }
 
-    /// Returns the cluster for scenarios with these flags of the controller.
-    fn cluster(&self, flags: &[String]) -> Result<Cluster> {
+    /// Returns the cluster for scenarios with the needs of this one.
+    fn cluster(&self, scenario: &Scenario) -> Result<Cluster> {
+        let (flags, has_releases) = needs(scenario);
         match &self.dir {
             Some(dir) if flags.is_empty() => Cluster::attach(dir),
-            _ => super::cluster_with(flags, self.controller.as_deref()),
+            _ => super::cluster_with(&flags, has_releases, self.controller.as_deref()),
         }
     }
+}
+
+/// Returns what a scenario needs of its cluster: flags of kustomize-controller, and the controllers of releases.
+fn needs(scenario: &Scenario) -> (Vec<String>, bool) {
+    (scenario.controller.clone(), scenario.has_releases())
 }
 
 fn checkouts(word: &str) -> Result<Vec<Checkout>> {
@@ -168,9 +177,8 @@ pub fn command(words: &[&str]) -> Result<()> {
     let controller_version = options.controller_version.clone();
     let program = Program { path, controller_version, peers: vec![], reverts: options.reverts };
     let (mut clusters, mut outcomes) = (vec![], vec![]);
-    for group in scenarios.chunk_by(|a, b| a.controller == b.controller) {
-        let flags = &group[0].controller;
-        let cluster = match options.cluster(flags) {
+    for group in scenarios.chunk_by(|a, b| needs(a) == needs(b)) {
+        let cluster = match options.cluster(&group[0]) {
             Ok(cluster) => cluster,
             Err(error) => {
                 // An older controller does not have every flag.
@@ -180,10 +188,10 @@ pub fn command(words: &[&str]) -> Result<()> {
         };
         let reader = Reader::start(&cluster)?;
         outcomes.extend(super::run_with(&cluster, &reader, &program, group));
-        clusters.push((flags, cluster, reader));
+        clusters.push((needs(&group[0]), cluster, reader));
     }
     let again_once = |scenario: &Scenario| {
-        let own = clusters.iter().find(|(flags, ..)| **flags == scenario.controller).expect("each has one");
+        let own = clusters.iter().find(|(needed, ..)| *needed == needs(scenario)).expect("each has one");
         super::run_once(&own.1, &own.2, &program, scenario)
     };
     if options.again > 0 {

@@ -33,15 +33,18 @@ impl Run<'_> {
     /// Waits until nothing changes any more, also if every Kustomization reconciles once more.
     pub(super) fn wait_until_idle(&self) -> Result<()> {
         self.wait_until_quiet()?;
+        if self.has_releases {
+            // helm-controller reads changed values at its next interval, or when it is asked.
+            self.request("helmreleases", &self.prefix, "now")?;
+            self.wait_until_quiet()?;
+        }
         for round in 0..ROUNDS {
             if !self.is_on_request {
                 return Ok(());
             }
             let before = self.read()?;
             for namespace in self.namespaces_of_kustomizations()? {
-                let value = format!("{REQUESTED}={}-{round}", chrono::Utc::now().timestamp_millis());
-                let what = ["annotate", "kustomizations", "--all", "--overwrite", "--field-manager=flux"];
-                self.cluster.kubectl(&[&what[..], &["-n", &namespace, &value]].concat())?;
+                self.request("kustomizations", &namespace, &round.to_string())?;
             }
             self.wait_until_quiet()?;
             if without_work(&before) == without_work(&self.read()?) {
@@ -49,6 +52,13 @@ impl Run<'_> {
             }
         }
         bail!("objects still change after {ROUNDS} reconciliations in {}", self.prefix)
+    }
+
+    /// Requests a reconciliation of all objects of a type in a namespace.
+    fn request(&self, what: &str, namespace: &str, round: &str) -> Result<()> {
+        let value = format!("{REQUESTED}={}-{round}", chrono::Utc::now().timestamp_millis());
+        let annotate = ["annotate", what, "--all", "--overwrite", "--field-manager=flux", "-n", namespace, &value];
+        self.cluster.kubectl(&annotate).map(drop)
     }
 
     /// Waits until nothing has changed for some time.
@@ -69,7 +79,8 @@ impl Run<'_> {
             // but not a wait without an end, such as for the finalizer of another controller.
             let is_working = now.values().any(|(_, progress)| progress.contains("working"));
             working_since = working_since.or_else(|| Some(Instant::now())).filter(|_| is_working);
-            if without_work(&now) != without_work(&last)
+            if (self.has_releases && self.pack_charts()?)
+                || without_work(&now) != without_work(&last)
                 || (start.elapsed() < BEGINNING && self.is_behind()?)
                 || now.values().any(|(_, progress)| progress.contains("busy"))
                 || working_since.is_some_and(|since: Instant| LONG_WORK.contains(&since.elapsed()))
@@ -114,24 +125,37 @@ pub(super) fn progress(item: &Value) -> String {
     let held = deleting
         && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
             || items(item, "/status/conditions").any(holds_content));
-    let kustomization =
-        text(item, "/kind") == "Kustomization" && item.pointer("/spec/suspend") != Some(&Value::Bool(true));
+    let annotation = |key: &str| item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(key));
+    let is_off = annotation("fluxcd.controlplane.io/reconcile").is_some_and(|value| value == "disabled");
+    let is_active = item.pointer("/spec/suspend") != Some(&Value::Bool(true)) && !is_off;
+    let kustomization = text(item, "/kind") == "Kustomization" && is_active;
+    let release = matches!(text(item, "/kind"), "HelmRelease" | "ResourceSet") && is_active;
+    let ready = ready_condition(item);
+    let unseen =
+        release && !deleting && ready.is_none_or(|ready| ready["observedGeneration"] != item["metadata"]["generation"]);
     let untouched = kustomization && item.pointer("/status/conditions").is_none();
-    let requested = item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(REQUESTED));
+    let requested = annotation(REQUESTED);
     let unanswered =
         kustomization && requested.is_some_and(|at| item.pointer("/status/lastHandledReconcileAt") != Some(at));
     let busy = if held {
         "held"
-    } else if deleting || untouched || unanswered {
+    } else if (deleting && !release) || untouched || unanswered || unseen {
         "busy"
     } else {
         ""
     };
-    let working = kustomization && ready_condition(item).is_some_and(|ready| ready["status"] == "Unknown");
-    let working = if working { "working" } else { "" };
+    // Its finalizer may never succeed.
+    let is_uninstalled = deleting && release;
+    let working = (kustomization || release) && ready.is_some_and(|ready| ready["status"] == "Unknown");
+    let working = match (is_uninstalled, working) {
+        (true, _) => "working terminating",
+        (_, true) => "working",
+        _ => "",
+    };
     format!(
-        "{busy}{working} {} {}",
+        "{busy}{working} {} {} {}",
         text(item, "/status/lastAttemptedRevision"),
-        text(item, "/status/lastAppliedRevision")
+        text(item, "/status/lastAppliedRevision"),
+        item.pointer("/status/history/0/version").unwrap_or_default()
     )
 }

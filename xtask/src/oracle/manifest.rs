@@ -2,7 +2,7 @@
 //!
 //! * `PATH: OBJECT | OBJECT …` is a file of manifests. Objects are `cm NAME`, `ns NAME`, `ks NAME PATH`, … with options
 //!   `key=value`.
-//!   `json:FIELD=JSON` is a field of an object, or of a Kustomization's spec; `~` is a space.
+//!   `json:FIELD=JSON` is a field of an object, or of the spec of a Flux object; `~` is a space.
 //! * `PATH:: TEXT` is a text file; `;;` ends a line.
 //! * `PATH -> TARGET` is a symlink.
 //! * `PATH/` is an empty directory.
@@ -128,6 +128,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
                 "matchResources": {"namespaceSelector": selector}}})
         }
         "ks" => kustomization(plain.first().copied().unwrap_or_default(), &options)?,
+        "hr" => release(plain.first().copied(), &options)?,
+        "rset" => owner("ResourceSet", json!({}), &options)?,
+        "inputs" => owner("ResourceSetInputProvider", json!({"type": "Static"}), &options)?,
         other => bail!("no notation for {other:?}"),
     };
     let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding" | "class");
@@ -155,7 +158,8 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         if let Some(annotation) = key.strip_prefix("note:") {
             manifest["metadata"]["annotations"][annotation] = (*value).into();
         }
-        if let Some(field) = key.strip_prefix("json:").filter(|_| kind != "ks") {
+        let has_spec = matches!(kind, "ks" | "hr" | "rset" | "inputs");
+        if let Some(field) = key.strip_prefix("json:").filter(|_| !has_spec) {
             manifest[field] = serde_json::from_str(value).with_context(|| (*value).to_owned())?;
         }
     }
@@ -246,4 +250,26 @@ fn kustomization(path: &str, options: &BTreeMap<&str, &str>) -> Result<Value> {
         }
     }
     Ok(json!({"apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "spec": spec}))
+}
+
+/// Returns a HelmRelease of the chart at a path of the repository. It does not wait for its objects.
+fn release(path: Option<&str>, options: &BTreeMap<&str, &str>) -> Result<Value> {
+    let mut spec =
+        json!({"interval": "1h", "timeout": "8s", "install": {"disableWait": true}, "upgrade": {"disableWait": true}});
+    if let Some(path) = path {
+        let source = json!({"kind": "GitRepository", "name": "repo"});
+        spec["chart"] = json!({"spec": {"chart": path, "interval": "1h", "sourceRef": source}});
+    }
+    owner("HelmRelease", spec, options)
+}
+
+/// Returns an object of helm-controller or flux-operator with these fields in its spec.
+fn owner(kind: &str, mut spec: Value, options: &BTreeMap<&str, &str>) -> Result<Value> {
+    for (key, value) in options {
+        if let Some(field) = key.strip_prefix("json:") {
+            spec[field] = serde_json::from_str(&value.replace('~', " ")).with_context(|| (*value).to_owned())?;
+        }
+    }
+    let api_version = if kind == "HelmRelease" { "helm.toolkit.fluxcd.io/v2" } else { "fluxcd.controlplane.io/v1" };
+    Ok(json!({"apiVersion": api_version, "kind": kind, "spec": spec}))
 }

@@ -110,21 +110,31 @@ fn repeat_mismatch(run: impl Fn() -> Result<Comparison>) -> Result<Outcome> {
 
 /// Starts a cluster for scenarios.
 pub fn cluster() -> Result<Cluster> {
-    cluster_with(&[], None)
+    cluster_with(&[], false, None)
 }
 
 /// Starts a cluster with these flags of the controller, and with this program as controller or the pinned one. With flags,
-/// the cluster has a Deployment, from which plans read them.
-fn cluster_with(flags: &[String], controller: Option<&Path>) -> Result<Cluster> {
+/// the cluster has a Deployment, from which plans read them. helm-controller and flux-operator run if there are releases.
+fn cluster_with(flags: &[String], has_releases: bool, controller: Option<&Path>) -> Result<Cluster> {
     // Plans use the kustomize version of Flux.
     controlplane::ensure(&["kustomize"])?;
     let own = ["--requeue-dependency=2s", "--concurrent=8"].map(str::to_owned);
     let kustomize_controller_flags = [&own, flags].concat();
     let deployment = deployment(&kustomize_controller_flags);
     let kustomize_controller = controller.map(Path::to_path_buf);
-    let options =
-        Options { flux: Flux::Kustomize, kustomize_controller_flags, kustomize_controller, ..Options::default() };
+    let options = Options {
+        flux: if has_releases { Flux::All } else { Flux::Kustomize },
+        kustomize_controller_flags,
+        kustomize_controller,
+        ..Options::default()
+    };
     let cluster = Cluster::up(options)?;
+    if has_releases {
+        controlplane::ensure(&["helm", "flux-operator"])?;
+        // The scenarios pack their charts themselves.
+        cluster.stop("source-controller")?;
+        cluster.start("flux-operator-controller")?;
+    }
     if !flags.is_empty() {
         cluster.kubectl_stdin(&["create", "-f", "-"], &deployment.to_string())?;
     }

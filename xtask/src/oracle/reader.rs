@@ -49,6 +49,17 @@ const TYPES: [&str; 31] = [
     "/apis/source.toolkit.fluxcd.io/v1/gitrepositories",
 ];
 
+/// Paths of the types of the objects of releases and of those of flux-operator.
+const TYPES_OF_RELEASES: [&str; 7] = [
+    "/api/v1/persistentvolumeclaims",
+    "/apis/apps/v1/statefulsets",
+    "/apis/batch/v1/jobs",
+    "/apis/helm.toolkit.fluxcd.io/v2/helmreleases",
+    "/apis/source.toolkit.fluxcd.io/v1/helmcharts",
+    "/apis/fluxcd.controlplane.io/v1/resourcesets",
+    "/apis/fluxcd.controlplane.io/v1/resourcesetinputproviders",
+];
+
 /// The objects of one type, by namespace and name.
 type Objects = BTreeMap<(String, String), Value>;
 
@@ -80,7 +91,8 @@ impl Reader {
     /// Lists each type, and watches it from then on.
     pub(super) fn start(cluster: &Cluster) -> Result<Self> {
         let mut watches = vec![];
-        for path in TYPES {
+        let has_releases = cluster.is_running("helm-controller");
+        for path in TYPES.into_iter().chain(TYPES_OF_RELEASES.into_iter().filter(|_| has_releases)) {
             let watch = Arc::new(Watch { dir: cluster.dir().to_owned(), path, state: Mutex::default() });
             let version = watch.list()?;
             let own = Arc::clone(&watch);

@@ -15,7 +15,7 @@ use super::manifest::{self, File, Files};
 use super::peers::{self, Answer, Peer, Question, Score};
 use super::reader::Reader;
 use super::scenarios::{Checkout, Scenario};
-use crate::cluster::Cluster;
+use crate::cluster::{self, Cluster};
 use crate::controlplane::bin;
 use crate::{child, git, items, text};
 
@@ -68,9 +68,9 @@ pub(super) fn scenario(
 ) -> Result<Comparison> {
     let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.after];
     let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
-    let is_on_request = scenario.is_on_request;
-    let run =
-        Run { cluster, reader, has_widgets, is_on_request, prefix: format!("s{number:03}x"), folder: folder(number)? };
+    let (is_on_request, has_releases) = (scenario.is_on_request, scenario.has_releases());
+    let (prefix, folder) = (format!("s{number:03}x"), folder(number)?);
+    let run = Run { cluster, reader, has_widgets, has_releases, is_on_request, prefix, folder };
     let comparison = run.compare(program, scenario);
     let _ = std::fs::remove_dir_all(&run.folder);
     // Delete the scenario, so that the controller no longer reconciles it.
@@ -94,6 +94,7 @@ pub(super) struct Run<'a> {
     reader: &'a Reader,
     /// The scenario has custom resources.
     has_widgets: bool,
+    pub(super) has_releases: bool,
     pub(super) is_on_request: bool,
     pub(super) prefix: String,
     folder: PathBuf,
@@ -187,8 +188,39 @@ impl Run<'_> {
         let unverified = check::builds(&plan, &self.prefix, "unverified");
         mismatches.extend(unverified.map(|name| format!("{name}: its last build was not reproduced")));
         let verified = check::builds(&plan, &self.prefix, "verified").count();
-        let evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
+        let mut evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
+        if !evidence.is_empty() {
+            evidence
+                .extend(items(&plan, "/owners").filter(|owner| owner["kind"] != "Kustomization").map(Value::to_string));
+        }
         Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, states, gaps, evidence, scores })
+    }
+
+    /// Packs charts that changed, as source-controller does. Returns true if there are some.
+    ///
+    /// Source: source-controller v1.9.3 `internal/helm/chart/builder_local.go`: a chart of the same name and version is packed
+    /// again only if the spec of its HelmChart changes.
+    pub(super) fn pack_charts(&self) -> Result<bool> {
+        let own = |item: &Value| {
+            item["kind"] == "HelmChart" && self.is_part(&format!(" -n {}", text(item, "/metadata/namespace")))
+        };
+        let mut has_packed = false;
+        for chart in self.reader.each(|item| own(item).then(|| item.clone()))? {
+            let folder = self.folder.join(text(&chart, "/spec/chart"));
+            let Ok(about) = std::fs::read_to_string(folder.join("Chart.yaml")) else { continue };
+            let mut version = cluster::chart_field(&about, "version").unwrap_or_default().to_owned();
+            if chart["spec"]["reconcileStrategy"] == "Revision" {
+                version = format!("{version}+{}", &git::run(&self.folder, &["rev-parse", "HEAD"])?[..12]);
+            }
+            let is_same = text(&chart, "/status/artifact/revision") == version
+                && cluster::chart_field(&about, "name") == Some(text(&chart, "/status/observedChartName"));
+            if is_same && chart["status"]["observedGeneration"] == chart["metadata"]["generation"] {
+                continue;
+            }
+            let id = format!("{}/{}", text(&chart, "/metadata/namespace"), text(&chart, "/metadata/name"));
+            has_packed |= self.cluster.publish_chart(&id, folder, &version).is_ok();
+        }
+        Ok(has_packed)
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
@@ -228,11 +260,11 @@ impl Run<'_> {
         Ok(inventories.into_iter().flatten().collect())
     }
 
-    /// Returns one line for each Kustomization: its Ready condition and its inventory.
+    /// Returns one line for each object of Flux: its Ready condition and its inventory.
     fn evidence(&self) -> Result<Vec<String>> {
-        let list = self.cluster.kubectl(&["get", "kustomizations", "-n", &self.prefix, "-o", "json"])?;
-        let list: Value = serde_json::from_str(&list)?;
-        Ok(items(&list, "/items").map(state).collect())
+        let own = |item: &Value| text(item, "/metadata/namespace") == self.prefix && ready_condition(item).is_some();
+        let is_source = |item: &Value| ["GitRepository", "HelmChart"].contains(&text(item, "/kind"));
+        self.reader.each(|item| (own(item) && !is_source(item)).then(|| state(item)))
     }
 
     /// Replaces `uid(TYPE/NAME)` by the uid of that object in the namespace of the scenario.
@@ -288,6 +320,10 @@ impl Run<'_> {
             .arg(bin("kustomize"))
             .args(sources)
             .args(["--controller-version", &program.controller_version])
+            .arg("--helm")
+            .arg(bin("helm"))
+            .arg("--flux-operator")
+            .arg(bin("flux-operator"))
             .args(scenario.flags.iter().map(|flag| flag.replace('@', &self.prefix)))
             .args(more)
             .env("KUBECONFIG", self.cluster.kubeconfig());
@@ -313,7 +349,8 @@ impl Run<'_> {
 
     /// Returns the uid of every object of the scenario that is not being deleted.
     fn uids(&self) -> Result<Uids> {
-        let live = self.read()?.into_iter().filter(|(_, (_, progress))| !progress.contains("held"));
+        let is_going = |progress: &str| progress.contains("held") || progress.contains("terminating");
+        let live = self.read()?.into_iter().filter(|(_, (_, progress))| !is_going(progress));
         Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
     }
 
@@ -371,12 +408,13 @@ pub(super) fn ready_condition(item: &Value) -> Option<&Value> {
     items(item, "/status/conditions").find(|condition| condition["type"] == "Ready")
 }
 
-/// Describes a Kustomization: its Ready condition and its inventory.
+/// Describes an object of Flux: its Ready condition and its inventory.
 fn state(item: &Value) -> String {
     let ready = ready_condition(item).unwrap_or(&Value::Null);
     let entries: Vec<&str> = items(item, "/status/inventory/entries").map(|entry| text(entry, "/id")).collect();
     format!(
-        "{}: {} {}; inventory: {}",
+        "{}/{}: {} {}; inventory: {}",
+        text(item, "/kind"),
         text(item, "/metadata/name"),
         text(ready, "/reason"),
         text(ready, "/message"),

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
@@ -19,6 +19,7 @@ const FILES: [&str; 8] = [
     include_str!("../../scenarios/conditions.txt"),
     include_str!("../../scenarios/runs.txt"),
     include_str!("../../scenarios/changed-rules.txt"),
+    include_str!("../../scenarios/releases.txt"),
 ];
 
 /// Place in which the plan finds the edit.
@@ -115,6 +116,13 @@ pub(super) fn read(text: &str) -> Result<Vec<Scenario>> {
 }
 
 impl Scenario {
+    /// Returns true if helm-controller or flux-operator has a part in it.
+    pub(super) fn has_releases(&self) -> bool {
+        let lines = [&self.cluster, &self.before, &self.between, &self.after];
+        let mut words = lines.into_iter().flatten().flat_map(|line| line.split([' ', ';']));
+        words.any(|word| matches!(word, "hr" | "rset" | "ResourceSet" | "HelmRelease"))
+    }
+
     /// Adds what an indented line says.
     fn add(&mut self, line: &str) -> Result<()> {
         if line == "incomplete" {

@@ -78,8 +78,11 @@ pub fn command(names: &[&str]) -> Result<()> {
         return Ok(());
     }
     peers::ensure()?;
-    scenarios
-        .retain(|scenario| scenario.controller.is_empty() && (names.is_empty() || names.contains(&&*scenario.name)));
+    scenarios.retain(|scenario| {
+        scenario.controller.is_empty()
+            && !scenario.has_releases()
+            && (names.is_empty() || names.contains(&&*scenario.name))
+    });
     // The other programs read folders; a commit on a branch is the same for them.
     scenarios.iter_mut().for_each(|scenario| scenario.checkout = Checkout::Edited);
     let peers = Peer::ALL.to_vec();

@@ -1,4 +1,5 @@
-//! Post-renderers of a HelmRelease that change no identity: the objects of a release are then those of its chart.
+//! Post-renderers of a HelmRelease that change no identity: the objects of a release are then those of its chart, without those
+//! that a patch deletes by kind and name.
 //!
 //! Source: helm-controller v1.6.3 `internal/postrender`; kustomize v5.8.1 `api/resource`, `ApplySmPatch`.
 
@@ -27,7 +28,7 @@ pub(crate) fn check(spec: &Value) -> Result<(), String> {
             return Err("its postRenderers are not only kustomize".to_owned());
         }
         for patch in list_at(renderer, "/kustomize/patches") {
-            if !is_neutral(patch) {
+            if !is_neutral(patch) && removal(patch).is_none() {
                 return Err("a patch of its postRenderers can remove, rename or keep an object".to_owned());
             }
         }
@@ -35,9 +36,27 @@ pub(crate) fn check(spec: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true if post-renderers can fail, for example at a patch that matches nothing. A change of images cannot.
+/// Returns the manifests of the patches that delete an object of their kind and name.
+pub(crate) fn removals(spec: &Value) -> impl Iterator<Item = Value> {
+    let patches = list_at(spec, "/postRenderers").iter().flat_map(|renderer| list_at(renderer, "/kustomize/patches"));
+    patches.filter_map(removal)
+}
+
+/// Returns the manifest of a patch that deletes one object and does nothing else.
+fn removal(patch: &Value) -> Option<Value> {
+    let Ok(manifest @ Value::Object(_)) = crate::yaml::document(text_at(patch, "/patch")) else { return None };
+    let is_alone = patch.get("target").is_none() && patch.get("options").is_none();
+    let fields = ["$patch", "apiVersion", "kind", "metadata"];
+    let is_plain = manifest.as_object()?.keys().all(|key| fields.contains(&key.as_str()));
+    let is_named = ["/apiVersion", "/kind", "/metadata/name"].iter().all(|at| !text_at(&manifest, at).is_empty());
+    (is_alone && is_plain && is_named && text_at(&manifest, "/$patch") == "delete").then_some(manifest)
+}
+
+/// Returns true if post-renderers can fail, for example at a patch that matches nothing. A change of images cannot,
+/// and what a patch deletes is known.
 pub(crate) fn can_fail(spec: &Value) -> bool {
-    list_at(spec, "/postRenderers").iter().any(|renderer| !list_at(renderer, "/kustomize/patches").is_empty())
+    let mut renderers = list_at(spec, "/postRenderers").iter();
+    renderers.any(|renderer| list_at(renderer, "/kustomize/patches").iter().any(|patch| removal(patch).is_none()))
 }
 
 fn is_neutral(patch: &Value) -> bool {
@@ -77,9 +96,19 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_that_deletes_one_object_is_followed() {
+        let patch = "$patch: delete\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n";
+        assert_eq!(found(patch), Ok(()));
+        let spec = json!({"postRenderers": [{"kustomize": {"patches": [{"patch": patch}, {"patch": "kind: A\n"}]}}]});
+        let names: Vec<String> = removals(&spec).map(|found| text_at(&found, "/metadata/name").to_owned()).collect();
+        assert_eq!(names, ["web"]);
+    }
+
+    #[test]
     fn a_patch_that_can_remove_or_rename_an_object_is_refused() {
         for patch in [
             "$patch: delete\nkind: Deployment\nmetadata: {name: web}\n",
+            "$patch: delete\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {}\n",
             "- {op: replace, path: /metadata/name, value: b}\n",
             "- {op: replace, path: /metadata, value: {name: b}}\n",
             "- {op: move, path: /spec/a, from: /metadata/namespace}\n",

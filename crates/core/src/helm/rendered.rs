@@ -95,6 +95,32 @@ impl Rendered {
         self.hooks.extend(Hook::new(kind, events, policy, manifest.clone()).map(|hook| (id, hook)));
     }
 
+    /// Removes the objects that patches delete. A patch that names no object lets the post-renderer fail.
+    pub(crate) fn remove(&mut self, removals: impl Iterator<Item = Value>) {
+        for removal in removals {
+            let named = |manifest: &Value| {
+                let is_same = |at: &str| text_at(manifest, at) == text_at(&removal, at);
+                // kustomize compares namespaces as they are written; none is `default`.
+                let namespace = |object: &Value| {
+                    Some(text_at(object, "/metadata/namespace").to_owned())
+                        .filter(|name| !name.is_empty() && name != "default")
+                };
+                ["/apiVersion", "/kind", "/metadata/name"].into_iter().all(is_same)
+                    && namespace(manifest) == namespace(&removal)
+            };
+            let found: Vec<ObjectId> =
+                self.manifests.iter().filter(|(_, manifest)| named(manifest)).map(|(id, _)| id.clone()).collect();
+            if found.is_empty() && self.failure.is_none() {
+                self.failure =
+                    Some("a patch of its postRenderers names an object that the chart does not render".to_owned());
+            }
+            for id in found {
+                self.manifests.remove(&id);
+                self.objects.remove(&id);
+            }
+        }
+    }
+
     /// Returns the manifests of the objects that Helm records.
     pub(crate) fn manifests(&self) -> &BTreeMap<ObjectId, Value> {
         &self.manifests
@@ -237,6 +263,26 @@ mod tests {
         );
         assert_eq!(failure("metadata: {name: a}\n").as_deref(), Some("the chart renders a manifest without a kind"));
         assert_eq!(failure("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n"), None);
+    }
+
+    #[test]
+    fn a_patch_deletes_the_object_of_its_namespace_as_written() {
+        let read = |namespace: &str| {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: '{namespace}'}}\n");
+            Rendered::read(&text, "shop", &types(), None, false).unwrap()
+        };
+        let patch = |namespace: &str| serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}});
+        for (written, patched, is_gone) in
+            [("", "", true), ("shop", "", false), ("", "default", true), ("shop", "shop", true)]
+        {
+            let mut rendered = read(written);
+            rendered.remove([patch(patched)].into_iter());
+            assert_eq!(
+                (rendered.objects.is_empty(), rendered.failure.is_none()),
+                (is_gone, is_gone),
+                "{written} {patched}"
+            );
+        }
     }
 
     #[test]

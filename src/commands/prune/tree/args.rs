@@ -78,6 +78,9 @@ pub struct TreeOptions {
     /// Let charts be fetched from the repositories of the cluster
     #[arg(long, conflicts_with = "snapshot", hide_short_help = true)]
     pub allow_network: bool,
+    /// Use the credentials of helm and docker for these repositories
+    #[arg(long, requires = "allow_network", hide_short_help = true)]
+    pub chart_credentials: bool,
     /// Time for all builds and dry-runs; what is left is a gap
     #[arg(
         long,

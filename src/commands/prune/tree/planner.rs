@@ -20,7 +20,7 @@ use crate::output::progress::BuildProgress;
 use crate::tools::chart_folder::ChartFolder;
 use crate::tools::git::{Checkout, WorktreeState};
 use crate::tools::programs::flux_operator::FluxOperator;
-use crate::tools::programs::helm::Helm;
+use crate::tools::programs::helm::{Helm, user_credentials};
 use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
@@ -122,6 +122,10 @@ impl<'s> Planner<'s> {
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
+        let mut helm = Helm::new(options.helm.as_deref(), folders.values().cloned());
+        if options.chart_credentials {
+            helm.credentials = user_credentials();
+        }
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
                 let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
@@ -131,7 +135,7 @@ impl<'s> Planner<'s> {
                 snapshot,
                 versions,
                 kustomize,
-                helm: Helm::new(options.helm.as_deref(), folders.values().cloned()),
+                helm,
                 flux_operator: FluxOperator::new(options.flux_operator.as_deref(), folders.values().cloned()),
                 charts,
                 cluster: cluster.clone(),

@@ -120,6 +120,13 @@ pub(crate) fn generated_objects(text: &str) -> Result<Vec<BuiltObject>, String> 
     Ok(documents.into_iter().flat_map(|document| objects(document.value, None)).collect())
 }
 
+/// Returns true if the output has a resource whose name is empty or no text, such as `y`. flux-operator refuses all then.
+pub(crate) fn has_nameless(text: &str) -> bool {
+    let documents = yaml::documents(text).unwrap_or_default();
+    let mut resources = documents.iter().map(|document| &document.value).filter(|resource| resource.is_object());
+    resources.any(|resource| resource.pointer("/metadata/name").and_then(Value::as_str).is_none_or(str::is_empty))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ mod tokens;
 pub(crate) mod values;
 pub(crate) mod versions;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -66,10 +66,11 @@ pub enum ChartOutput {
 }
 
 /// Beginnings of messages with which Helm refuses a chart or its values, in the cluster as well as here.
-const PROVEN: [&str; 5] = [
+const PROVEN: [&str; 6] = [
     "YAML parse error on ",
     "chart requires kubeVersion: ",
     "execution error at (",
+    "failed to parse /values/",
     "parse error at (",
     "values don't meet the specifications of the schema",
 ];
@@ -217,21 +218,31 @@ impl Chart {
         Ok(Self::of(Arc::new(checked), &about))
     }
 
-    /// Returns the kinds that the definitions in the chart's folders `crds/` define.
-    pub(crate) fn defined_kinds(&self) -> BTreeSet<GroupKind> {
-        let files = self.files.iter().filter(|(at, _)| at.starts_with("crds/") || at.contains("/crds/"));
+    /// Returns the definitions in the folder `crds/` of the chart, and with its dependencies in theirs, by the kind that they
+    /// define.
+    pub(crate) fn definitions(&self, with_dependencies: bool) -> BTreeMap<GroupKind, Value> {
+        let is_there = |at: &str| at.starts_with("crds/") || (with_dependencies && at.contains("/crds/"));
+        let files = self.files.iter().filter(|(at, _)| is_there(at));
         let texts = files.filter_map(|(_, content)| std::str::from_utf8(content).ok());
         let documents = texts.flat_map(|text| crate::yaml::split(text).collect::<Vec<_>>());
         let definitions = documents.filter_map(|text| crate::yaml::document(&text).ok());
-        let kind = |definition: Value| {
-            GroupKind::new(text_at(&definition, "/spec/group"), text_at(&definition, "/spec/names/kind"))
+        let definitions = definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition");
+        let by_kind = |definition: Value| {
+            let [group, kind] = ["/spec/group", "/spec/names/kind"].map(|at| text_at(&definition, at));
+            (GroupKind::new(group, kind), definition)
         };
-        definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition").map(kind).collect()
+        definitions.map(by_kind).collect()
     }
 
     /// Returns the files of the chart that are text.
     fn texts(&self) -> impl Iterator<Item = &str> {
         self.files.values().filter_map(|content| std::str::from_utf8(content).ok())
+    }
+
+    /// Returns true if the chart may have hooks of an uninstall.
+    pub(crate) fn may_have_uninstall_hooks(&self) -> bool {
+        let words = ["pre-delete", "post-delete"];
+        self.texts().map(str::to_lowercase).any(|text| words.iter().any(|word| text.contains(word)))
     }
 
     /// Returns true if a template asks which API versions the cluster has.
@@ -519,6 +530,6 @@ mod tests {
     fn kinds_of_the_definitions_of_a_chart_are_known() {
         let crd = "kind: CustomResourceDefinition\nspec: {group: e.com, names: {kind: Cog}}\n---\nkind: Other\n";
         let chart = read(&[ABOUT, ("charts/app/crds/a.yaml", crd)], json!({"chart": "charts/app"})).unwrap();
-        assert_eq!(chart.defined_kinds(), BTreeSet::from([GroupKind::new("e.com", "Cog")]));
+        assert_eq!(chart.definitions(true).into_keys().collect::<Vec<_>>(), [GroupKind::new("e.com", "Cog")]);
     }
 }

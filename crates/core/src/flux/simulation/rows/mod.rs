@@ -26,7 +26,7 @@ use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
 use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
-use owner_rows::{add_affected_owners, add_stuck_owners, owner_rows};
+use owner_rows::{add_affected_owners, add_stuck_owners, mark_recreated, owner_rows};
 use read_kinds::read_kinds;
 use untouched_owners::untouched_owners;
 
@@ -54,6 +54,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     });
     let mut changes: Vec<Change> = outcomes.flatten().collect();
     changes.extend(consequences.cascaded.values().map(|cascaded| cascaded_row(state, cascaded, consequences)));
+    mark_recreated(state, consequences, &mut changes);
     spread_unknown(&mut changes);
     changes.extend(owner_rows(state, consequences));
     changes.extend(misread_names(state));

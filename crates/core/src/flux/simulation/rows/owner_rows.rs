@@ -7,13 +7,16 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, OwnerDeletio
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::kinds::kind_of;
+use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::grave::by_gravity;
 use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
@@ -203,4 +206,40 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
 
 fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, reason: Reason) -> Change {
     Change::new(action, object, Some(flux_owner(owner)), controller_of(owner), reason)
+}
+
+/// Changes the rows of deleted objects that another owner, or one that is created again, applies.
+///
+/// A HelmRelease applies its objects once, so that those that are deleted after that stay away.
+pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>, changes: &mut [Change]) {
+    for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
+        let id = change.object.id.clone();
+        let owner = change.owner.clone();
+        // The next installation records revision 1, and has a HelmChart of the same name.
+        let is_first =
+            id.is("source.toolkit.fluxcd.io", "HelmChart") || (id.is("", "Secret") && id.name.ends_with(".v1"));
+        let cause = change.cause.as_ref().filter(|cause| is_first && cause.is(releases::GROUP, releases::KIND));
+        if cause.is_some_and(|cause| consequences.may_be_recreated(cause)) {
+            change.action = Action::Recreate;
+            continue;
+        }
+        let mut applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
+        let other = applying.find(|(by, _)| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
+        let Some((by, applies)) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };
+        change.action = Action::Recreate;
+        change.reason.add_detail(&format!("{by} creates it again"));
+        let is_certain = state.affected.iter().find(|owner| owner.id == *by).is_some_and(|owner| {
+            owner.effect.as_ref().is_some_and(|effect| effect.is_certain()) && !applies.is_doubtful
+        });
+        if !is_certain {
+            change.make_race(&format!("it depends on whether {by} is reconciled"));
+        } else if consequences.may_be_deleted(by) {
+            continue;
+        } else if by.is(releases::GROUP, releases::KIND) {
+            change.make_race("nothing creates it again if that happens before it is deleted");
+        } else if change.cause.as_ref().is_some_and(|cause| cause.is(flux_operator::GROUP, resource_set::KIND)) {
+            change
+                .make_race("it stays if that happens first: flux-operator deletes what carries the labels of its set");
+        }
+    }
 }

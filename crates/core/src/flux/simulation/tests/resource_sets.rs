@@ -224,7 +224,13 @@ fn inputs_of_providers_are_followed() {
     let rows = cluster.rows(&files(vec![provider("p", "a"), provider("q", "c")]));
     assert_eq!(rows, set(&["delete b"]));
     assert_eq!(cluster.rows(&files(vec![provider("p", "a")])), set(&["delete q", "delete b"]));
-    assert_eq!(cluster.rows(&files(vec![provider("q", "b")])), set(&["delete p", "unknown tenants"]), "p is named");
+    let unnamed = files(vec![provider("q", "b")]);
+    assert_eq!(cluster.rows(&unnamed), set(&["delete p"]), "p is named");
+    let blocked = cluster.outcome(&unnamed, "tenants");
+    assert!(
+        blocked.starts_with("Blocked: build-failed: ")
+            && blocked.ends_with("the provider p of its inputs does not exist")
+    );
     let plan = cluster.plan(&files(vec![provider("p", "a"), provider("q", "b"), provider("r", "d")]));
     let created: Vec<&str> = plan.changes().iter().map(|row| &*row.object.id.name).collect();
     assert_eq!(created, ["d", "r"]);

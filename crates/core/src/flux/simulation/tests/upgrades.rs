@@ -184,7 +184,7 @@ fn an_upgrade_that_the_server_accepts_is_certain() {
         why.starts_with("apply-refused: ") && why.ends_with("as it does now: configmap/new -n flux-system: denied")
     );
     cluster.upgrades = Some([("extra", "held by a webhook")].into());
-    assert_eq!(cluster.rows(&after), set(&["delete? extra"]), "Helm applies the upgrade and cannot delete the object");
+    assert_eq!(cluster.rows(&after), set(&["keep extra"]), "Helm applies the upgrade and cannot delete the object");
     let mut client_side = spec(json!({}));
     client_side["upgrade"] = json!({"serverSideApply": "disabled"});
     cluster.upgrades = Some(BTreeMap::new());
@@ -231,8 +231,14 @@ fn dependents_of_what_may_stay_in_an_upgrade_may_stay() {
     }
     let after = tree("2", &without("extra"), spec(json!({})));
     assert_eq!(cluster.rows(&after), set(&["delete extra", "delete pod", "delete set"]));
+    let mut added = without("extra");
+    added.push(("charts/app/templates/new.yaml", "new", json!({})));
+    assert_eq!(
+        cluster.rows(&tree("2", &added, spec(json!({})))),
+        set(&["delete? extra", "delete? pod", "delete? set"])
+    );
     cluster.upgrades = Some([("extra", "held by a webhook")].into());
-    assert_eq!(cluster.rows(&after), set(&["delete? extra", "delete? pod", "delete? set"]));
+    assert_eq!(cluster.rows(&after), set(&["keep extra"]));
 }
 
 #[test]
@@ -310,7 +316,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     let differs = why(&inventory, "2", &without("extra"), spec(json!({})));
     assert!(differs.contains("renders here to other objects than its inventory lists: configmap/extra"), "{differs}");
     let failed = |cluster: &mut TestCluster| {
-        cluster.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
+        cluster.kustomization("app").content["status"]["history"][0]["status"] = "pending-upgrade".into();
     };
     assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
     let fields = [
@@ -469,4 +475,99 @@ fn what_a_chart_decides_by_chance_is_not_known() {
     let plan = cluster.plan(&random("{{ if eq (randNumeric 1) `5` }}x{{ end }}"));
     assert_eq!((reason(&plan).0, plan.is_complete()), (Outcome::Unknown, false));
     assert!(reason(&plan).1.contains("its chart compares random values or the time"), "{}", reason(&plan).1);
+}
+
+#[test]
+fn a_release_whose_action_failed_is_upgraded_from_what_it_left() {
+    let mut cluster = deployed(spec(json!({})));
+    let after = tree("2", &without("extra"), spec(json!({})));
+    cluster.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
+    cluster.kustomization("app").content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "False", "reason": "InstallFailed"}]);
+    assert_eq!(cluster.rows(&after), set(&["delete extra"]), "the first installation");
+    // The inventory is that of the revision that failed. The one before it can have what carries the labels of the release.
+    let failed = json!({"name": "app", "namespace": NS, "chartName": "app", "chartVersion": "1", "version": 2, "status": "failed"});
+    let history = &mut cluster.kustomization("app").content["status"]["history"];
+    *history = json!([failed, history[0]]);
+    for name in ["web", "extra"] {
+        let object = cluster.object(name);
+        object.labels =
+            [("helm.toolkit.fluxcd.io/name", "app"), ("helm.toolkit.fluxcd.io/namespace", NS)].into_iter().collect();
+        object.annotations = [("meta.helm.sh/release-name", "app")].into_iter().collect();
+    }
+    assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
+}
+
+#[test]
+fn a_resumed_release_is_upgraded_if_it_differs_from_its_last_release() {
+    let mut suspended = spec(json!({}));
+    suspended["suspend"] = true.into();
+    let mut cluster = deployed(suspended);
+    cluster.upgrades = Some([].into());
+    cluster.object("extra").managed_fields =
+        vec![ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() }];
+    assert_eq!(cluster.rows(&tree("2", &without("extra"), spec(json!({})))), set(&["delete extra"]));
+    assert_eq!(cluster.rows(&tree("1", &templates(), spec(json!({})))), set(&[]));
+    let renamed = tree("1", &templates(), spec(json!({"off": ["extra.yaml"]})));
+    assert_eq!(cluster.rows(&renamed), set(&["delete extra"]));
+}
+
+#[test]
+fn a_dependency_that_the_change_deletes_makes_an_upgrade_wait() {
+    let mut dependent = spec(json!({}));
+    dependent["dependsOn"] = json!([{"name": "db"}]);
+    let mut other = release(json!({"suspend": true}));
+    other["metadata"]["name"] = "db".into();
+    let with = |version: &str, templates: &[Template], is_there: bool| {
+        let mut files = tree(version, templates, dependent.clone());
+        files.extend(is_there.then(|| ("root/db.yaml", vec![other.clone()])));
+        files
+    };
+    let cluster = deployed_from(&with("1", &templates(), true));
+    let plan = cluster.plan(&with("2", &without("extra"), false));
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
+    assert!(row.reason.detail.contains("it waits until helmrelease.helm.toolkit.fluxcd.io/db"), "{}", row.reason);
+}
+
+#[test]
+fn a_chart_that_is_gone_blocks_the_release() {
+    let mut after = tree("2", &without("extra"), spec(json!({})));
+    after.retain(|(at, _)| !at.ends_with("Chart.yaml"));
+    let plan = deployed(spec(json!({}))).plan(&after);
+    let (outcome, reason) = reason(&plan);
+    assert_eq!((outcome, plan.is_complete()), (Outcome::Blocked, true), "{reason}");
+    assert!(reason.ends_with("./charts/app of its source has no Chart.yaml"), "{reason}");
+}
+
+#[test]
+fn a_refusal_of_new_values_leaves_open_what_the_new_chart_deletes_before() {
+    let mut cluster = deployed(spec(json!({})));
+    for name in ["web", "kept", "extra"] {
+        let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+        cluster.object(name).managed_fields = vec![entry];
+    }
+    cluster.upgrades = Some([("web", "field is immutable")].into());
+    assert_eq!(cluster.rows(&tree("2", &without("extra"), spec(json!({})))), set(&["keep extra"]));
+    let with_values = tree("2", &without("extra"), spec(json!({"image": "2"})));
+    assert_eq!(cluster.rows(&with_values), set(&["delete? extra"]));
+}
+
+#[test]
+fn a_release_of_another_name_creates_the_objects_of_its_predecessor_again() {
+    let mut renamed = spec(json!({}));
+    renamed["releaseName"] = "other".into();
+    let cluster = deployed(spec(json!({})));
+    let rows = ["recreate web", "keep kept", "recreate extra", "delete sh.helm.release.v1.app.v1"];
+    assert_eq!(cluster.rows(&tree("1", &templates(), renamed.clone())), set(&rows));
+    let rows = ["recreate web", "keep kept", "delete extra", "delete sh.helm.release.v1.app.v1"];
+    assert_eq!(cluster.rows(&tree("2", &without("extra"), renamed)), set(&rows));
+}
+
+#[test]
+fn a_renamed_release_may_create_the_objects_of_its_predecessor_before_they_are_deleted() {
+    let cluster = deployed(spec(json!({})));
+    let mut after = tree("1", &templates(), spec(json!({})));
+    after[1].1[0]["metadata"]["name"] = "successor".into();
+    let rows = cluster.rows(&after);
+    assert!(rows.contains("recreate? web") && rows.contains("recreate? extra"), "{rows:?}");
 }

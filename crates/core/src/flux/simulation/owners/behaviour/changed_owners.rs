@@ -33,7 +33,7 @@ pub(crate) struct ChangeRules {
     /// Returns true if a live owner has nothing that its controller could change or delete.
     pub(crate) has_nothing: fn(&State<'_>, &Resource) -> bool,
     /// Returns true if a new owner may take over objects that it then changes.
-    pub(crate) takes_over: fn(&State<'_>, &ObjectId) -> bool,
+    pub(crate) takes_over: fn(&Comparison<'_, '_, '_>, &ObjectId) -> bool,
     /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
     pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
     /// Computes the effect on an owner: the live one, or a new one.
@@ -75,6 +75,9 @@ pub(crate) fn changed_owner(
     let state = comparison.state();
     let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
     let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
+    if object.deletion_timestamp.is_none() && comparison.derivation.consequences.may_be_recreated(id) {
+        return recreated_owner(comparison, id, rules);
+    }
     if object.deletion_timestamp.is_some() || (is_deleted && !is_deleted_by_itself(comparison, id)) {
         return None;
     }
@@ -125,6 +128,21 @@ fn blocked_owner(id: &ObjectId, effect: Effect, reason: &Reason, what: &str) -> 
     AffectedOwner { id: id.clone(), reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) }
 }
 
+/// Returns an owner that is deleted and created again, with what it applies then, if that is known.
+fn recreated_owner(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    rules: &ChangeRules,
+) -> Option<AffectedOwner> {
+    if (rules.is_inactive)(comparison.state(), id) {
+        return None;
+    }
+    let Ok(Followed::Acts { effect, code, remarks }) = (rules.follow)(comparison, id, None) else { return None };
+    let Effect { applies, assumption, .. } = *effect;
+    let effect = Effect { applies, assumption, ..Effect::default() };
+    Some(acting_owner(id, effect, code, "it is deleted and created again", &remarks))
+}
+
 /// Returns an owner that is created, unless it is created inactive.
 fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: &ChangeRules) -> Option<AffectedOwner> {
     let state = comparison.state();
@@ -133,7 +151,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
         return None;
     }
     let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
-    let why = if (rules.takes_over)(state, id) {
+    let why = if (rules.takes_over)(comparison, id) {
         "it is created and its release may exist already, which is then upgraded"
     } else if forces {
         "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)"

@@ -1,9 +1,12 @@
 //! Interface of a kind of owners.
 
+use std::collections::BTreeMap;
+
 use super::comparison::Comparison;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::helm::hooks::Hook;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::plan::{Actor, Reason, ReasonCode};
 
@@ -24,6 +27,8 @@ pub(crate) struct OwnerKind {
     pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
     /// Returns the live objects that the controller then asks the API server to delete.
     pub(crate) finalized: fn(&State<'_>, &Resource) -> Vec<ObjectId>,
+    /// Returns the hooks that the controller then runs; `None` if there are none, or if they are not known.
+    pub(crate) hooks: fn(&mut Comparison<'_, '_, '_>, &Resource) -> Option<BTreeMap<ObjectId, Hook>>,
 }
 
 /// Returns no effect, for kinds whose controllers act only on a change of their owners.

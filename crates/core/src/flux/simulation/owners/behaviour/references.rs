@@ -78,6 +78,16 @@ impl Comparison<'_, '_, '_> {
         ids.iter().filter_map(|id| self.data_changes(id, None).transpose()).collect()
     }
 
+    /// Returns an object that the change deletes and whose data a ResourceSet copies.
+    pub(crate) fn lost_copy(&mut self, spec: &Value) -> Asked<Option<ObjectId>> {
+        for id in copied_names(spec).iter().flat_map(|name| self.named_data(name)).collect::<Vec<_>>() {
+            if matches!(self.difference(&id, Part::Data(None))?, Some(Difference::Deleted)) {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
     fn data_changes(&mut self, id: &ObjectId, key: Option<&str>) -> Asked<Option<String>> {
         let difference = self.difference(id, Part::Data(key))?;
         Ok(difference.map(|difference| match (&difference, key) {

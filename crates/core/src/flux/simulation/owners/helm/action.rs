@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::action_kind::ActionKind;
-use super::failure::Failure;
+use super::failure::{Failure, RefusedDeletion};
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -30,8 +30,8 @@ pub(super) struct ReleaseAction {
     pub(super) kind: ActionKind,
     /// Objects that the new manifest lacks.
     pub(super) removed: BTreeSet<ObjectId>,
-    /// Those of them that it lacks only before, or only after, the change has defined further kinds.
-    pub(super) undecided: BTreeSet<ObjectId>,
+    /// Those of them that perhaps are no part of the release, or that the new manifest perhaps has, with the condition.
+    pub(super) undecided: BTreeMap<ObjectId, &'static str>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
     pub(super) interrupted: BTreeSet<ObjectId>,
     pub(super) hooks: BTreeMap<ObjectId, HookRun>,
@@ -43,8 +43,10 @@ pub(super) struct ReleaseAction {
     pub(super) waits: Option<String>,
     /// Reason why the action fails before it deletes objects.
     pub(super) failure: Failure,
-    /// Messages of the server about deletions that it refuses.
-    pub(super) refused_deletions: BTreeMap<ObjectId, String>,
+    /// Deletions that the API server refuses. The action then fails after all others.
+    pub(super) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
+    /// Another version of the chart or of the values may be installed before.
+    pub(super) has_steps: bool,
     pub(super) remedy: Remedy,
     /// Objects that the remedy deletes if the action fails, with what becomes of them.
     pub(super) remedied: BTreeMap<ObjectId, Action>,
@@ -62,7 +64,7 @@ impl ReleaseAction {
         Self {
             kind,
             removed: BTreeSet::new(),
-            undecided: BTreeSet::new(),
+            undecided: BTreeMap::new(),
             interrupted: BTreeSet::new(),
             hooks: BTreeMap::new(),
             interrupted_hooks: BTreeSet::new(),
@@ -70,6 +72,7 @@ impl ReleaseAction {
             waits: None,
             failure: Failure::Unexpected,
             refused_deletions: BTreeMap::new(),
+            has_steps: false,
             remedy: Remedy::None,
             remedied: BTreeMap::new(),
             can_fail_later: false,
@@ -103,10 +106,12 @@ impl ReleaseAction {
             add(object, Some(self.interrupted_object(true)));
         }
         let is_kept = |object: &&ObjectMetadata| object.annotations.get(POLICY) == Some("keep");
-        if !matches!(self.failure, Failure::Always(_)) {
+        if !matches!(self.failure, Failure::Always(_)) || self.has_steps {
             for object in live(&self.removed).into_iter().filter(|object| !is_kept(object)) {
-                add(object, Some(self.removed_object(&object.id)));
+                add(object, self.removed_object(&object.id));
             }
+        }
+        if !matches!(self.failure, Failure::Always(_)) {
             for object in live(&self.interrupted).into_iter().filter(|object| !is_kept(object)) {
                 add(object, Some(self.interrupted_object(false)));
             }
@@ -137,6 +142,10 @@ impl ReleaseAction {
             let is_protected = object.annotations.get(POLICY) == Some("keep");
             let reason = match (&self.failure, self.remedy) {
                 _ if is_protected => Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep")),
+                _ if self.is_refused(&object.id) => {
+                    Reason::new(ReasonCode::DeletionRefused, self.refused_deletions[&object.id].message.clone())
+                }
+                (Failure::Always(_), _) if self.has_steps => return None,
                 (Failure::Always(_), Remedy::Uninstall { .. }) => Reason::new(
                     ReasonCode::LeftBehind,
                     format!("the {} fails, and its remedy forgets the release", self.kind.word()),
@@ -166,20 +175,35 @@ impl ReleaseAction {
         match &self.failure {
             Failure::Unexpected => {}
             Failure::Possible(_) => deletion.stays_if(format!("it stays if the {word} fails")),
+            Failure::Always(_) if self.has_steps => {
+                deletion.stays_if("it stays if the new chart and the new values come at the same time".to_owned());
+            }
             Failure::Now(_) | Failure::Always(_) => deletion.stays_if(format!("it stays while the {word} fails")),
         }
     }
 
-    fn removed_object(&self, id: &ObjectId) -> OwnerDeletion {
+    /// Returns true if the API server refuses the deletion of an object, and nothing in the change mends that.
+    fn is_refused(&self, id: &ObjectId) -> bool {
+        self.refused_deletions.get(id).is_some_and(|refused| refused.is_final)
+    }
+
+    /// Returns the deletion of an object that the new manifest lacks; `None` if the API server refuses it.
+    fn removed_object(&self, id: &ObjectId) -> Option<OwnerDeletion> {
+        if self.is_refused(id) {
+            return None;
+        }
         let mut deletion = self.deletion(ReasonCode::NotInChart);
         self.add_failure(&mut deletion);
-        if self.undecided.contains(id) {
-            deletion.stays_if("it depends on whether the definitions that this change creates exist by then");
+        if self.can_fail_later && self.remedy == Remedy::Rollback {
+            deletion.stays_if(format!("a rollback creates it again if the {} fails later", self.kind.word()));
         }
-        if let Some(message) = self.refused_deletions.get(id) {
+        if let Some(condition) = self.undecided.get(id) {
+            deletion.stays_if(*condition);
+        }
+        if let Some(RefusedDeletion { message, .. }) = self.refused_deletions.get(id) {
             deletion.stays_if(format!("it stays while the API server refuses: {message}"));
         }
-        doubted(deletion)
+        Some(doubted(deletion))
     }
 
     fn interrupted_object(&self, is_hook: bool) -> OwnerDeletion {
@@ -234,7 +258,8 @@ impl ReleaseAction {
         deletion.action = action;
         match &self.failure {
             Failure::Always(_) => {}
-            Failure::Unexpected if !self.can_fail_later => return None,
+            Failure::Unexpected if self.refused_deletions.values().any(|refused| refused.is_final) => {}
+            Failure::Unexpected if !self.can_fail_later && self.refused_deletions.is_empty() => return None,
             _ => deletion.stays_if(format!("it stays unless the {} fails", self.kind.word())),
         }
         Some(doubted(deletion))

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::Reaction;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource, list_at, text_at};
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
@@ -28,6 +29,7 @@ const PREREQUISITES: [&str; 9] = [
 /// Returns the condition under which the controller gets as far as changing the release.
 pub(super) fn condition(
     state: &State<'_>,
+    consequences: &Consequences<'_>,
     id: &ObjectId,
     release: Option<&Resource>,
     spec: &Value,
@@ -42,7 +44,11 @@ pub(super) fn condition(
         let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
         let live = state.input.snapshot.resource(&dependency);
         let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-        if !is_ready || !text_at(entry, "/readyExpr").is_empty() || may_fail(state, &dependency) {
+        if !is_ready
+            || !text_at(entry, "/readyExpr").is_empty()
+            || may_fail(state, &dependency)
+            || consequences.may_be_deleted(&dependency)
+        {
             return Some(format!("it waits until {dependency} is ready"));
         }
     }

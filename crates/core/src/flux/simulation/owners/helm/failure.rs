@@ -50,6 +50,13 @@ impl Failure {
     }
 }
 
+/// A deletion that the API server refuses. The action fails once it has done everything else.
+pub(super) struct RefusedDeletion {
+    pub(super) message: String,
+    /// Nothing in the change mends that.
+    pub(super) is_final: bool,
+}
+
 /// An action whose failures are predicted.
 pub(super) struct Attempt<'t> {
     pub(super) kind: ActionKind,
@@ -57,6 +64,8 @@ pub(super) struct Attempt<'t> {
     pub(super) spec: &'t Value,
     pub(super) place: &'t Place<'t>,
     pub(super) chart: &'t Chart,
+    /// Chart before the action; `None` for an install, and if it is not known.
+    pub(super) old_chart: Option<&'t Chart>,
     pub(super) new: &'t Rendered,
     /// Manifest before the action; `None` for an install.
     pub(super) old: Option<&'t Rendered>,
@@ -75,10 +84,10 @@ impl Attempt<'_> {
             let hidden = "the chart renders an object twice, or one without a name or a kind";
             return Some(if self.is_private { hidden.to_owned() } else { why.clone() });
         }
-        let defined = self.defined_kinds();
+        let defined = self.definitions(true);
         let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
         let unserved = |kind: &GroupKind| self.is_unserved(kind) && !planned.contains(kind);
-        if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
+        if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains_key(kind)) {
             return Some(format!("the API server does not serve {kind}"));
         }
         if let Some(kind) = self.old.and_then(|old| old.kinds().into_iter().find(unserved)) {
@@ -101,11 +110,15 @@ impl Attempt<'_> {
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
         removed: &BTreeSet<ObjectId>,
-    ) -> (Failure, BTreeMap<ObjectId, String>) {
+    ) -> (Failure, BTreeMap<ObjectId, RefusedDeletion>) {
         let planned = self.planned_kinds(comparison);
         let awaited = self.new.kinds().into_iter().find(|kind| self.is_unserved(kind) && planned.contains(kind));
         if let Some(kind) = awaited {
             let why = format!("{kind} is not defined by then");
+            return (Failure::Possible(why), BTreeMap::new());
+        }
+        if let Some(kind) = self.leaving_kind(comparison) {
+            let why = format!("the definition of {kind} is deleted by then");
             return (Failure::Possible(why), BTreeMap::new());
         }
         let answers = self.ask(comparison, removed);
@@ -121,7 +134,20 @@ impl Attempt<'_> {
             None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
             None => self.failing_step().map_or(Failure::Unexpected, Failure::Possible),
         };
-        (failure, refused_deletions)
+        let refused = refused_deletions.into_iter().map(|(id, message)| {
+            let is_final = !self.may_be_mended(comparison, &id, &message);
+            (id, RefusedDeletion { message, is_final })
+        });
+        (failure, refused.collect())
+    }
+
+    /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed manifest.
+    fn leaving_kind(&self, comparison: &Comparison<'_, '_, '_>) -> Option<GroupKind> {
+        let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+        let objects = self.new.objects.iter().chain(self.old.into_iter().flat_map(|old| &old.objects));
+        let mut leaving = objects
+            .filter(|id| definition_of(state, id).is_some_and(|definition| consequences.may_be_deleted(&definition)));
+        leaving.next().map(ObjectId::group_kind)
     }
 
     /// Returns what can fail although the API server accepts all objects, for people.
@@ -139,7 +165,7 @@ impl Attempt<'_> {
     fn ask(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> ReleaseAnswers {
         let state = comparison.state();
         let is_live = |id: &ObjectId| state.live_object(id).is_some();
-        let (defined, replaces) = (self.defined_kinds(), self.crd_policy() == "CreateReplace");
+        let replaced = self.replaced_kinds(comparison);
         let mut manifests: Vec<AppliedManifest> = vec![];
         for (id, manifest) in self.new.manifests() {
             let is_same = !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && is_live(id);
@@ -149,7 +175,7 @@ impl Attempt<'_> {
             if comes_with || (is_same && !self.has_consequences) {
                 continue;
             }
-            let is_open = replaces && defined.contains(&kind);
+            let is_open = replaced.contains(&kind);
             manifests.push(AppliedManifest {
                 id: id.clone(),
                 manifest: manifest.clone(),
@@ -194,9 +220,20 @@ impl Attempt<'_> {
         text_at(self.spec, if self.kind == ActionKind::Install { "/install/crds" } else { "/upgrade/crds" })
     }
 
-    /// Returns the kinds of the definitions that the action creates before everything else.
-    fn defined_kinds(&self) -> BTreeSet<GroupKind> {
-        if self.crd_policy() == "Skip" { BTreeSet::new() } else { self.chart.defined_kinds() }
+    /// Returns the definitions in `crds/`, of the chart alone or also of its dependencies, that the action creates before everything else, by the kind that they define.
+    pub(super) fn definitions(&self, with_dependencies: bool) -> BTreeMap<GroupKind, Value> {
+        if self.crd_policy() == "Skip" { BTreeMap::new() } else { self.chart.definitions(with_dependencies) }
+    }
+
+    /// Returns the kinds whose definitions the action replaces by others. helm-controller creates definitions by server-side
+    /// apply, which replaces those that exist, also with the policy `Create`.
+    fn replaced_kinds(&self, comparison: &Comparison<'_, '_, '_>) -> BTreeSet<GroupKind> {
+        if self.crd_policy() != "CreateReplace" && !self.is_applied_on_server(comparison) {
+            return BTreeSet::new();
+        }
+        let old = self.old_chart.map(|chart| chart.definitions(true)).unwrap_or_default();
+        let changed = self.definitions(true).into_iter().filter(|(kind, definition)| old.get(kind) != Some(definition));
+        changed.map(|(kind, _)| kind).collect()
     }
 
     /// Returns the kinds that Kustomizations define.

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::conditions::condition;
@@ -14,11 +16,61 @@ use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
 use super::upgrades::{applies, blocked, check_recorded, check_spec, hook_runs, shown_version};
+use crate::flux::build::charts::Chart;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::{ObjectId, Resource, flag_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
+use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
 use crate::plan::{Reason, ReasonCode};
+
+/// Returns true unless it is known that Helm has no record of the release with this spec.
+pub(super) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
+    let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
+    let (name, namespace) = release_record(id, spec);
+    let mut objects = cluster.objects.iter();
+    cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_some()
+        || objects.any(|object| is_record_of(object, &namespace, &name))
+}
+
+/// A release that is installed, with its rendered chart.
+pub(super) struct Installed<'s> {
+    chart: Chart,
+    /// Assumption about the chart, for people; `None` if the chart is known.
+    pub(super) assumption: Option<String>,
+    /// Values that the change removes, for people.
+    removed_values: Option<String>,
+    place: Place<'s>,
+    pub(super) new: Rendered,
+}
+
+/// Renders the chart of a release that is installed with this spec. Returns what helm-controller does if it cannot.
+///
+/// Fails with the reason why the chart or its objects are not known.
+pub(super) fn rendered<'s>(
+    comparison: &mut Comparison<'_, '_, 's>,
+    id: &ObjectId,
+    spec: &Value,
+    live: Option<&Resource>,
+) -> Asked<Result<Installed<'s>, Followed>> {
+    check_recorded(spec)?;
+    check_spec(spec)?;
+    let (chart, assumption) = first_chart(comparison, id, spec, live)?;
+    let (found, removed_values) = match values(comparison, id, spec, true)? {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
+        ReleaseValues::Missing(what) => return Ok(Err(blocked(ReasonCode::ValuesMissing, what))),
+    };
+    let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
+    let skips_schema = flag_at(spec, "/install/disableSchemaValidation");
+    let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema, spec };
+    match place.render_twice(comparison, draft)? {
+        Rendering::Done(new) => Ok(Ok(Installed { chart, assumption, removed_values, place, new: *new })),
+        Rendering::Fails(why) | Rendering::Refused(why) => Ok(Err(blocked(ReasonCode::RenderFails, why))),
+    }
+}
 
 /// Computes the effect of the installation of a release on what exists. Nothing will delete the objects that are left.
 /// Answers that are missing are added to the needs.
@@ -32,26 +84,16 @@ pub(super) fn install(
 ) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
     let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
-    check_recorded(spec)?;
-    check_spec(spec)?;
-    let (chart, assumption) = first_chart(comparison, id, spec, live)?;
-    let (found, removed_values) = match values(comparison, id, spec, true)? {
-        ReleaseValues::Known(found) => (found, None),
-        ReleaseValues::Removed(found, what) => (found, Some(what)),
-        ReleaseValues::Missing(what) => return Ok(blocked(ReasonCode::ValuesMissing, what)),
-    };
-    let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
-    let skips_schema = flag_at(spec, "/install/disableSchemaValidation");
-    let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema };
-    let new = match place.render_twice(comparison, draft)? {
-        Rendering::Done(new) => new,
-        Rendering::Fails(why) | Rendering::Refused(why) => return Ok(blocked(ReasonCode::RenderFails, why)),
+    let Installed { chart, assumption, removed_values, place, new } = match rendered(comparison, id, spec, live)? {
+        Ok(installed) => installed,
+        Err(followed) => return Ok(followed),
     };
     let kind = ActionKind::Install;
     let mut action = ReleaseAction::new(kind);
     action.assumption = assumption;
     let gone = removed_values.map(|what| format!("it stays if the values are gone before the install: {what}"));
-    action.waits = gone.or_else(|| condition(comparison.state(), id, live, spec, false));
+    action.waits =
+        gone.or_else(|| condition(comparison.state(), comparison.derivation.consequences, id, live, spec, false));
     action.does_not_wait = flag_at(spec, "/install/disableWait");
     action.hooks = hook_runs(spec, kind, &new, None, &test_fates(spec, &new));
     action.can_fail_later = can_fail_later(spec, kind, &new);
@@ -64,6 +106,7 @@ pub(super) fn install(
         spec,
         place: &place,
         chart: &chart,
+        old_chart: None,
         new: &new,
         old: None,
         has_consequences,
@@ -77,7 +120,8 @@ pub(super) fn install(
         action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
     }
     let mut effect = action.effect(comparison.state(), id);
-    effect.applies = applies(comparison.state(), id, &new, new.is_private, action.failure != Failure::Unexpected);
+    let is_doubtful = action.failure != Failure::Unexpected;
+    effect.applies = applies(comparison.state(), id, [&new], &action.hooks, &attempt.definitions(false), is_doubtful);
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     let mut remarks = vec![format!("chart {} {}", chart.name, shown_version(&chart.version))];
     remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());

@@ -3,6 +3,7 @@
 mod action;
 mod action_kind;
 mod conditions;
+mod deployed;
 mod dry_runs;
 mod failure;
 mod installs;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::action_kind::ActionKind;
+use self::installs::may_have_release;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
@@ -27,10 +29,10 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{NO_RECORD, without_release};
-use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND, is_record_of, release_record};
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::{Actor, Reason, ReasonCode};
 
 /// HelmReleases.
@@ -43,6 +45,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     find_out,
     deleted: uninstall::deleted,
     finalized: uninstall::finalized,
+    hooks: deployed::uninstall_hooks,
 };
 
 const RULES: ChangeRules = ChangeRules {
@@ -72,7 +75,7 @@ fn find_out(state: &State<'_>, id: &ObjectId) -> String {
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);
     let found = ids.iter().filter_map(|id| {
-        let replaced = replaced_releases::replaced_owner(comparison.state(), id, comparison.derivation.consequences);
+        let replaced = replaced_releases::replaced_owner(comparison, id);
         replaced.or_else(|| changed_owner(comparison, id, &RULES))
     });
     found.collect()
@@ -97,20 +100,24 @@ fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
         && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
 }
 
-/// Returns true if the release of a new HelmRelease may exist already, in a cluster that was read.
-fn takes_over_release(state: &State<'_>, id: &ObjectId) -> bool {
+/// Returns true if the release of a new HelmRelease may exist already, in a cluster that was read, and is none of a HelmRelease
+/// that the change deletes.
+fn takes_over_release(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    let targets: Vec<ReleaseTarget> =
+        state.specs_after(id).iter().map(|spec| ReleaseTarget::of_spec(id, spec, None)).collect();
+    let mut releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
+    let is_uninstalled = releases.any(|live| {
+        let recorded = ReleaseTarget::recorded(&live.content);
+        let is_same = recorded.is_some_and(|old| targets.iter().all(|new| old.change_to(new).is_none()));
+        is_same && consequences.may_be_deleted(&live.object.id)
+    });
+    if is_uninstalled {
+        return false;
+    }
     let specs = state.specs_after(id);
     let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
     read.any(|spec| may_have_release(state, id, spec))
-}
-
-/// Returns true unless it is known that Helm has no record of the release with this spec.
-fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
-    let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
-    let (name, namespace) = release_record(id, spec);
-    let mut objects = cluster.objects.iter();
-    cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_some()
-        || objects.any(|object| is_record_of(object, &namespace, &name))
 }
 
 /// Returns what a new release may delete if its namespace has objects of others.

@@ -17,7 +17,10 @@ use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::ownership::schemes::flux_helmrelease::helm_chart;
 
 /// Revision of a source in the version of a chart, in place of the one that nobody knows yet.
-const UNKNOWN_REVISION: &str = "000000000000";
+pub(super) const UNKNOWN_REVISION: &str = "000000000000";
+
+/// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
+pub(super) const IN_PLACE: &str = "InPlaceUpdate";
 
 pub(crate) struct ReleaseCharts {
     /// The chart of the last release.
@@ -46,6 +49,27 @@ pub(super) fn charts(
     }
 }
 
+/// Returns the chart of the last release.
+pub(super) fn last_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Chart> {
+    let spec = live.spec();
+    let inline = spec.pointer("/chart/spec");
+    let source = inline.map(|chart| SourceId::of_chart(chart, &live.object.id.namespace));
+    let deployed = source.and_then(|source| comparison.state().input.deployed.get(&source));
+    if let Some((deployed, chart)) = deployed.zip(inline) {
+        return Ok(recorded_chart(live, Chart::read(deployed, chart)?));
+    }
+    let source = chart_source(live, spec)?;
+    let requested = requested(spec, comparison.state().input.snapshot.resource(&source).map(Resource::spec))?;
+    deployed_chart(comparison, live, &source, &requested.spec)
+}
+
+/// Returns a chart with the version that a release records.
+fn recorded_chart(live: &Resource, read: Chart) -> Chart {
+    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
+    let is_recorded = without_metadata(recorded) == without_metadata(&read.version);
+    if is_recorded { read.with_version(recorded) } else { read }
+}
+
 /// Returns the charts of a release whose source is a planned tree; `None` if it is not.
 fn charts_in_tree(
     state: &State<'_>,
@@ -60,10 +84,8 @@ fn charts_in_tree(
     let Some(deployed) = state.input.deployed.get(&SourceId::of_chart(old_chart, namespace)) else {
         return Err("the deployed revision of its chart is not in the checkout".to_owned());
     };
-    let (read, new) = (Chart::read(deployed, old_chart)?, Chart::read(tree, new_chart)?);
-    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
-    let is_recorded = without_metadata(recorded) == without_metadata(&read.version);
-    let old = if is_recorded { read.with_version(recorded) } else { read };
+    let old = recorded_chart(live, Chart::read(deployed, old_chart)?);
+    let new = Chart::read(tree, new_chart)?;
     // A chart of the same version is packed again only if the spec of the HelmChart or the revision changes.
     let is_new_spec = chart_spec(&live.object.id, old_spec) != chart_spec(&live.object.id, new_spec);
     let is_new_revision = follows_revision(new_chart) && deployed.digest() != tree.digest();

@@ -16,6 +16,7 @@ use crate::flux::build::objects::served_versions as defined_versions;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::ObjectId;
@@ -44,6 +45,8 @@ pub(super) struct Draft<'c> {
     /// Revision of the release.
     pub(super) revision: i64,
     pub(super) skips_schema: bool,
+    /// Spec of the HelmRelease, which has post-renderers.
+    pub(super) spec: &'c Value,
 }
 
 /// Result of a render.
@@ -141,7 +144,7 @@ impl<'s> Place<'s> {
     fn run(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
-        Draft { chart, values, revision, skips_schema }: Draft<'_>,
+        Draft { chart, values, revision, skips_schema, spec }: Draft<'_>,
         seed: Seed,
     ) -> Asked<Rendering> {
         let Some(kube_version) = comparison.derivation.answers.kube_version(&self.cluster).cloned() else {
@@ -168,6 +171,7 @@ impl<'s> Place<'s> {
                     let read = Rendered::read(text, namespace, types, self.cluster.as_ref(), is_private);
                     let mut rendered =
                         read.map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
+                    rendered.remove(post_renderers::removals(spec));
                     rendered.depends_on_cluster = !cluster.lookups.is_empty();
                     return Ok(Rendering::Done(Box::new(rendered)));
                 }

@@ -3,18 +3,26 @@
 //! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::action::ReleaseAction;
+use super::action_kind::ActionKind;
 use super::conditions::condition;
-use super::release_charts::last_segment;
+use super::deployed::deployed;
+use super::installs::{may_have_release, rendered};
+use super::release_charts::{IN_PLACE, last_segment};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
-use crate::flux::build::charts;
+use super::upgrades::{applies, hook_runs};
+use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
+use crate::helm::rendered::Rendered;
 use crate::helm::target::{ReleaseTarget, TargetPart};
 use crate::helm::uninstall::{Fate, live_hooks, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -23,9 +31,6 @@ use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
-
-/// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
-pub(super) const IN_PLACE: &str = "InPlaceUpdate";
 
 /// Events of an install.
 const INSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreInstall, HookEvent::PostInstall];
@@ -48,23 +53,34 @@ struct Replacement {
 /// Helm looks there for objects whose manifest has no namespace.
 const IMPLIED_NAMESPACE: &str = "it is deleted if its template sets metadata.namespace, and is left behind otherwise";
 
-/// Returns a HelmRelease whose release is replaced, with the reaction of helm-controller.
-pub(super) fn replaced_owner(
-    state: &State<'_>,
-    id: &ObjectId,
-    consequences: &Consequences<'_>,
-) -> Option<AffectedOwner> {
+/// Remark for an object of which it is not known whether the new release has it.
+const MAY_COME_BACK: &str = "the installation creates it again if the new release has it too";
+
+/// Returns a HelmRelease whose release is replaced, with the reaction of helm-controller. Answers that are missing are added to
+/// the needs.
+pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<AffectedOwner> {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
     let live = state.input.snapshot.resource(id)?;
     let replacement = replacement(state, live, consequences).filter(|_| uninstalls(state, live))?;
     let part = replacement.part;
     let unknown = match state.members(live) {
-        Members::Listed(_) if is_unknown(&fates(state, live), &replacement) => {
-            format!("of each of its objects in the namespace {}: {IMPLIED_NAMESPACE}", replacement.old.namespace)
-        }
         Members::Listed(_) => {
-            let detail = format!("its {part} changes; the objects of the new release are not in this plan");
-            let reason = Reason::new(ReasonCode::ReleaseReplaced, detail);
-            return Some(AffectedOwner::new(id, Reaction::Acts(reason)));
+            let detail = format!("its {part} changes");
+            let mut reason = Reason::new(ReasonCode::ReleaseReplaced, detail);
+            let effect = match installed(comparison, live, &replacement) {
+                Ok(effect) => Some(Arc::new(effect)),
+                Err(Interrupt::Missing) => None,
+                Err(Interrupt::Failed(_)) if is_unknown(&fates(state, live), &replacement) => {
+                    let old = &replacement.old.namespace;
+                    let unknown = format!("of each of its objects in the namespace {old}: {IMPLIED_NAMESPACE}");
+                    return Some(unknown_owner(id, part, &unknown));
+                }
+                Err(Interrupt::Failed(why)) => {
+                    reason.add_detail(&format!("the objects of the new release are not in this plan, because {why}"));
+                    None
+                }
+            };
+            return Some(AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect });
         }
         Members::Remote(ids) => {
             format!("{} in another cluster are not in this plan", pluralize(ids.len(), "object"))
@@ -72,8 +88,12 @@ pub(super) fn replaced_owner(
         Members::Unreadable(error) => error,
         _ => "it records no inventory".to_owned(),
     };
+    Some(unknown_owner(id, part, &unknown))
+}
+
+fn unknown_owner(id: &ObjectId, part: TargetPart, unknown: &str) -> AffectedOwner {
     let detail = format!("its {part} changes, so its release is uninstalled and another one installed; {unknown}");
-    Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+    AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)))
 }
 
 /// Returns true if it is not known which objects a replacement deletes.
@@ -107,6 +127,72 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
         condition: replacement.condition,
         ..Effect::default()
     })
+}
+
+/// Returns the effect of a replacement whose releases are rendered.
+fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replacement: &Replacement) -> Asked<Effect> {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    let (id, spec) = (&live.object.id, &replacement.spec);
+    let (old, new) = (&replacement.old, &replacement.new);
+    // Its own record goes with the uninstall.
+    let is_own = (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace);
+    if !is_own && may_have_release(state, id, spec) {
+        return Err("a release of its name may exist already".to_owned().into());
+    }
+    let mut effect = acting(state, live, consequences).ok_or_else(|| "it is not replaced".to_owned())?;
+    if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
+        settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
+    }
+    let new = match rendered(comparison, id, spec, Some(live))? {
+        Ok(installed) => {
+            effect.assumption = installed.assumption;
+            installed.new
+        }
+        // The release is uninstalled first.
+        Err(_) => Rendered::default(),
+    };
+    let (state, members) = (comparison.state(), fates(comparison.state(), live));
+    let hooks = hook_runs(spec, ActionKind::Install, &new, None, &BTreeMap::new());
+    effect.deletes.retain(|_, deletion| deletion.code != Some(ReasonCode::Hook));
+    for (id, deletion) in &mut effect.deletes {
+        let comes_back = new.objects.contains(id) || hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
+        deletion.remarks.retain(|remark| remark != MAY_COME_BACK);
+        if comes_back && deletion.action == Action::Delete {
+            deletion.action = Action::Recreate;
+        }
+    }
+    let mut action = ReleaseAction::new(ActionKind::Install);
+    effect.applies = applies(state, id, [&new], &hooks, &BTreeMap::new(), false);
+    action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
+    action.waits.clone_from(&replacement.condition);
+    effect.deletes.extend(action.effect(state, id).deletes);
+    Ok(effect)
+}
+
+/// Settles the deletions of objects whose manifest may have no namespace, by the manifest of the deployed release: Helm looks for
+/// those in the new namespace.
+fn settle_namespaces(effect: &mut Effect, old: &Rendered, Replacement { old: target, .. }: &Replacement) {
+    let Effect { deletes, keeps, .. } = effect;
+    deletes.retain(|id, deletion| {
+        if deletion.action != Action::Unknown {
+            return true;
+        }
+        let is_written = |id: &ObjectId| {
+            let manifest = old.manifests().get(id);
+            manifest.is_some_and(|manifest| !text_at(manifest, "/metadata/namespace").is_empty())
+        };
+        let is_old = *id.namespace == *target.namespace;
+        let namesake = ObjectId { namespace: target.namespace.as_str().into(), ..id.clone() };
+        let is_deleted = if is_old { is_written(id) } else { !is_written(&namesake) };
+        if is_deleted {
+            deletion.action = Action::Delete;
+            deletion.remarks.truncate(1);
+        } else if is_old {
+            let why = "its template sets no metadata.namespace, so that Helm looks for it in the new namespace";
+            keeps.insert(id.clone(), Reason::new(ReasonCode::LeftBehind, why));
+        }
+        is_deleted
+    });
 }
 
 /// Returns the objects in the new namespace of a release with the names of objects in the old one. helm-controller
@@ -161,7 +247,7 @@ fn replaced_object(
         deletion.action = Action::Unknown;
         deletion.remark(IMPLIED_NAMESPACE);
     } else {
-        deletion.remark("the installation creates it again if the new release has it too");
+        deletion.remark(MAY_COME_BACK);
     }
     deletion.is_doubtful = !deletion.conditions.is_empty();
     deletion
@@ -191,7 +277,14 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
         let keys = ["chart", "chartRef"];
         let chart_changes = keys.iter().any(|key| spec.get(key) != release.spec().get(key));
         let is_in_git = text_at(spec, "/chart/spec/sourceRef/kind") == "GitRepository";
-        condition(state, id, Some(release), spec, (part == TargetPart::Chart || chart_changes) && !is_in_git)
+        condition(
+            state,
+            consequences,
+            id,
+            Some(release),
+            spec,
+            (part == TargetPart::Chart || chart_changes) && !is_in_git,
+        )
     } else {
         Some("it depends on which Kustomization applies it last".to_owned())
     };

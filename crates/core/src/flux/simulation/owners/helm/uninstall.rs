@@ -110,15 +110,20 @@ fn failure(state: &State<'_>, release: &Resource) -> Option<Failure> {
     Some(Failure { why, is_first: false })
 }
 
-/// Returns the live hooks that an uninstall runs at these events.
+/// Returns the live objects with the identities of hooks that an uninstall runs at these events: those of the chart if they are
+/// known, and otherwise those with the labels of the release.
 fn hooks<'a>(
     state: &State<'a>,
     release: &Resource,
     events: &'static [HookEvent],
 ) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
     let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let cluster = state.cluster_of(release).filter(|_| runs).into_iter();
-    cluster.flat_map(move |cluster| live_hooks(cluster, release, events))
+    let known = state.owner_hooks.get(&release.object.id);
+    let rendered = known.into_iter().flatten().filter(move |(_, hook)| runs && hook.runs_at(events));
+    let rendered = rendered.filter_map(|(id, hook)| Some((state.live_object(id)?, hook.clone())));
+    let cluster = state.cluster_of(release).filter(|_| runs && known.is_none()).into_iter();
+    let labelled = cluster.flat_map(move |cluster| live_hooks(cluster, release, events));
+    rendered.collect::<Vec<_>>().into_iter().chain(labelled)
 }
 
 /// Returns true if a run of a hook deletes a live object of its identity, unless it fails.

@@ -11,34 +11,42 @@ use super::action::{HookRun, ReleaseAction};
 use super::action_kind::ActionKind;
 use super::conditions::{condition, waits_for_prerequisite};
 use super::failure::{Attempt, Failure};
-use super::release_charts::{ReleaseCharts, charts, first_chart, without_metadata};
+use super::release_charts::{IN_PLACE, ReleaseCharts, UNKNOWN_REVISION, charts, first_chart, without_metadata};
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
-use super::replaced_releases::IN_PLACE;
 use crate::flux::apply::question::HELM_CONTROLLER;
-use crate::flux::build::charts::Chart;
+use crate::flux::build::charts::random::Randomness;
 use crate::flux::build::charts::values::Values;
+use crate::flux::build::charts::{Chart, metadata};
 use crate::flux::build::objects::{BuiltObject, MaskedObject};
 use crate::flux::simulation::model::affected_owner::OwnerApply;
+use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
-use crate::helm::hooks::HookFate;
+use crate::flux::spec::SourceId;
+use crate::helm::hooks::{Hook, HookFate};
 use crate::helm::post_renderers;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::records;
-use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::missing_field;
 use crate::ownership::schemes::flux::status;
+use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE};
+use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::ownership::{Members, OwnerStatus};
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Number of changed values that are named.
 const NAMED_VALUES: usize = 3;
+
+/// Conditions under which an object is removed that not every manifest has.
+const DEFINITIONS: &str = "it depends on whether the definitions that this change creates exist by then";
+const AFTER_FAILURE: &str = "it stays if the revision before the failed upgrade does not have it";
 
 /// Chart and values of a release at one moment.
 struct Version {
@@ -47,14 +55,18 @@ struct Version {
 }
 
 impl Version {
-    fn draft(&self, revision: i64, skips_schema: bool) -> Draft<'_> {
-        Draft { chart: &self.chart, values: &self.values, revision, skips_schema }
+    fn is_random(&self) -> bool {
+        self.chart.randomness(&self.values) != Randomness::None
+    }
+
+    fn draft<'d>(&'d self, spec: &'d Value, revision: i64, skips_schema: bool) -> Draft<'d> {
+        Draft { chart: &self.chart, values: &self.values, revision, skips_schema, spec }
     }
 }
 
 /// A release before and after the change.
 struct Change {
-    /// `None` after an upgrade that failed and was rolled back: the deployed chart is then an earlier one.
+    /// `None` if the deployed chart may be an earlier one: after an upgrade that failed, and while the HelmRelease is suspended.
     old: Option<Version>,
     new: Version,
     /// Versions with other specs that may be deployed in between.
@@ -63,8 +75,8 @@ struct Change {
     assumption: Option<String>,
     /// The metadata or the post-renderers of all objects change.
     changes_all: bool,
-    /// Values that the change removes. helm-controller does nothing once they are gone.
-    removed_values: Option<String>,
+    /// Condition under which nothing happens, for people.
+    condition: Option<String>,
 }
 
 /// Renders of a release before and after the change.
@@ -74,6 +86,8 @@ struct Renders {
     between: Vec<Rendered>,
     /// The new chart, if definitions that the change creates come first.
     later: Option<Rendered>,
+    /// Condition under which there is an upgrade, because the new chart fails with the new values.
+    doubt: Option<String>,
 }
 
 /// Consequence of a change of a release that is known before anything is rendered.
@@ -118,11 +132,19 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
     let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
-    if is_deployed && was_rolled_back(live) {
+    if let Some(why) = missing_chart(comparison.state(), id, &new_spec) {
+        return Ok(Prepared::Blocked(blocked(ReasonCode::RenderFails, why)));
+    }
+    let is_resumed = is_deployed && live.flag("/spec/suspend") && is_true(live, "Ready");
+    if is_resumed {
+        return resumed(comparison, live, new_spec);
+    }
+    if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
         return prepared_again(comparison, live, new_spec);
     }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
-    if !is_deployed || !(is_ready || waits_for_prerequisite(live)) {
+    let is_known = is_deployed && (is_ready || waits_for_prerequisite(live));
+    if !is_known && !has_failed_install(live) {
         return Err("its release is not deployed and ready".to_owned().into());
     }
     let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
@@ -173,17 +195,54 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         spec: new_spec,
         assumption,
         changes_all,
-        removed_values,
+        condition: removed_values.map(|what| without_values(&what)),
     })))
+}
+
+/// Returns the reason why source-controller cannot pack the chart of a release after the change; `None` if it can, or if that is
+/// not known.
+fn missing_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
+    let chart = spec.pointer("/chart/spec")?;
+    let tree = state.input.trees.get(&SourceId::of_chart(chart, &id.namespace))?;
+    metadata(tree, chart).err()
+}
+
+/// Returns true if a condition of a HelmRelease is true, of whatever generation.
+fn is_true(live: &Resource, kind: &str) -> bool {
+    live.condition(kind).is_some_and(|condition| condition.status == "True")
 }
 
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
 fn was_rolled_back(live: &Resource) -> bool {
     let is_false = |kind: &str| live.condition(kind).is_some_and(|condition| condition.status == "False");
-    is_false("Ready") && live.condition("Remediated").is_some_and(|remediated| remediated.status == "True")
+    is_false("Ready") && is_true(live, "Remediated")
 }
 
-/// Returns the change of a release that was rolled back: any change of it is another upgrade.
+/// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.
+fn has_failed_install(live: &Resource) -> bool {
+    let is_first = live.at("/status/history/0/version").and_then(Value::as_i64) == Some(1);
+    is_first && live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_none()
+}
+
+/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
+fn has_failed_upgrade(live: &Resource) -> bool {
+    live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
+}
+
+/// Returns the live objects with the labels of a release that are no hooks.
+fn labelled(state: &State<'_>, live: &Resource) -> Vec<ObjectId> {
+    let ObjectId { name, namespace, .. } = &live.object.id;
+    let objects = state.cluster_of(live).into_iter().flat_map(|cluster| &cluster.objects);
+    let own = objects.filter(|object| {
+        object.labels.get(NAME) == Some(name)
+            && object.labels.get(NAMESPACE) == Some(namespace)
+            && object.annotations.get(RELEASE_NAME).is_some()
+            && Hook::of_live(object).is_none()
+    });
+    own.map(|object| object.id.clone()).collect()
+}
+
+/// Returns the change of a release that was rolled back, or whose upgrade failed: any change of it is another upgrade.
 fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
     let id = &live.object.id;
     let (chart, assumption) = first_chart(comparison, id, &spec, Some(live))?;
@@ -195,8 +254,35 @@ fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec
         }
     };
     let new = Version { chart, values };
-    let change = Change { old: None, new, between: vec![], spec, assumption, changes_all: true, removed_values };
+    let condition = removed_values.map(|what| without_values(&what));
+    let change = Change { old: None, new, between: vec![], spec, assumption, changes_all: true, condition };
     Ok(Prepared::Changed(Box::new(change)))
+}
+
+/// Returns the condition that the values still exist when helm-controller upgrades.
+fn without_values(what: &str) -> String {
+    format!("it stays if the values are gone before the upgrade: {what}")
+}
+
+/// Returns the change of a release that is resumed: it is upgraded if its chart or its values are others than those of the last
+/// release, which the spec need not name.
+fn resumed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
+    let (id, old_spec) = (&live.object.id, live.spec().clone());
+    let before = values(comparison, id, &old_spec, false)?;
+    let mut change = match prepared_again(comparison, live, spec)? {
+        Prepared::Changed(change) => change,
+        other => return Ok(other),
+    };
+    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
+    let is_same = matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values));
+    if is_same
+        && without_metadata(recorded) == without_metadata(&change.new.chart.version)
+        && change.condition.is_none()
+    {
+        let why = "it stays unless its values or the metadata of its objects changed while it was suspended";
+        change.condition = Some(why.to_owned());
+    }
+    Ok(Prepared::Changed(change))
 }
 
 /// Returns the last spec after the change, and those that the same Kustomization applies before it.
@@ -214,22 +300,29 @@ fn renders(
     change: &Change,
     place: &mut Place<'_>,
 ) -> Asked<Result<Renders, String>> {
-    let Members::Listed(inventory) = comparison.state().members(live) else {
+    let Members::Listed(mut inventory) = comparison.state().members(live) else {
         return Err("it records no inventory".to_owned().into());
     };
+    if has_failed_upgrade(live) {
+        inventory = labelled(comparison.state(), live);
+    }
     let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
     let skips_schema = flag_at(&change.spec, "/upgrade/disableSchemaValidation");
+    let is_random = change.old.as_ref().is_some_and(Version::is_random);
     // All are asked for at once, so that they are rendered side by side.
-    let old = change.old.as_ref().map(|old| place.render(comparison, old.draft(revision, true)));
-    let new = place.render_twice(comparison, change.new.draft(revision + 1, skips_schema));
-    let later = place.render_later(comparison, change.new.draft(revision + 1, skips_schema));
+    let old = change.old.as_ref().map(|old| place.render(comparison, old.draft(live.spec(), revision, true)));
+    let new = place.render_twice(comparison, change.new.draft(&change.spec, revision + 1, skips_schema));
+    let later = place.render_later(comparison, change.new.draft(&change.spec, revision + 1, skips_schema));
     let mut between = vec![];
     for version in &change.between {
-        between.push(place.render(comparison, version.draft(revision + 1, skips_schema)));
+        between.push(place.render(comparison, version.draft(&change.spec, revision + 1, skips_schema)));
     }
     let old = match old.transpose()? {
         // What a template looks up may have changed since the last release, whose inventory is right then.
-        Some(Rendering::Done(old)) if old.depends_on_cluster => old.with_recorded(&inventory, &place.snapshot.types),
+        // Objects with random names are in its inventory too.
+        Some(Rendering::Done(old)) if old.depends_on_cluster || is_random => {
+            old.with_recorded(&inventory, &place.snapshot.types)
+        }
         Some(Rendering::Done(old)) => *old,
         Some(Rendering::Refused(_)) | None => Rendered::default().with_recorded(&inventory, &place.snapshot.types),
         Some(Rendering::Fails(why)) => return Err(format!("its deployed chart is not rendered here: {why}").into()),
@@ -241,17 +334,23 @@ fn renders(
     let new = match new? {
         Rendering::Done(new) => *new,
         Rendering::Fails(why) | Rendering::Refused(why) => {
+            let mut first = vec![];
             for intermediate in between {
-                if matches!(intermediate?, Rendering::Done(_)) {
-                    let why =
-                        format!("{why}, and an upgrade with the new chart or the new values alone can come first");
-                    return Err(why.into());
+                if let Rendering::Done(rendered) = intermediate? {
+                    first.push(*rendered);
                 }
             }
-            return Ok(Err(why));
+            let doubt = format!(
+                "it stays unless an upgrade with the new chart or the new values alone comes first: with both, {why}"
+            );
+            return match <[Rendered; 1]>::try_from(first) {
+                Ok([new]) => Ok(Ok(Renders { old, new, between: vec![], later: None, doubt: Some(doubt) })),
+                Err(several) if several.is_empty() => Ok(Err(why)),
+                Err(_) => Err(doubt.into()),
+            };
         }
     };
-    let mut renders = Renders { old, new, between: vec![], later: later? };
+    let mut renders = Renders { old, new, between: vec![], later: later?, doubt: None };
     for intermediate in between {
         // One that fails deletes nothing.
         if let Rendering::Done(rendered) = intermediate? {
@@ -266,16 +365,19 @@ fn acted(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     change: &Change,
-    Renders { old, new, between, later }: &Renders,
+    Renders { old, new, between, later, doubt }: &Renders,
     place: &Place<'_>,
 ) -> Asked<Followed> {
     let (id, kind, spec) = (&live.object.id, ActionKind::Upgrade, &change.spec);
     let state = comparison.state();
     let mut action = ReleaseAction::new(kind);
     action.assumption.clone_from(&change.assumption);
-    action.waits = condition(state, id, Some(live), spec, false);
-    if let Some(what) = &change.removed_values {
-        action.waits = Some(format!("it stays if the values are gone before the upgrade: {what}"));
+    action.waits = condition(state, comparison.derivation.consequences, id, Some(live), spec, false);
+    if doubt.is_some() {
+        action.waits.clone_from(doubt);
+    }
+    if change.condition.is_some() {
+        action.waits.clone_from(&change.condition);
     }
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
     action.hooks = hook_runs(spec, kind, new, Some(old), &test_fates(spec, new));
@@ -286,8 +388,11 @@ fn acted(
     action.claims = released_claims(state, old, new);
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
-        action.undecided = gone.symmetric_difference(&action.removed).cloned().collect();
+        action.undecided = gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)).collect();
         action.removed.extend(gone.into_iter().filter(|id| !action.hooks.contains_key(id)));
+    }
+    if has_failed_upgrade(live) {
+        action.undecided.extend(action.removed.iter().map(|id| (id.clone(), AFTER_FAILURE)));
     }
     let runs_hooks = !flag_at(spec, "/upgrade/disableHooks");
     for intermediate in between {
@@ -298,6 +403,7 @@ fn acted(
             fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
         action.interrupted_hooks.extend(deleted.map(|(id, _)| id));
     }
+    action.has_steps = !between.is_empty();
     action.can_fail_later = can_fail_later(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
@@ -311,6 +417,7 @@ fn acted(
         spec,
         place,
         chart: &change.new.chart,
+        old_chart: change.old.as_ref().map(|old| &old.chart),
         new,
         old: Some(old),
         has_consequences: action.can_delete(state),
@@ -324,8 +431,16 @@ fn acted(
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
     (action.failure, action.refused_deletions) = attempt.failure(comparison, &removed);
     let mut effect = action.effect(state, id);
-    effect.applies = applies(state, id, new, is_private, action.failure != Failure::Unexpected);
-    let mut remarks = described(change);
+    let is_doubtful = action.failure != Failure::Unexpected
+        || later.is_some()
+        || (action.can_fail_later && action.remedy == Remedy::Rollback);
+    let definitions = attempt.definitions(false);
+    effect.applies =
+        applies(comparison.state(), id, [new].into_iter().chain(later), &action.hooks, &definitions, is_doubtful);
+    let mut remarks = described(live, change);
+    if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
+        remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
+    }
     remarks.extend(action.failure.describe(kind));
     remarks.extend(action.remedy.describe(kind));
     if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
@@ -370,35 +485,63 @@ pub(super) fn hook_runs(
     runs.collect()
 }
 
-/// Returns the objects that helm-controller applies; `None` if no pass is known that leads to it. Of a release with values of
-/// Secrets only the objects that exist are among them: the names of others could hold such values.
-pub(super) fn applies(
+/// Returns the objects that helm-controller applies: those of the manifest that it renders now, or of another one, its hooks that
+/// stay, and the definitions in `crds/`; `None` if no pass is known that leads to it. Of a release with values of Secrets only the objects that
+/// exist are among them: the names of others could hold such values. Nor are those that are named by a revision of the source.
+pub(super) fn applies<'r>(
     state: &State<'_>,
     release: &ObjectId,
-    new: &Rendered,
-    is_private: bool,
+    manifests: impl IntoIterator<Item = &'r Rendered>,
+    hooks: &BTreeMap<ObjectId, HookRun>,
+    definitions: &BTreeMap<GroupKind, Value>,
     is_doubtful: bool,
 ) -> Option<OwnerApply> {
     let (_, trigger) = state.applied_specs(release).last()?;
-    let known = new.manifests().iter().filter(|(id, _)| !is_private || state.live_object(id).is_some());
-    let built = known.map(|(id, manifest)| {
-        let api_version = text_at(manifest, "/apiVersion");
-        let version = api_version.rsplit('/').next().unwrap_or_default().to_owned();
-        let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
-        let manifest = Arc::new(manifest.clone());
-        (id.clone(), BuiltObject { id: id.clone(), version, manifest, undecrypted: None, masked })
-    });
-    let objects = Arc::new(built.collect());
-    Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code: ReasonCode::InChart, is_doubtful })
+    let mut objects = BuiltObjects::new();
+    for rendered in manifests {
+        let is_private = rendered.is_private;
+        let known = rendered
+            .manifests()
+            .iter()
+            .filter(|(id, _)| (!is_private && !id.name.contains(UNKNOWN_REVISION)) || state.live_object(id).is_some());
+        objects.extend(known.map(|(id, manifest)| (id.clone(), applied_object(id, manifest, is_private))));
+        let created = rendered.hooks.iter().filter(|(id, _)| {
+            let stays = hooks.get(id).is_some_and(|run| matches!(run.fate, HookFate::Recreated | HookFate::Applied));
+            stays && !is_private && !id.name.contains(UNKNOWN_REVISION)
+        });
+        objects.extend(created.map(|(id, hook)| (id.clone(), applied_object(id, &hook.manifest, is_private))));
+    }
+    for definition in definitions.values() {
+        let id = ObjectId::new(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            "",
+            text_at(definition, "/metadata/name"),
+        );
+        objects.insert(id.clone(), applied_object(&id, definition, false));
+    }
+    let (objects, code) = (Arc::new(objects), ReasonCode::InChart);
+    Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code, is_doubtful })
+}
+
+fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
+    let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default().to_owned();
+    let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
+    BuiltObject { id: id.clone(), version, manifest: Arc::new(manifest.clone()), undecrypted: None, masked }
 }
 
 /// Describes what changes in a release, for people.
-fn described(change: &Change) -> Vec<String> {
+fn described(live: &Resource, change: &Change) -> Vec<String> {
     let mut remarks = vec![];
     let new = &change.new.chart;
     let Some(old) = &change.old else {
         let version = shown_version(&new.version);
-        return vec![format!("chart {} {version}, after an upgrade that failed and was rolled back", new.name)];
+        let after = match () {
+            () if has_failed_upgrade(live) => ", after an upgrade that failed",
+            () if live.flag("/spec/suspend") => "",
+            () => ", after an upgrade that failed and was rolled back",
+        };
+        return vec![format!("chart {} {version}{after}", new.name)];
     };
     let [before, after] = [&old.chart, new].map(|chart| shown_version(&chart.version));
     if before != after {

@@ -14,7 +14,7 @@ use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
-use crate::flux::build::resource_sets::{SetRun, generated_objects, permuted};
+use crate::flux::build::resource_sets::{SetRun, generated_objects, has_nameless, permuted};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
@@ -38,12 +38,17 @@ const CAN_FAIL: &str = "it stays while the API server refuses another object of 
 /// Annotation of a Job that flux-operator deletes and creates again once it has failed.
 const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
+/// End of the reason if a provider that is named does not exist.
+const NO_PROVIDER: &str = "does not exist";
+
 /// Objects of a ResourceSet.
 #[derive(Default)]
 struct Generated {
     objects: Arc<BuiltObjects>,
     /// Reason why flux-operator cannot apply all of them, for people.
     failure: Option<String>,
+    /// flux-operator applies none of them, because one has no name.
+    is_refused: bool,
 }
 
 /// Inputs that the providers of a ResourceSet export.
@@ -62,7 +67,16 @@ pub(super) fn expand(
     if !earlier_specs.is_empty() {
         return Err("its Kustomization applies several specs of it, one after the other".to_owned().into());
     }
-    let Generated { objects: new, failure } = generated(comparison, id, &new_spec, true)?;
+    let Generated { objects: new, failure, is_refused } = match generated(comparison, id, &new_spec, true) {
+        Err(Interrupt::Failed(why)) if always_fails(&why, live.is_some_and(|live| *live.spec() == new_spec)) => {
+            return Ok(Followed::Blocked { reason: Reason::new(ReasonCode::BuildFailed, why), effect: Box::default() });
+        }
+        found => found?,
+    };
+    if is_refused {
+        let reason = Reason::new(ReasonCode::ApplyRefused, "it generates a resource without a name");
+        return Ok(Followed::Blocked { reason, effect: Box::default() });
+    }
     let (old, interrupted) = match live {
         Some(live) => {
             let old = verified(comparison, id, live)?;
@@ -71,9 +85,8 @@ pub(super) fn expand(
         }
         None => (Arc::default(), BTreeSet::new()),
     };
-    if let Some(change) = comparison.copied_changes(&new_spec)?.into_iter().next() {
-        return Err(format!("it copies data that changes: {change}").into());
-    }
+    // Other data changes the copies, and no identity.
+    let lost = comparison.lost_copy(&new_spec)?;
     let failed_jobs = match live {
         Some(live) => failed_jobs(comparison, live, &new)?,
         None => BTreeMap::new(),
@@ -106,7 +119,8 @@ pub(super) fn expand(
     let applies =
         asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
     let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
-    let fails = failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}"));
+    let lost = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
+    let fails = lost.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
     let condition = waits(state, live, &new_spec, &trigger, &changed).or(fails).or(refusal);
     let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
     let mut refused = BTreeMap::new();
@@ -137,6 +151,12 @@ pub(super) fn expand(
     }
     effect.deletes.extend(failed_jobs);
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Returns true if flux-operator fails for this reason too: at a template, or at a provider that is gone. With another spec it may
+/// read the provider before that is gone.
+fn always_fails(why: &str, has_same_spec: bool) -> bool {
+    why.contains("failed to execute template") || (has_same_spec && why.ends_with(NO_PROVIDER))
 }
 
 /// Returns the Jobs that flux-operator deletes before it applies a ResourceSet: those that have failed, and whose template asks
@@ -296,6 +316,7 @@ fn generated_of<'i>(
             return Err(Interrupt::Missing);
         }
     };
+    let is_refused = has_nameless(text);
     let mut objects =
         generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
     if is_private {
@@ -306,9 +327,9 @@ fn generated_of<'i>(
         }
     }
     match comparison.derivation.place(None, objects, None) {
-        PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None }),
+        PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None, is_refused }),
         PassOutcome::Partial { desired, reason, .. } => {
-            Ok(Generated { objects: desired, failure: Some(reason.detail) })
+            Ok(Generated { objects: desired, failure: Some(reason.detail), is_refused })
         }
         PassOutcome::Blocked(reason) | PassOutcome::Unknown(reason) => {
             Err(format!("its resources cannot be applied: {}", reason.detail).into())
@@ -337,7 +358,7 @@ fn provider_inputs(
         let found = comparison.providers(&id.namespace, entry, is_after);
         let name = text_at(entry, "/name");
         if is_after && found.is_empty() && !name.is_empty() {
-            return Err(format!("the provider {name} of its inputs does not exist").into());
+            return Err(format!("the provider {name} of its inputs {NO_PROVIDER}").into());
         }
         if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
             return Err(format!("it is not certain that {doubtful} is deleted").into());

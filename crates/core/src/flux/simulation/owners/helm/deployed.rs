@@ -1,0 +1,63 @@
+//! The manifest and the hooks of a release as it is deployed.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::release_charts::last_chart;
+use super::release_values::{ReleaseValues, values};
+use super::rendering::{Draft, Place, Rendering};
+use super::upgrades::{check_recorded, check_spec};
+use crate::flux::build::charts::Chart;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::hooks::Hook;
+use crate::helm::rendered::Rendered;
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::Members;
+
+/// Renders the chart of the last release.
+///
+/// Fails with the reason why its manifest is not known.
+pub(super) fn deployed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Rendered> {
+    let chart = last_chart(comparison, live)?;
+    render(comparison, live, &chart)
+}
+
+/// Returns the hooks of the last release, if its chart may have some that an uninstall runs and can be rendered.
+pub(super) fn uninstall_hooks(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+) -> Option<BTreeMap<ObjectId, Hook>> {
+    let chart = last_chart(comparison, live).ok().filter(Chart::may_have_uninstall_hooks)?;
+    Some(render(comparison, live, &chart).ok()?.hooks)
+}
+
+fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {
+    let (id, spec) = (&live.object.id, live.spec());
+    check_recorded(spec)?;
+    check_spec(spec)?;
+    let ReleaseValues::Known(values) = values(comparison, id, spec, false)? else {
+        return Err("the values of its last release are not known".to_owned().into());
+    };
+    let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
+    let place = Place::find(comparison, id, spec, target)?;
+    let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
+    let draft = Draft { chart, values: &values, revision, skips_schema: true, spec };
+    let rendered = match place.render(comparison, draft)? {
+        Rendering::Done(rendered) => *rendered,
+        Rendering::Fails(why) | Rendering::Refused(why) => {
+            return Err(format!("its deployed chart is not rendered here: {why}").into());
+        }
+    };
+    let Members::Listed(inventory) = comparison.state().members(live) else {
+        return Err("it records no inventory".to_owned().into());
+    };
+    match rendered.difference_from(&inventory, &place.snapshot.types) {
+        Some(differing) => {
+            Err(format!("its deployed chart renders here to other objects than its inventory lists: {differing}")
+                .into())
+        }
+        None => Ok(rendered),
+    }
+}
