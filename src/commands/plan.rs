@@ -46,9 +46,6 @@ const HERE: &str = ".";
   # Plan for all clusters that follow the checkout, as one answer
   kubectl gitops plan --contexts eu,us
 
-  # Approve what the plan deletes, where `kubectl gitops guard` is installed
-  kubectl gitops plan -o vap | kubectl apply --server-side -f -
-
   # Plan in one job, and write the comment in another one that does not trust it
   kubectl gitops plan -o json > plan.json
   kubectl gitops plan --show plan.json -o markdown"

@@ -66,6 +66,11 @@ pub trait Render: Serialize {
         String::new()
     }
 
+    /// Returns what policies have to approve, by uid.
+    fn approvals(&self) -> String {
+        String::new()
+    }
+
     /// Returns what a CI system shows, most severe first.
     fn findings(&self) -> Vec<ReportedFinding> {
         vec![]
@@ -135,8 +140,8 @@ impl Format {
             Self::Gitlab => document::json(&gitlab::report(&answer.findings()))?,
             Self::Junit => junit::report(&answer.findings()),
             Self::Csv => csv::records(answer.rows(), look.header),
-            // They name users of the cluster, which no answer knows: the verb prints them.
-            Self::Vap => String::new(),
+            // The verb prints them with the policies, which name users of the cluster.
+            Self::Vap => answer.approvals(),
         })
     }
 

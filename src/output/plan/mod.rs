@@ -12,6 +12,7 @@ use super::report::{self, ReportedFinding};
 use super::sanitize::{escape, one_line};
 use super::table::Columns;
 use super::{document, html, markdown, owner};
+use gitops_core::flux::guard;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
@@ -51,6 +52,13 @@ impl Render for FinishedPlan {
 
     fn page(&self) -> String {
         html::of_plan(self)
+    }
+
+    fn approvals(&self) -> String {
+        guard::approvals(self)
+            .iter()
+            .map(|(uid, what)| one_line(&format!("{uid}: {what}")).into_owned() + "\n")
+            .collect()
     }
 
     fn findings(&self) -> Vec<ReportedFinding> {

@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::gitops::binary;
 
 /// Commands that do not run, by a part of their text, and why.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 21] = [
     ("kubectl krew", "installs into the home of the user"),
     ("kubectl gitops man ~", "the man pages have a test of their own"),
     ("kubectl apply -f config/rbac", "the roles have a test of their own"),
@@ -29,7 +29,6 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("kubectl gitops plan --show plan.json", "tests/offline/leaks.rs shows plans again, without a cluster"),
     ("kubectl gitops prune --apply plan.json", "plan files have tests of their own, which delete"),
     ("kubectl gitops guard", "would guard the cluster of all pages; tests/live/plan/guard.rs installs it"),
-    ("kubectl gitops plan -o vap", "would guard the cluster of all pages; tests/live/plan/guard.rs installs it"),
     ("kubectl gitops prune qbec", "needs an app of qbec; tests/systems has them"),
     ("kubectl gitops prune flux-v1", "needs fluxd; tests/systems has it"),
     ("kubectl gitops prune applyset", "needs an ApplySet; tests/systems has them"),
