@@ -115,6 +115,11 @@ pub(super) fn read(text: &str) -> Result<Vec<Scenario>> {
 }
 
 impl Scenario {
+    /// Returns true if its checkout is the content of the one source, so that `plan DIR` needs no flag.
+    pub(super) fn has_own_checkout(&self) -> bool {
+        self.checkout != Checkout::None && self.flags.is_empty() && self.sources.is_empty()
+    }
+
     /// Adds what an indented line says.
     fn add(&mut self, line: &str) -> Result<()> {
         if line == "incomplete" {
