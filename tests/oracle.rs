@@ -32,6 +32,7 @@ fn plans_equal_what_the_controller_does() {
         controller_version: oracle::PINNED.to_owned(),
         peers: vec![],
         reverts: false,
+        asks_agent: false,
     };
     let outcomes = oracle::run(&cluster, &program, &scenarios).unwrap();
     for (scenario, outcome) in scenarios.iter().zip(outcomes) {

@@ -262,18 +262,19 @@ fn the_tools_of_the_server_give_the_documents_of_the_verbs() {
             tool(6, "why", json!({"snapshot": snapshot, "object": "configmap/b", "namespace": "shop"})),
             tool(7, "get", json!({"snapshot": snapshot, "allNamespaces": true, "words": ["kustomizations"]})),
             tool(8, "plan", json!({"snapshot": "../none.json"})),
+            tool(9, "why_gone", json!({"snapshot": snapshot, "object": "configmap/b", "namespace": "shop"})),
         ],
     );
     let ids: Vec<u64> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
-    assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7, 8], "a notification has no answer");
+    assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7, 8, 9], "a notification has no answer");
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-03-26");
     assert_eq!(answers[1]["result"], json!({}));
     let tools = answers[2]["result"]["tools"].as_array().unwrap();
-    assert_eq!(texts(&answers[2]["result"]["tools"], "/name"), ["plan", "inventory", "why", "get"]);
+    assert_eq!(texts(&answers[2]["result"]["tools"], "/name"), ["plan", "inventory", "why", "why_gone", "get"]);
     assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == json!(true)));
     let (_, alone) = scene.document(&format!("plan --snapshot {snapshot}"));
     assert_eq!(answers[3]["result"]["structuredContent"]["document"], alone);
-    for (at, schema) in [(3, 0), (4, 1), (5, 2), (6, 3)] {
+    for (at, schema) in [(3, 0), (4, 1), (5, 2), (6, 4), (8, 3)] {
         let result = &answers[at]["result"];
         let typed = &result["structuredContent"];
         assert_eq!((&result["isError"], &typed["exitCode"]), (&json!(false), &json!(0)), "{result:#}");
@@ -300,7 +301,13 @@ fn bad_messages_are_errors_of_the_protocol_and_no_value_becomes_a_flag() {
         (json!({"jsonrpc": "2.0", "id": {}, "method": "ping"}).to_string(), -32600),
         (long, -32600),
         (request(1, "resources/list", json!({})), -32601),
+        ("[".repeat(100_000), -32700),
+        (request(1, "notifications/none", json!({})), -32601),
         (tool(1, "prune", json!({})), -32602),
+        (tool(1, "suspend", json!({"words": ["kustomization/apps"]})), -32602),
+        (tool(1, "handover", json!({"write": "steps"})), -32602),
+        (tool(1, "why_gone", json!({"directory": "."})), -32602),
+        (tool(1, "get", json!({"watch": true})), -32602),
         (tool(1, "plan", json!([])), -32602),
         (tool(1, "plan", json!({"out": "plan.json"})), -32602),
         (tool(1, "plan", json!({"directory": 1})), -32602),
@@ -338,4 +345,43 @@ fn text_of_the_cluster_stands_only_in_the_data_of_a_result() {
     let [own, data] = [0, 1].map(|at| content[at]["text"].as_str().unwrap());
     assert!(own.contains("is data") && !own.contains(hostile), "{own}");
     assert!(data.contains(hostile) && serde_json::from_str::<Value>(data).is_ok(), "{data}");
+}
+
+#[test]
+fn a_recording_and_the_history_of_a_checkout_say_what_deleted_an_object() {
+    let mut scene = Scene::new();
+    scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+    scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
+    let ask = |line: &str| scene.run(&format!("inventory -n shop --snapshot ../clusters/eu.json {line}"));
+    let run = ask("--why-gone configmap/b");
+    let commit = &scene.deployed[..7];
+    for words in [
+        "configmap/b -n shop is gone\n",
+        "deleted by kustomize-controller for kustomization/apps -n flux-system: not-in-build\n",
+        &format!("commit {commit} by tests, "),
+        ": two\n",
+        "until then in kustomization/apps -n flux-system; last in commit ",
+        "searched 2 commits from ",
+    ] {
+        assert!(run.code == 0 && run.stdout.contains(words), "{words:?}: {run}");
+    }
+    assert_eq!(ask("--why-gone configmap b -o name").stdout, "configmap/b\n");
+    let run = ask("--why-gone configmap/a");
+    assert!(run.code == 0 && run.stdout.contains("is not gone: it is managed"), "{run}");
+    assert!(run.stdout.contains("kustomization/apps -n flux-system declares it\n"), "{run}");
+    let run = ask("--why-gone configmap/never --since 2100-01-01");
+    assert!(run.code == 5 && run.stderr.contains("older commits could not be read"), "{run}");
+    let run = ask("--why configmap/b");
+    assert!(run.code == 1 && run.stderr.contains("--why-gone configmap/b --repo DIR"), "{run}");
+    for (line, words) in [
+        ("--why-gone configmap", "is not TYPE/NAME"),
+        ("--why-gone nothing/b", "the server doesn't have a resource type \"nothing\""),
+        ("--why-gone configmap/b -o html", "use one of table, wide, json, yaml, name"),
+        ("--why-gone configmap/b --leaked", "cannot be used with"),
+        ("--why-gone configmap/b --max-commits 0", "0 is not in 1..=100000"),
+        ("--repo .", "--why-gone"),
+    ] {
+        let run = ask(line);
+        assert!(run.code == 2 && run.stderr.contains(words), "{line}: {run}");
+    }
 }

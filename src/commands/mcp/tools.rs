@@ -14,6 +14,7 @@ use crate::exit::EXIT_STATUS;
 
 const PLAN: &str = include_str!("../../../docs/schemas/plan-v1.json");
 const INVENTORY: &str = include_str!("../../../docs/schemas/inventory-v1.json");
+const WHY_GONE: &str = include_str!("../../../docs/schemas/why-gone-v1.json");
 const GET: &str = include_str!("../../../docs/schemas/get-v1.json");
 
 /// Words before a document: all of it can be text of others.
@@ -66,7 +67,7 @@ const NAMESPACE: Argument =
 const SNAPSHOT: Argument =
     argument("snapshot", Kind::Text("--snapshot"), "File of a recorded cluster, which is read instead of a live one");
 
-const TOOLS: [Tool; 4] = [
+const TOOLS: [Tool; 5] = [
     Tool {
         name: "plan",
         description: "What Flux creates, changes and deletes once a git checkout is merged, with reasons and alarms. Exit \
@@ -121,6 +122,22 @@ const TOOLS: [Tool; 4] = [
             SNAPSHOT,
         ],
         schema: INVENTORY,
+    },
+    Tool {
+        name: "why_gone",
+        description: "What deleted an object that does not exist any more: the commit, its author, the owner and the rule, \
+                      from the history of a git checkout.",
+        verb: Verb::Inventory,
+        arguments: &[
+            argument("object", Kind::Text("--why-gone"), "The object, as TYPE/NAME, such as deployment/web"),
+            argument("directory", Kind::Text("--repo"), "Checkout with the history; the current directory when absent"),
+            argument("branch", Kind::Text("--branch"), "Branch that is deployed, if there are several"),
+            argument("since", Kind::Text("--since"), "Date from which on commits are searched"),
+            CONTEXT,
+            NAMESPACE,
+            SNAPSHOT,
+        ],
+        schema: WHY_GONE,
     },
     Tool {
         name: "get",
@@ -204,7 +221,7 @@ fn output_schema(document: &str) -> Value {
 
 impl Tool {
     fn required(&self) -> &'static [&'static str] {
-        if self.name == "why" { &["object"] } else { &[] }
+        if ["why", "why_gone"].contains(&self.name) { &["object"] } else { &[] }
     }
 
     /// Translates arguments to the words of the verb, and sets those of the connection.

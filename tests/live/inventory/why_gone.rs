@@ -18,6 +18,9 @@ shared_cluster!(with_kustomize_controller);
 /// Number of random commits that take something out; `WHY_GONE_CASES` in the environment sets another one.
 const CASES: usize = 12;
 
+/// Object in each namespace of a commit that no commit has.
+const BY_HAND: &str = "by-hand";
+
 const AUTHORS: [&str; 3] = ["Ada", "Grace", "Edsger"];
 
 /// A Kustomization and what is in its directory.
@@ -46,6 +49,8 @@ struct World<'a> {
     tree: Folder,
     owners: BTreeMap<String, Owner>,
     count: usize,
+    /// Objects that exist, with their namespaces.
+    live: BTreeSet<(String, String)>,
     gone: Vec<Gone>,
 }
 
@@ -55,8 +60,8 @@ impl<'a> World<'a> {
         tree.git(&["init", "-q", "-b", "main"]);
         tree.git(&["remote", "add", "origin", &format!("https://example.invalid/{namespace}.git")]);
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
-        let (owners, gone) = (BTreeMap::new(), vec![]);
-        let mut world = Self { cluster, namespace: namespace.to_owned(), tree, owners, count: 0, gone };
+        let (owners, live, gone) = (BTreeMap::new(), BTreeSet::new(), vec![]);
+        let mut world = Self { cluster, namespace: namespace.to_owned(), tree, owners, count: 0, live, gone };
         for _ in 0..3 {
             world.add_owner();
         }
@@ -129,7 +134,7 @@ impl<'a> World<'a> {
         self.tree.git(&["rev-parse", "HEAD"])
     }
 
-    fn publish(&self) {
+    fn publish(&mut self) {
         let revision = self.cluster.publish(&self.source(), self.tree.path()).unwrap();
         self.cluster.wait_until_applied(&self.namespace, "root", &revision, LIMIT).unwrap();
         for owner in self.owners.keys() {
@@ -141,10 +146,24 @@ impl<'a> World<'a> {
             Ok(!owners.contains("deletionTimestamp") && !namespaces.contains("deletionTimestamp"))
         };
         self.cluster.wait_for("what is deleted to go", LIMIT, settled).unwrap();
+        for (name, owner) in &self.owners {
+            self.live.insert((self.namespace.clone(), format!("{name}-v{}", owner.variable)));
+            self.live.extend(owner.objects.iter().map(|object| (self.namespace.clone(), object.clone())));
+            for inner in &owner.namespaces {
+                if self.live.insert((inner.clone(), inner.clone())) {
+                    // No commit has it.
+                    self.cluster.kubectl(&["create", "configmap", BY_HAND, "-n", inner]).unwrap();
+                    self.live.insert((inner.clone(), BY_HAND.to_owned()));
+                }
+            }
+        }
     }
 
     fn delete_by_commit(&mut self, namespace: &str, name: &str, owner: &str, author: &str) {
-        let deleter = if namespace == self.namespace { "kustomize-controller" } else { "kube-controller-manager" };
+        if !self.live.remove(&(namespace.to_owned(), name.to_owned())) {
+            return;
+        }
+        let deleter = if name == BY_HAND { "kube-controller-manager" } else { "kustomize-controller" };
         // The commit is not made yet.
         let by = Some((owner.to_owned(), String::new(), author.to_owned()));
         self.gone.push(Gone { namespace: namespace.to_owned(), name: name.to_owned(), by, deleter });
@@ -167,6 +186,7 @@ impl<'a> World<'a> {
                 }
                 for inner in &owner.namespaces {
                     self.delete_by_commit(inner, inner, &name, author);
+                    self.delete_by_commit(inner, BY_HAND, &name, author);
                 }
                 "Remove an owner"
             }
@@ -182,6 +202,7 @@ impl<'a> World<'a> {
                     Some(inner) => {
                         self.owners.get_mut(&name).unwrap().namespaces.remove(inner);
                         self.delete_by_commit(inner, inner, &name, author);
+                        self.delete_by_commit(inner, BY_HAND, &name, author);
                         "Remove a namespace"
                     }
                     None => {
@@ -274,7 +295,8 @@ fn the_commit_and_the_owner_of_random_deletions_are_found() {
         let author = random.pick(&AUTHORS).to_owned();
         let is_merged = random.one_in(4);
         if is_merged {
-            world.tree.git(&["checkout", "-q", "-b", &format!("feature-{commits}")]);
+            let branch = world.next("feature");
+            world.tree.git(&["checkout", "-q", "-b", &branch]);
             world.commit("Prepare", AUTHORS[0]);
         }
         if world.change(&mut random, &author) > 0 {
@@ -332,9 +354,9 @@ fn what_no_commit_deleted_is_said() {
     // A commit that is not applied, because the owner is suspended.
     let waiting = object(&world, 2);
     let owner = format!("kustomization/{}", names[2]);
-    running
-        .kubectl(&["patch", &owner, "-n", &namespace, "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#])
-        .unwrap();
+    // The controller undoes what a manager whose name begins with kubectl writes.
+    let patch = ["--field-manager=person", "--type=merge", "-p", r#"{"spec":{"suspend":true}}"#];
+    running.kubectl(&[&["patch", &owner, "-n", &namespace], &patch[..]].concat()).unwrap();
     world.owners.get_mut(&names[2]).unwrap().objects.remove(&waiting);
     let commit = world.commit("Remove what is suspended", "Edsger");
     let revision = running.publish(&world.source(), world.tree.path()).unwrap();

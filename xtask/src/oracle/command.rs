@@ -12,7 +12,7 @@ use super::{Outcome, PARALLEL, PINNED, Program, Scenario};
 use crate::cluster::Cluster;
 use crate::{say, tool};
 
-const USAGE: &str = "oracle [--cases N | --mutations N] [--seed S] [--checkout edited|branch|none|each] [--dir D] [--races N] [--reverts] \
+const USAGE: &str = "oracle [--cases N | --mutations N] [--seed S] [--checkout edited|branch|none|each] [--dir D] [--races N] [--reverts] [--mcp] \
                      [--file PATH] [--binary PATH] [--controller PATH --controller-version V] [--parallel N] [--no-shrink] [--show] [NAME…]";
 
 /// Options of the task.
@@ -32,6 +32,8 @@ struct Options {
     binary: Option<PathBuf>,
     /// Compares the plan of a revert on the predicted state with the one on the real state.
     reverts: bool,
+    /// Compares the answer of `mcp` with the plan of the command line.
+    asks_agent: bool,
     /// Another kustomize-controller, and its version.
     controller: Option<PathBuf>,
     controller_version: String,
@@ -54,6 +56,7 @@ impl Options {
             again: 0,
             binary: None,
             reverts: false,
+            asks_agent: false,
             controller: None,
             controller_version: PINNED.to_owned(),
             shrinks: true,
@@ -76,6 +79,7 @@ impl Options {
                 "--controller-version" => own.controller_version = (*value()?).to_owned(),
                 "--parallel" => PARALLEL.store(value()?.parse()?, Ordering::Relaxed),
                 "--reverts" => own.reverts = true,
+                "--mcp" => own.asks_agent = true,
                 "--no-shrink" => own.shrinks = false,
                 "--show" => own.shows = true,
                 option if option.starts_with("--") => bail!("there is no {option}; usage: {USAGE}"),
@@ -175,7 +179,8 @@ pub fn command(words: &[&str]) -> Result<()> {
     }
     let path = options.binary.clone().map_or_else(|| tool::build(false), Ok)?;
     let controller_version = options.controller_version.clone();
-    let program = Program { path, controller_version, peers: vec![], reverts: options.reverts };
+    let (reverts, asks_agent) = (options.reverts, options.asks_agent);
+    let program = Program { path, controller_version, peers: vec![], reverts, asks_agent };
     let (mut clusters, mut outcomes) = (vec![], vec![]);
     for group in scenarios.chunk_by(|a, b| needs(a) == needs(b)) {
         let cluster = match options.cluster(&group[0]) {

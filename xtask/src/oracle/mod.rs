@@ -3,6 +3,7 @@
 //! A scenario is a repository and an edit. The repository is published, the edit is planned and then published too. Every
 //! object that was deleted, recreated or created is compared with the plan, by uid.
 
+mod agent;
 mod check;
 mod command;
 mod idle;

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::PINNED;
+use super::agent;
 use super::check::{self, Compared, Race, Uids};
 use super::idle::{self, ON_REQUEST, progress};
 use super::manifest::{self, File, Files};
@@ -20,7 +21,7 @@ use crate::controlplane::bin;
 use crate::{child, git, items, text};
 
 /// Time limit for a plan, on a machine that runs many scenarios at the same time.
-const PLAN_LIMIT: Duration = Duration::from_secs(240);
+pub(super) const PLAN_LIMIT: Duration = Duration::from_secs(240);
 
 /// Result of one run of a scenario.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +57,8 @@ pub struct Program {
     pub peers: Vec<Peer>,
     /// Compares the plan of a revert on the predicted state with the one on the real state.
     pub reverts: bool,
+    /// Compares the answer of `mcp` with the plan of the command line.
+    pub asks_agent: bool,
 }
 
 /// Runs one scenario in its own namespaces.
@@ -153,6 +156,8 @@ impl Run<'_> {
             answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }
+        let of_agent =
+            if program.asks_agent && scenario.has_own_checkout() { self.ask_agent(program)? } else { vec![] };
         let reverts = program.reverts && scenario.checkout != Checkout::None;
         let predicted = if reverts { Some(self.plan(program, scenario, &["--then", "main"])?) } else { None };
         self.publish(&files, scenario)?;
@@ -164,6 +169,7 @@ impl Run<'_> {
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
         let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
+        mismatches.extend(of_agent);
         let scores = peers::scores(&answers, &before, &after, &listed, |id| self.is_part(id));
         let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
         let gaps = items(&plan, "/gaps").filter(|_| is_incomplete);
@@ -221,6 +227,16 @@ impl Run<'_> {
             has_packed |= self.cluster.publish_chart(&id, folder, &version).is_ok();
         }
         Ok(has_packed)
+    }
+
+    /// Gives the source an address of its own, and asks `mcp` about the checkout.
+    fn ask_agent(&self, program: &Program) -> Result<Vec<String>> {
+        let url = format!("https://example.invalid/{}.git", self.prefix);
+        git::run(&self.folder, &["remote", "add", "origin", &url])?;
+        let patch = json!({"spec": {"url": url}}).to_string();
+        let source = ["patch", "gitrepository", "repo", "-n", &self.prefix, "--type=merge", "-p", &patch];
+        self.cluster.kubectl(&source)?;
+        agent::differing(&program.path, &self.folder, &self.cluster.kubeconfig())
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {

@@ -123,6 +123,11 @@ impl Scenario {
         words.any(|word| matches!(word, "hr" | "rset" | "ResourceSet" | "HelmRelease"))
     }
 
+    /// Returns true if its checkout is the content of the one source, so that `plan DIR` needs no flag.
+    pub(super) fn has_own_checkout(&self) -> bool {
+        self.checkout != Checkout::None && self.flags.is_empty() && self.sources.is_empty()
+    }
+
     /// Adds what an indented line says.
     fn add(&mut self, line: &str) -> Result<()> {
         if line == "incomplete" {

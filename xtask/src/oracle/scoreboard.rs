@@ -86,7 +86,8 @@ pub fn command(names: &[&str]) -> Result<()> {
     // The other programs read folders; a commit on a branch is the same for them.
     scenarios.iter_mut().for_each(|scenario| scenario.checkout = Checkout::Edited);
     let peers = Peer::ALL.to_vec();
-    let program = Program { path: tool::build(false)?, controller_version: PINNED.to_owned(), peers, reverts: false };
+    let (path, controller_version) = (tool::build(false)?, PINNED.to_owned());
+    let program = Program { path, controller_version, peers, reverts: false, asks_agent: false };
     let cluster = super::cluster()?;
     let reader = Reader::start(&cluster)?;
     let played = super::in_parallel(&scenarios, |scenario| {

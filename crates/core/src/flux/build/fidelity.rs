@@ -9,12 +9,11 @@ use serde_json::Value;
 
 use super::failure::Interrupt;
 use super::needs::BuildContext;
-use super::run::{build, build_text};
+use super::run::{build, build_digest};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::Resource;
 use crate::plan::Fidelity;
-use crate::text::sha256;
 
 /// The newest build in the status of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +52,8 @@ impl RecordedBuild {
 
     /// Builds the artifact of the commit and compares the digests; `None` if a build added to the needs of the context.
     pub fn verify(&self, artifact: &Arc<Artifact>, context: &mut BuildContext<'_>) -> Option<Fidelity> {
-        match build_text(artifact, &self.owner, &self.spec, context) {
-            Ok(text) if sha256(text.as_bytes()) == self.digest => return Some(Fidelity::Verified),
+        match build_digest(artifact, &self.owner, &self.spec, context) {
+            Ok(digest) if digest == self.digest => return Some(Fidelity::Verified),
             Ok(_) | Err(Interrupt::Failed(_)) => {}
             Err(Interrupt::Missing) => return None,
         }
@@ -77,6 +76,7 @@ mod tests {
     use crate::flux::build::needs::{Answers, Needs};
     use crate::flux::kustomize_controller::Features;
     use crate::testing::flux_object;
+    use crate::text::sha256;
     use serde_json::json;
 
     fn status(observed: i64, newest: Value) -> Value {

@@ -1,14 +1,14 @@
 //! The I/O that builds depend on, as values: what is needed, and what was answered.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::charts::archive::{ChartResult, check_digest, unpack};
 use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
 use super::charts::{ChartOutput, ChartRun};
 use super::failure::BuildFailure;
-use super::finished::FinishedBuilds;
+use super::finished::{BuildResult, FinishedBuilds};
 use super::generator::GeneratedFile;
 use super::objects::data::{DataOverrides, DataRef, Lookup};
 use super::objects::query::{ClusterQuery, QueryAnswer};
@@ -97,8 +97,18 @@ impl RunKeys {
     }
 }
 
-/// Documents of a run's output, or the reason why there are none.
-type RunResult = Result<Arc<Vec<YamlDocument>>, BuildFailure>;
+/// Output of a run, or the reason why there is none.
+type RunResult = Result<Arc<RunOutput>, BuildFailure>;
+
+/// Output of a run, and what follows from it alone. Plans of several clusters share it.
+#[derive(Debug)]
+pub(super) struct RunOutput {
+    pub(super) documents: Vec<YamlDocument>,
+    /// Objects of the documents, if nothing is substituted or decrypted in them.
+    pub(super) objects: OnceLock<BuildResult>,
+    /// Digest of the text, if nothing is substituted in it.
+    pub(super) digest: OnceLock<String>,
+}
 
 /// Results of the I/O so far.
 #[derive(Debug, Default)]
@@ -171,7 +181,9 @@ impl Answers {
                 BuildFailure::unknown(ReasonCode::ManifestUnreadable, detail)
             })
         });
-        self.runs.insert(key, documents.map(Arc::new));
+        let output = documents
+            .map(|documents| Arc::new(RunOutput { documents, objects: OnceLock::new(), digest: OnceLock::new() }));
+        self.runs.insert(key, output);
     }
 
     /// Records what a ConfigMap or Secret holds.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::failure::{BuildFailure, Interrupt};
 use super::finished::BuildInput;
 use super::generator::GeneratedFile;
-use super::needs::{BuildContext, Run};
+use super::needs::{BuildContext, Run, RunOutput};
 use super::objects::yaml::{YamlDocument, parse_substituted};
 use super::objects::{BuiltObject, manifest_has, mask_objects};
 use super::references::Inputs;
@@ -23,7 +23,7 @@ use crate::kubernetes::object::text_at;
 use crate::kubernetes::recording::missing_value;
 use crate::kubernetes::redact::redact_urls;
 use crate::plan::ReasonCode;
-use crate::text::hash_of_parts;
+use crate::text::{hash_of_parts, sha256};
 
 /// Separator of documents in kustomize's output.
 const SEPARATOR: &str = "---\n";
@@ -46,7 +46,7 @@ pub fn build(
         return Ok(result?);
     }
     let result = match build_objects(artifact, owner, spec, context) {
-        Ok(objects) => Ok(Arc::from(objects)),
+        Ok(objects) => Ok(objects),
         Err(Interrupt::Failed(failure)) => Err(failure),
         Err(Interrupt::Missing) => return Err(Interrupt::Missing),
     };
@@ -59,7 +59,7 @@ fn build_objects(
     owner: &NamespacedName,
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
-) -> Result<Vec<BuiltObject>, Interrupt> {
+) -> Result<Arc<[BuiltObject]>, Interrupt> {
     let generated = generated_file(artifact, spec, context.features)?;
     let output = match kustomize_output(artifact, owner, spec, generated.clone(), context, false) {
         Ok(output) => Ok(output),
@@ -67,7 +67,13 @@ fn build_objects(
         Err(Interrupt::Missing) => return Err(Interrupt::Missing),
     };
     let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
-    let built = output.and_then(|output| read_objects(&output, spec, decrypted.as_ref()));
+    let built = output.and_then(|output| match &decrypted {
+        None if output.variables.is_none() => {
+            let objects = output.run.objects.get_or_init(|| read_objects(&output, spec, None).map(Arc::from));
+            objects.clone()
+        }
+        decrypted => read_objects(&output, spec, decrypted.as_ref()).map(Arc::from),
+    });
     Ok(built.map_err(|failure| {
         let encrypted_patch = decrypted.and_then(|macs| decryption::encrypted_patch(artifact, &macs));
         encrypted_patch.map_or(failure, |patch| {
@@ -100,6 +106,25 @@ pub fn build_text(
     text_of_build(artifact, owner, spec, context, false)
 }
 
+/// Returns the digest of the text of a build.
+pub(super) fn build_digest(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+) -> Result<String, Interrupt> {
+    let generated = generated_file(artifact, spec, context.features)?;
+    let output = kustomize_output(artifact, owner, spec, generated, context, false)?;
+    if output.variables.is_some() {
+        return Ok(sha256(build_text(artifact, owner, spec, context)?.as_bytes()));
+    }
+    if let Some(digest) = output.run.digest.get() {
+        return Ok(digest.clone());
+    }
+    let digest = sha256(output.text()?.as_bytes());
+    Ok(output.run.digest.get_or_init(|| digest).clone())
+}
+
 /// Builds the bytes that the controller hashes. `is_private` is true if the artifact holds values of Secrets.
 fn text_of_build(
     artifact: &Arc<Artifact>,
@@ -110,9 +135,7 @@ fn text_of_build(
 ) -> Result<String, Interrupt> {
     let generated = generated_file(artifact, spec, context.features)?;
     let output = kustomize_output(artifact, owner, spec, generated, context, is_private)?;
-    let texts: Result<Vec<_>, BuildFailure> =
-        output.documents.iter().map(|document| output.substituted(document)).collect();
-    let text = texts?.join(SEPARATOR);
+    let text = output.text()?;
     let Some(variables) = &output.variables else { return Ok(text) };
     let substituted = Arc::new(Artifact::of_file("objects.yaml", text.as_bytes()));
     text_of_build(&substituted, owner, &KustomizationSpec::new(&Value::Null), context, variables.hold_secrets())
@@ -120,7 +143,7 @@ fn text_of_build(
 
 /// Output of kustomize, and the variables to substitute in it.
 struct KustomizeOutput<'a> {
-    documents: &'a [YamlDocument],
+    run: &'a RunOutput,
     variables: Option<BuildVariables>,
 }
 
@@ -128,6 +151,13 @@ impl KustomizeOutput<'_> {
     /// Returns the variables to substitute in a document.
     fn variables_of(&self, document: &YamlDocument) -> Option<&BuildVariables> {
         self.variables.as_ref().filter(|_| !opts_out(&document.value))
+    }
+
+    /// Returns the documents as one text, with the values of variables.
+    fn text(&self) -> Result<String, BuildFailure> {
+        let texts: Result<Vec<_>, BuildFailure> =
+            self.run.documents.iter().map(|document| self.substituted(document)).collect();
+        Ok(texts?.join(SEPARATOR))
     }
 
     /// Returns the text of a document with placeholders for the values of Secrets; `None` if it holds none.
@@ -163,10 +193,10 @@ fn kustomize_output<'a>(
         context.needs.runs.insert(key, run);
         return Err(Interrupt::Missing);
     };
-    let documents = result.as_ref().map_err(BuildFailure::clone)?.as_slice();
+    let run = &**result.as_ref().map_err(BuildFailure::clone)?;
     // The controller reads variables for each object that does not opt out: without one they cannot fail.
-    if documents.iter().all(|document| opts_out(&document.value)) {
-        return Ok(KustomizeOutput { documents, variables: None });
+    if run.documents.iter().all(|document| opts_out(&document.value)) {
+        return Ok(KustomizeOutput { run, variables: None });
     }
     let mut found = Vec::new();
     let mut is_complete = true;
@@ -184,7 +214,7 @@ fn kustomize_output<'a>(
         return Err(Interrupt::Missing);
     }
     let variables = resolve_variables(spec.value(), &found, context.features.strict_substitution);
-    Ok(KustomizeOutput { documents, variables: variables.map_err(BuildFailure::from)? })
+    Ok(KustomizeOutput { run, variables: variables.map_err(BuildFailure::from)? })
 }
 
 /// Returns what kustomize reads. Fails if kustomize must not run, or if the controller refuses to fetch it.
@@ -212,7 +242,7 @@ fn read_objects(
     decrypted: Option<&BTreeSet<String>>,
 ) -> Result<Vec<BuiltObject>, BuildFailure> {
     let mut built = Vec::new();
-    for document in output.documents {
+    for document in &output.run.documents {
         let masked = output.masked(document);
         let manifest = match output.variables_of(document) {
             Some(_) => parse_substituted(&output.substituted(document)?)

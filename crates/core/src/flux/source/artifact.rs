@@ -2,9 +2,9 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 3.1.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ignore::Patterns;
 use super::options::{IgnoreFilter, SourceOptions};
@@ -20,7 +20,26 @@ pub struct Artifact {
     directories: BTreeSet<String>,
     unread: Vec<String>,
     digest: String,
+    digests: PartDigests,
 }
+
+/// Digests of parts of an artifact so far. The plans of several clusters ask for the same ones.
+#[derive(Debug, Default)]
+struct PartDigests(Mutex<HashMap<BTreeSet<String>, String>>);
+
+impl Clone for PartDigests {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for PartDigests {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for PartDigests {}
 
 impl Artifact {
     /// Packs a tree as source-controller does.
@@ -60,7 +79,7 @@ impl Artifact {
             directories.extend(path::ancestors(at).map(str::to_owned));
         }
         let digest = hash(&files, &directories);
-        Self { files, directories, unread: vec![], digest }
+        Self { files, directories, unread: vec![], digest, digests: PartDigests::default() }
     }
 
     pub(crate) fn of_file(at: &str, content: &[u8]) -> Self {
@@ -99,6 +118,16 @@ impl Artifact {
 
     /// Returns a digest of some files and directories, directories with everything below them.
     pub(crate) fn digest_below(&self, paths: &BTreeSet<String>) -> String {
+        let mut known = self.digests.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(digest) = known.get(paths) {
+            return digest.clone();
+        }
+        let digest = self.hash_below(paths);
+        known.insert(paths.clone(), digest.clone());
+        digest
+    }
+
+    fn hash_below(&self, paths: &BTreeSet<String>) -> String {
         let mut files = Vec::new();
         let mut directories = Vec::new();
         for at in paths {

@@ -1,0 +1,60 @@
+//! Compares the answer of the tool `plan` of `kubectl gitops mcp` with the plan of the command line: both must be equal.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use super::run::PLAN_LIMIT;
+use crate::child;
+use crate::controlplane::bin;
+
+/// Asks both about a checkout, and returns how their answers differ.
+pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path) -> Result<Vec<String>> {
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "plan", "arguments": {"directory": checkout}}});
+    let input = checkout.with_extension("mcp");
+    fs::write(&input, format!("{call}\n"))?;
+    let own = run(program, kubeconfig, |command| command.arg("plan").arg(checkout).args(["-o", "json"]));
+    let asked = File::open(&input)?;
+    let agent = run(program, kubeconfig, |command| command.arg("mcp").stdin(asked));
+    fs::remove_file(&input)?;
+    let (code, plan) = own?;
+    let (_, answer) = agent?;
+    let result = &answer["result"]["structuredContent"];
+    let mut found = vec![];
+    if result["exitCode"] != code {
+        found.push(format!("mcp: exit code {}, and {code} of the command line", result["exitCode"]));
+    }
+    if without_versions(&result["document"]) != without_versions(&plan) {
+        found.push("mcp: the plan is not that of the command line".to_owned());
+    }
+    Ok(found)
+}
+
+/// Runs the program with the kubectl of the control plane, and returns its exit code and the document that it prints.
+fn run(program: &Path, kubeconfig: &Path, complete: impl FnOnce(&mut Command) -> &mut Command) -> Result<(i32, Value)> {
+    let kubectl = bin("kubectl");
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let folders = kubectl.parent().into_iter().map(Path::to_path_buf).chain(std::env::split_paths(&own));
+    let mut command = Command::new(program);
+    command.env("KUBECONFIG", kubeconfig).env("PATH", std::env::join_paths(folders)?);
+    let output = child::output_within(complete(&mut command), PLAN_LIMIT)?;
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let document = serde_json::from_slice(&output.stdout).with_context(|| format!("no document: {message}"))?;
+    Ok((output.status.code().unwrap_or(-1), document))
+}
+
+/// Returns a plan without resource versions: a controller may write a status between two plans.
+fn without_versions(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.iter().filter(|(key, _)| *key != "resourceVersion");
+            kept.map(|(key, value)| (key.clone(), without_versions(value))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_versions).collect(),
+        other => other.clone(),
+    }
+}
