@@ -52,9 +52,6 @@ const NAMED: usize = 3;
   kubectl gitops plan --as-approved --out plan.json
   kubectl gitops guard --approve plan.json | kubectl apply --server-side -f -
 
-  # Approve the deletion of one object for a day
-  kubectl annotate --field-manager=gitops-guard namespace shop kubectl-gitops/deletion-approved-until=2026-12-01T12:00:00Z
-
   # Is the guard installed as this cluster needs it, and which approvals are over?
   kubectl gitops guard --check"
 )]
