@@ -256,7 +256,7 @@ fn registry_parts() -> [(Vec<u8>, String); 3] {
 }
 
 #[tokio::test]
-async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_its_digest() {
+async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
     ensure(&["helm"]).unwrap();
     let registry = repository(|path, is_user| {
         if !is_user {
@@ -268,7 +268,6 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_
             "1.0.0" => {
                 (200, &[("Content-Type", "application/vnd.oci.image.manifest.v1+json")], Some(parts[0].0.clone()))
             }
-            // Whatever else is asked for is the same chart: its digest is another one.
             asked => match parts.iter().find(|(_, digest)| digest == asked) {
                 Some((content, _)) => (200, &[("Content-Type", "application/octet-stream")], Some(content.clone())),
                 None => {
@@ -284,9 +283,6 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_
     let text = format!("{{\"auths\": {{\"{registry}\": {{\"auth\": \"dXNlcjpzZWNyZXQ=\"}}}}}}");
     let mut allowed = helm(&bin("helm"));
     allowed.credentials = vec![("HELM_REGISTRY_CONFIG", folder.write("config.json", &text))];
-    let archive = pulled(&allowed, url.clone(), "").await.unwrap();
+    let archive = pulled(&allowed, url, "").await.unwrap();
     assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
-    let other = format!("{url}@sha256:{}", "0".repeat(64));
-    let why = pulled(&allowed, other, "").await.unwrap_err();
-    assert!(!why.contains("secret"), "{why}");
 }
