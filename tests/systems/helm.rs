@@ -162,8 +162,11 @@ async fn a_helm_that_is_absent_or_of_another_version_is_named() {
     assert!(why.contains("cannot be run") && why.contains("--helm"), "{why}");
 }
 
+/// Code, headers and body of an answer over HTTP.
+type Answered = (u16, &'static [(&'static str, &'static str)], Option<Vec<u8>>);
+
 /// Serves answers of a repository or a registry on loopback, and returns its address. An answer without a body never ends.
-fn repository(answer: fn(&str, bool) -> (u16, &'static [(&'static str, &'static str)], Option<Vec<u8>>)) -> String {
+fn repository(answer: fn(&str, bool) -> Answered) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let served = move |mut stream: TcpStream| {
