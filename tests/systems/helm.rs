@@ -162,8 +162,11 @@ async fn a_helm_that_is_absent_or_of_another_version_is_named() {
     assert!(why.contains("cannot be run") && why.contains("--helm"), "{why}");
 }
 
+/// Code, headers and body of an answer over HTTP.
+type Answered = (u16, &'static [(&'static str, &'static str)], Option<Vec<u8>>);
+
 /// Serves answers of a repository or a registry on loopback, and returns its address. An answer without a body never ends.
-fn repository(answer: fn(&str, bool) -> (u16, &'static [(&'static str, &'static str)], Option<Vec<u8>>)) -> String {
+fn repository(answer: fn(&str, bool) -> Answered) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let served = move |mut stream: TcpStream| {
@@ -256,7 +259,7 @@ fn registry_parts() -> [(Vec<u8>, String); 3] {
 }
 
 #[tokio::test]
-async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_its_digest() {
+async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
     ensure(&["helm"]).unwrap();
     let registry = repository(|path, is_user| {
         if !is_user {
@@ -268,7 +271,6 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_
             "1.0.0" => {
                 (200, &[("Content-Type", "application/vnd.oci.image.manifest.v1+json")], Some(parts[0].0.clone()))
             }
-            // Whatever else is asked for is the same chart: its digest is another one.
             asked => match parts.iter().find(|(_, digest)| digest == asked) {
                 Some((content, _)) => (200, &[("Content-Type", "application/octet-stream")], Some(content.clone())),
                 None => {
@@ -284,9 +286,6 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials_and_by_
     let text = format!("{{\"auths\": {{\"{registry}\": {{\"auth\": \"dXNlcjpzZWNyZXQ=\"}}}}}}");
     let mut allowed = helm(&bin("helm"));
     allowed.credentials = vec![("HELM_REGISTRY_CONFIG", folder.write("config.json", &text))];
-    let archive = pulled(&allowed, url.clone(), "").await.unwrap();
+    let archive = pulled(&allowed, url, "").await.unwrap();
     assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
-    let other = format!("{url}@sha256:{}", "0".repeat(64));
-    let why = pulled(&allowed, other, "").await.unwrap_err();
-    assert!(!why.contains("secret"), "{why}");
 }

@@ -151,6 +151,9 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
     if let Some(finalizer) = options.get("finalizer") {
         manifest["metadata"]["finalizers"] = json!([finalizer]);
     }
+    if options.contains_key("immutable") {
+        manifest["immutable"] = true.into();
+    }
     for (key, value) in &options {
         if let Some(label) = key.strip_prefix("label:") {
             manifest["metadata"]["labels"][label] = (*value).into();
