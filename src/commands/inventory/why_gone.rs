@@ -168,7 +168,9 @@ async fn events(
     let about = events.into_iter().filter_map(|event| event.about(object, search.owners.iter().cloned()));
     let about: Vec<ControllerEvent> = about.collect();
     if about.is_empty() && snapshot.object(object).is_none() {
-        search.notes.push("no Event tells of it: the API server keeps them for an hour".to_owned());
+        search.notes.push(
+            "no Event tells of it: they are kept for an hour, and a controller sends few about one owner".to_owned(),
+        );
     }
     Ok(about)
 }
