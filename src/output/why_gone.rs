@@ -8,6 +8,7 @@ use super::wrap::wrap;
 use super::{document, duration, inventory};
 use gitops_core::flux::history::evidence::Applied;
 use gitops_core::flux::history::{Commit, Presence, Removal, Verdict, WhyGone};
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::Action;
 use gitops_core::plan::subject::{short, short_revision};
 use gitops_core::text::{join_limited, pluralize};
@@ -35,6 +36,11 @@ impl Render for WhyGone {
     }
 }
 
+/// Returns the name of an owner, as plans and inventories write it.
+fn name(owner: &ObjectId) -> String {
+    format!("{}/{} -n {}", owner.kind.to_lowercase(), owner.name, owner.namespace)
+}
+
 fn presence(answer: &WhyGone) -> String {
     match &answer.state {
         Presence::Gone => "is gone".to_owned(),
@@ -53,7 +59,7 @@ fn presence(answer: &WhyGone) -> String {
 /// Returns what is known about the deletion.
 fn verdict(answer: &WhyGone) -> Vec<String> {
     let exists = matches!(answer.state, Presence::Exists { .. });
-    let owners = join_limited(&answer.owners, NAMED);
+    let owners = join_limited(answer.owners.iter().map(name), NAMED);
     let rule = answer.removal.as_ref().map(rule).unwrap_or_default();
     let line = match answer.verdict {
         Verdict::DeletedByCommit if exists => format!("a commit took it out of {owners}, which does not delete it now"),
@@ -77,7 +83,7 @@ fn verdict(answer: &WhyGone) -> Vec<String> {
 /// Returns the rule of a removal: who deletes the object, for whom, and why.
 fn rule(removal: &Removal) -> String {
     let by = removal.by.map_or_else(|| "a controller".to_owned(), |by| by.to_string());
-    let owner = removal.owner.as_ref().map(|owner| format!(" for {owner}")).unwrap_or_default();
+    let owner = removal.owner.as_ref().map(|owner| format!(" for {}", name(owner))).unwrap_or_default();
     let cause = removal.cause.as_ref().map(|cause| format!(", with {cause}")).unwrap_or_default();
     let reason = removal.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match removal.action {
@@ -91,7 +97,7 @@ fn removal_lines(removal: &Removal, now: DateTime<Utc>) -> Vec<String> {
     lines.extend(removal.merged_by.as_ref().map(|merge| format!("merged by {}", commit(merge, now))));
     for deleted in &removal.owners_deleted {
         let owner = deleted.deleted_for.as_ref().map(|owner| format!(" for {owner}")).unwrap_or_default();
-        lines.push(format!("the commit deletes {}{owner}: {}", deleted.owner, deleted.reason));
+        lines.push(format!("the commit deletes {}{owner}: {}", name(&deleted.owner), deleted.reason));
     }
     if !removal.created.is_empty() {
         lines.push(format!("the commit creates {}", join_limited(&removal.created, NAMED)));
@@ -108,7 +114,7 @@ fn commit(commit: &Commit, now: DateTime<Utc>) -> String {
 
 fn last(answer: &WhyGone) -> Option<String> {
     let last = answer.last.as_ref()?;
-    let owners = join_limited(&answer.owners, NAMED);
+    let owners = join_limited(answer.owners.iter().map(name), NAMED);
     Some(match answer.removal {
         Some(_) => format!("until then in {owners}; last in commit {}", short(&last.sha)),
         None => format!("in {owners}, in commit {}", commit(last, answer.taken)),
@@ -132,20 +138,16 @@ fn applied(owner: &Applied, answer: &WhyGone) -> String {
         Some(false) => "; that revision does not have the commit".to_owned(),
         None => "; the checkout lacks that revision".to_owned(),
     };
-    format!("owner {}{state} at {revision}{has}", owner.owner)
+    format!("owner {}{state} at {revision}{has}", name(&owner.owner))
 }
 
 fn events(answer: &WhyGone) -> Vec<String> {
     let shown = answer.events.iter().take(NAMED).map(|event| {
         let revision = event.revision.as_ref().map(|text| format!(" at {}", short_revision(text))).unwrap_or_default();
         let age = duration::human(answer.taken - event.at);
-        format!("Event {age} ago by {} on {}{revision}: {}", event.by, event.owner, event.message)
+        format!("Event {age} ago by {} on {}{revision}: {}", event.by, name(&event.owner), event.message)
     });
-    let mut lines: Vec<String> = shown.collect();
-    if lines.is_empty() && matches!(answer.state, Presence::Gone) {
-        lines.push("no Event tells of it: the API server keeps them for an hour".to_owned());
-    }
-    lines
+    shown.collect()
 }
 
 fn searched(answer: &WhyGone) -> String {

@@ -33,17 +33,13 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   # Every owner in the cluster
   kubectl gitops inventory
 
-  # One owner's objects, as a tree down to Pods
+  # One owner's objects, as a tree down to Pods; objects with labels of Flux v1, one a line
   kubectl gitops inventory -o tree flux-system/kustomization/apps
-
-  # Objects with labels of Flux v1, with one line per object
   kubectl gitops inventory --by flux-v1 -o wide
 
-  # Objects that their owner will never prune
-  kubectl gitops inventory --leaked
-
-  # Some kinds, or some labels
-  kubectl gitops inventory --kind deployments,statefulsets -l team=shop
+  # Objects that their owner will never prune, here and in all clusters of the kubeconfig
+  kubectl gitops inventory --leaked --kind deployments,statefulsets -l team=shop
+  kubectl gitops inventory --leaked --all-contexts
 
   # Objects of Helm releases; objects that owners in a hub cluster apply to this one
   kubectl gitops inventory --by helm --read-secrets
@@ -52,13 +48,8 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   # A check for CI: fails with code 3 if an object is leaked that the file does not accept
   kubectl gitops inventory --leaked --ignore accepted.yaml --detailed-exitcode
 
-  # Leaked objects in all clusters of the kubeconfig
-  kubectl gitops inventory --leaked --all-contexts
-
-  # The owner of one object, and the evidence
+  # The owner of one object, and the evidence; the commit, owner and rule that deleted one
   kubectl gitops inventory -n shop --why deployment/web
-
-  # The commit that deleted an object, its author, the owner and the rule
   kubectl gitops inventory -n shop --why-gone deployment/web --repo ."
 )]
 pub struct InventoryArgs {
@@ -82,7 +73,7 @@ pub struct InventoryArgs {
     /// Explain one object: TYPE/NAME, or TYPE NAME, in the namespace of -n
     #[arg(long, group = "question", value_name = "TYPE/NAME", num_args = 1..=2, conflicts_with = "owners")]
     pub why: Vec<String>,
-    /// Explain what deleted an object: the commit of a checkout, the owner and the rule
+    /// Explain what deleted an object, by the history of --repo
     #[arg(
         long,
         group = "question",
@@ -110,7 +101,7 @@ pub struct InventoryArgs {
     /// remote and not checked. Add --read-secrets to read the addresses in kubeConfig Secrets.
     #[arg(long, value_name = "CONTEXT", conflicts_with = "snapshot")]
     pub owner_context: Option<String>,
-    /// Leave out the findings that the YAML file FILE accepts, each entry with its reason
+    /// Leave out findings that the YAML file FILE accepts, with its reasons
     #[arg(long, value_name = "FILE", requires = "question", conflicts_with = "why", hide_short_help = true)]
     pub ignore: Option<PathBuf>,
     /// Exit with code 3 if there are findings
@@ -133,15 +124,15 @@ pub struct InventoryArgs {
 #[derive(Args, Clone, Debug)]
 pub struct HistoryArgs {
     /// Checkout with the history that --why-gone searches
-    #[arg(long, value_name = "DIR", default_value = ".", requires = "why_gone")]
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "why_gone", hide_short_help = true)]
     pub repo: PathBuf,
-    /// Branch that is deployed, if the sources of the checkout follow several
+    /// Branch that is deployed, if there are several
     #[arg(long, value_name = "BRANCH", requires = "why_gone", hide_short_help = true)]
     pub branch: Option<String>,
-    /// Search no commits that are older than DATE, such as 2026-11-01 or "2 weeks ago"
+    /// Search no older commits than DATE, such as 2026-11-01
     #[arg(long, value_name = "DATE", requires = "why_gone", hide_short_help = true)]
     pub since: Option<String>,
-    /// Search at most N commits of the branch; a merge counts as one
+    /// Search at most N commits; a merge counts as one
     #[arg(
         long,
         value_name = "N",
@@ -154,7 +145,7 @@ pub struct HistoryArgs {
     /// Time for the search
     #[arg(
         long,
-        value_name = "DURATION",
+        value_name = "TIME",
         default_value = "5m",
         requires = "why_gone",
         hide_short_help = true,

@@ -165,5 +165,12 @@ async fn events(
     let namespaces: BTreeSet<&str> = owners.map(|id| &*id.namespace).collect();
     let (events, gaps) = controller_events(&session.cluster().await?, namespaces).await;
     search.gaps.extend(gaps.into_iter().map(|gap| AnswerGap { affects_answer: false, ..gap.into() }));
-    Ok(events.into_iter().filter_map(|event| event.about(object, search.owners.iter().cloned())).collect())
+    let about = events.into_iter().filter_map(|event| event.about(object, search.owners.iter().cloned()));
+    let about: Vec<ControllerEvent> = about.collect();
+    if about.is_empty() && snapshot.object(object).is_none() {
+        search.notes.push(
+            "no Event tells of it: they are kept for an hour, and a controller sends few about one owner".to_owned(),
+        );
+    }
+    Ok(about)
 }
