@@ -7,6 +7,7 @@ use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{NamespacedName, SourceId};
+use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::Fidelity;
 
@@ -17,6 +18,8 @@ pub struct PreviewInput<'a> {
     pub trees: BTreeMap<SourceId, Arc<Artifact>>,
     /// Sources of this repository that are deployed from another ref, with that ref.
     pub pinned: BTreeMap<SourceId, String>,
+    /// Live objects that somebody deletes by hand before anything else happens.
+    pub by_hand: BTreeSet<ObjectId>,
     /// Rules of the controller's version.
     pub features: Features,
     pub flags: ControllerFlags,

@@ -291,6 +291,7 @@ impl TestCluster {
             snapshot: &self.snapshot,
             trees,
             pinned,
+            by_hand: BTreeSet::new(),
             features: self.features,
             flags: self.flags.clone(),
             workers: self.workers,
