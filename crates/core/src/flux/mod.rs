@@ -14,6 +14,7 @@ pub mod handover;
 pub mod kinds;
 pub mod kustomize_controller;
 mod ready_expr;
+pub mod retire;
 pub mod simulation;
 pub mod source;
 pub mod spec;

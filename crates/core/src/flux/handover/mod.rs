@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -27,7 +26,7 @@ pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 pub const MAX_LISTS: usize = 24;
 
 /// Settings of owners before the change.
-pub type Holds = BTreeMap<NamespacedName, Hold>;
+pub type Holds = BTreeMap<ObjectId, Hold>;
 
 /// An object that a list of steps would delete although something manages it in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +36,8 @@ pub struct Loss {
     pub owner: Option<OwnerId>,
     /// Rule by which it is deleted, for people.
     pub reason: String,
+    /// Object of the owner, if its manifest can hold the object.
+    holder: Option<ObjectId>,
     /// The owner itself is deleted.
     owner_is_deleted: bool,
 }
@@ -63,8 +64,12 @@ fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
 
 fn loss(change: &Change) -> Loss {
     let codes = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
+    let release = change.cause.as_ref().filter(|_| change.reason.code == ReasonCode::Uninstalled);
+    let kustomization = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
+    let kustomization = kustomization.map(|owner| ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name));
     Loss {
         object: change.object.id.clone(),
+        holder: release.cloned().or(kustomization),
         owner: change.owner.clone(),
         reason: change.reason.to_string(),
         owner_is_deleted: change.cause.is_some() || codes.contains(&change.reason.code),
@@ -76,30 +81,26 @@ fn loss(change: &Change) -> Loss {
 /// Fails with the first loss that no hold prevents.
 pub fn next_holds(
     holds: &Holds,
-    tried: &mut BTreeSet<(NamespacedName, Hold)>,
+    tried: &mut BTreeSet<(ObjectId, Hold)>,
     losses: &[Loss],
     live: &Snapshot,
 ) -> Result<Holds, Box<Loss>> {
     let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
     for loss in losses {
-        let owner = loss.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
-        let Some(owner) = owner else { return Err(Box::new(loss.clone())) };
-        let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
-        if live.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).is_none() {
-            return Err(Box::new(loss.clone()));
-        }
+        let holder = loss.holder.as_ref().filter(|holder| live.resource(holder).is_some());
+        let Some(key) = holder else { return Err(Box::new(loss.clone())) };
         if !blamed.insert(key.clone()) {
             continue;
         }
-        tried.extend(holds.get(&key).map(|hold| (key.clone(), *hold)));
-        let order = if loss.owner_is_deleted {
-            [Hold::Orphan, Hold::KeepInventory]
-        } else {
-            [Hold::KeepInventory, Hold::Orphan]
+        tried.extend(holds.get(key).map(|hold| (key.clone(), *hold)));
+        let order: &[Hold] = match (key.is(GROUP, KIND), loss.owner_is_deleted) {
+            (false, _) => &[Hold::Suspend],
+            (true, true) => &[Hold::Orphan, Hold::KeepInventory],
+            (true, false) => &[Hold::KeepInventory, Hold::Orphan],
         };
-        let hold = order.into_iter().find(|hold| !tried.contains(&(key.clone(), *hold)));
+        let hold = order.iter().copied().find(|hold| !tried.contains(&(key.clone(), *hold)));
         let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
-        next.insert(key, hold);
+        next.insert(key.clone(), hold);
     }
     Ok(next)
 }
@@ -139,6 +140,10 @@ pub struct HandoverStep {
     pub patches: Vec<FilePatch>,
     #[cfg_attr(feature = "schema", schemars(with = "Plan"))]
     pub plan: FinishedPlan,
+    /// Commands for the cluster, to run once Flux has applied the patches.
+    pub commands: Vec<String>,
+    /// What the step costs, and what it leaves behind.
+    pub notes: Vec<String>,
     /// Commands that show that the step is done.
     pub done_when: Vec<String>,
     pub way_back: String,
@@ -175,8 +180,8 @@ mod tests {
         plan
     }
 
-    fn key(name: &str) -> NamespacedName {
-        NamespacedName { namespace: "flux-system".to_owned(), name: name.to_owned() }
+    fn key(name: &str) -> ObjectId {
+        ObjectId::new(GROUP, KIND, "flux-system", name)
     }
 
     #[test]
@@ -203,6 +208,12 @@ mod tests {
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
+        let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);
+        let id = release.object.id.clone();
+        let live_release = testing::snapshot(vec![], vec![release]);
+        let uninstalled = Change { owner: None, cause: Some(id.clone()), ..deletion("", ReasonCode::Uninstalled) };
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&uninstalled)], &live_release).unwrap();
+        assert_eq!(holds, Holds::from([(id, Hold::Suspend)]), "a suspended HelmRelease uninstalls nothing");
         let unknown = [loss(&deletion("new", ReasonCode::Moved))];
         assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
     }
