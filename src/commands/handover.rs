@@ -167,20 +167,26 @@ impl Role {
     }
 }
 
-/// Writes the patches, one file for each step that has some.
+/// Writes the patches and commands of the steps, one file each.
 ///
 /// Fails if the directory has one of them already, or cannot be written.
 pub(super) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Session) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
-    for step in steps.iter().filter(|step| !step.patches.is_empty()) {
-        let file = directory.join(format!("step-{}.patch", step.number));
-        if file.exists() {
-            return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
+    for step in steps {
+        let patches: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
+        let commands: String = step.commands.iter().map(|command| format!("{command}\n")).collect();
+        for (text, kind, program) in [(patches, "patch", "git apply"), (commands, "sh", "sh -e")] {
+            let file = directory.join(format!("step-{}.{kind}", step.number));
+            if text.is_empty() {
+                continue;
+            }
+            if file.exists() {
+                return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
+            }
+            tools::write_report(&file, &text)?;
+            session.terminal.status(&format!("wrote {}: `{program} {}`", file.display(), file.display()));
         }
-        let text: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
-        tools::write_report(&file, &text)?;
-        session.terminal.status(&format!("wrote {}: `git apply {}`", file.display(), file.display()));
     }
     Ok(())
 }

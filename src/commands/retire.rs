@@ -86,7 +86,6 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     let tree = TreeArgs { repo: Some(args.repo.clone()), options };
     let found = find_retirement(&tree, &removal, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
-    let left_over = found.order.left_over(&snapshot, &found.last);
     let (mut steps, mut data, mut strangers) = (vec![], vec![], vec![]);
     for (number, step) in (1..).zip(found.steps) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
@@ -94,7 +93,7 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
         strangers.extend(found.order.strangers(&step.plan, &step.before));
         steps.push(proposed(number, step));
     }
-    let retirement = Retirement::new(found.order.owners.into_iter().collect(), data, steps, left_over);
+    let retirement = Retirement::new(&found.order, data, steps, &snapshot, &found.last);
     session.terminal.raw(&args.output.render(&retirement, session.terminal.look(true))?)?;
     ensure_confirmed(args, &retirement, &strangers)?;
     if let Some(directory) = &args.write {
@@ -204,8 +203,11 @@ fn proposed(number: usize, step: FoundStep) -> HandoverStep {
 }
 
 fn removed(removes: &BTreeSet<ObjectId>) -> String {
-    let names: Vec<String> = removes.iter().map(ToString::to_string).collect();
-    format!("remove {}", join_limited(&names, NAMED))
+    let name = |id: &ObjectId| match &*id.namespace {
+        "" => format!("{}/{}", id.kind.to_lowercase(), id.name),
+        namespace => format!("{}/{} -n {namespace}", id.kind.to_lowercase(), id.name),
+    };
+    format!("remove {}", join_limited(&removes.iter().map(name).collect::<Vec<_>>(), NAMED))
 }
 
 /// Returns an object as kubectl's arguments name it.

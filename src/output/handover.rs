@@ -5,7 +5,7 @@ use super::format::{Look, Part, Render};
 use super::markdown::escape::{fenced, span};
 use super::plan::{counts, summary};
 use super::sanitize::{escape, one_line};
-use gitops_core::flux::handover::{Handover, HandoverStep};
+use gitops_core::flux::handover::{ClaimCopy, Handover, HandoverStep};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a line names.
@@ -90,8 +90,15 @@ fn done(step: &HandoverStep) -> impl Iterator<Item = String> {
     shown.chain(notes).chain([format!("Way back: {}", step.way_back)])
 }
 
-/// Returns the last line: what is left over, or that nothing is.
+/// Returns the last lines: what must be copied, and what is left over, or that nothing is.
 fn end(handover: &Handover) -> String {
+    let copies = handover.claims_to_copy.iter().map(|ClaimCopy { from, to }| {
+        format!("{to} is another claim than {from}, and empty: copy the data before {from} is deleted. ")
+    });
+    copies.collect::<String>() + &left_over(handover)
+}
+
+fn left_over(handover: &Handover) -> String {
     let objects = &handover.left_over;
     if objects.is_empty() {
         return "Nothing is left over.".to_owned();

@@ -57,8 +57,15 @@ fn fate(fate: &ClaimFate) -> String {
     format!("Data of {}{volume} {verb} in step {} ({}); {snapshots}.", fate.claim, fate.step, fate.reason)
 }
 
-/// Returns the last line: what is left over, or that nothing is.
+/// Returns the last lines: what nothing uses any more, and what is left over, or that nothing is.
 fn end(retirement: &Retirement) -> String {
+    let sources = &retirement.unused_sources;
+    let unused = join_limited(sources, NAMED);
+    let unused = if sources.is_empty() { String::new() } else { format!("Nothing uses {unused} any more. ") };
+    unused + &left_over(retirement)
+}
+
+fn left_over(retirement: &Retirement) -> String {
     let objects = &retirement.left_over;
     if objects.is_empty() {
         return "Nothing is left over: `kubectl gitops inventory --leaked --orphaned` shows it.".to_owned();

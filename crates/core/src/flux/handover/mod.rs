@@ -10,12 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId};
-use crate::plan::{Change, FinishedPlan, Plan, ReasonCode};
+use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
 pub use patch::Hold;
 
@@ -113,6 +114,28 @@ pub fn left_over(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
     before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect()
 }
 
+/// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClaimCopy {
+    pub from: ObjectId,
+    pub to: ObjectId,
+}
+
+/// Returns the claims that get another namespace, and whose data nothing moves.
+fn claims_to_copy(steps: &[HandoverStep]) -> Vec<ClaimCopy> {
+    let changes = || steps.iter().flat_map(|step| step.plan.changes()).filter(|change| change.object.id.is("", CLAIM));
+    let deleted = changes().filter(|change| change.is_deletion()).map(|change| &change.object.id);
+    let copies: BTreeSet<ClaimCopy> = deleted
+        .flat_map(|from| {
+            let created = changes().filter(|change| change.action == Action::Create).map(|change| &change.object.id);
+            let moved = created.filter(|to| to.name == from.name && to.namespace != from.namespace);
+            moved.map(|to| ClaimCopy { from: from.clone(), to: to.clone() })
+        })
+        .collect();
+    copies.into_iter().collect()
+}
+
 /// The proposed list of steps.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -124,6 +147,8 @@ pub struct Handover {
     /// Objects that would be deleted if the change were merged at once.
     pub lost_at_once: Vec<ObjectId>,
     pub steps: Vec<HandoverStep>,
+    /// Claims that get another namespace: their data must be copied by hand before they are deleted.
+    pub claims_to_copy: Vec<ClaimCopy>,
     /// Objects that nothing manages after the last step.
     pub left_over: Vec<ObjectId>,
 }
@@ -153,7 +178,8 @@ impl Handover {
     /// Creates the list of these steps.
     pub fn new(lost_at_once: Vec<ObjectId>, steps: Vec<HandoverStep>, left_over: Vec<ObjectId>) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
-        Self { schema: SCHEMA, complete, lost_at_once, steps, left_over }
+        let claims_to_copy = claims_to_copy(&steps);
+        Self { schema: SCHEMA, complete, lost_at_once, steps, claims_to_copy, left_over }
     }
 
     /// Returns true if every plan is complete.
@@ -165,8 +191,35 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Action, Actor};
+    use crate::plan::{Actor, PinnedObject};
     use crate::testing;
+
+    #[test]
+    fn a_claim_in_another_namespace_is_a_copy() {
+        let row = |action, namespace: &str| {
+            let object = PinnedObject::absent(ObjectId::new("", CLAIM, namespace, "data"));
+            Change::new(action, object, None, Actor::KustomizeController, ReasonCode::InBuild)
+        };
+        let step = |changes: Vec<Change>| {
+            let mut plan = Plan::default();
+            plan.add_changes(changes);
+            HandoverStep {
+                number: 1,
+                title: String::new(),
+                patches: vec![],
+                commands: vec![],
+                notes: vec![],
+                plan: plan.into(),
+                done_when: vec![],
+                way_back: String::new(),
+            }
+        };
+        let moved = Handover::new(vec![], vec![step(vec![row(Action::Delete, "a"), row(Action::Create, "b")])], vec![]);
+        let copies: Vec<_> = moved.claims_to_copy.iter().map(|copy| (&*copy.from.namespace, &*copy.to.namespace)).collect();
+        assert_eq!(copies, [("a", "b")]);
+        let kept = Handover::new(vec![], vec![step(vec![row(Action::Create, "b")])], vec![]);
+        assert_eq!(kept.claims_to_copy, []);
+    }
 
     fn deletion(owner: &str, code: ReasonCode) -> Change {
         let object = testing::object("", "ConfigMap", "shop", "a");

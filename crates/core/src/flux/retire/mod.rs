@@ -14,8 +14,10 @@ use serde::Serialize;
 
 use crate::flux::controllers::is_of_flux;
 use crate::flux::handover::HandoverStep;
+use crate::flux::kinds::FluxKind;
+use crate::flux::spec::SourceId;
 use crate::kubernetes::deletion::volumes::{CLAIM, Volumes};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -41,6 +43,8 @@ pub struct Retirement {
     pub steps: Vec<HandoverStep>,
     /// Objects of the owners, and objects that lost their owner, that are there after the last step.
     pub left_over: Vec<ObjectId>,
+    /// Sources that only the removed owners use.
+    pub unused_sources: Vec<ObjectId>,
 }
 
 /// What becomes of the data of a deleted claim.
@@ -63,10 +67,28 @@ pub struct ClaimFate {
 
 impl Retirement {
     /// Creates the list of these steps.
-    pub fn new(owners: Vec<OwnerId>, data: Vec<ClaimFate>, steps: Vec<HandoverStep>, left_over: Vec<ObjectId>) -> Self {
+    pub fn new(order: &Order, data: Vec<ClaimFate>, steps: Vec<HandoverStep>, first: &Snapshot, last: &Snapshot) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
-        Self { schema: SCHEMA, complete, owners, data, steps, left_over }
+        let owners = order.owners.iter().cloned().collect();
+        let (left_over, unused_sources) = (order.left_over(first, last), unused_sources(first, last));
+        Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
     }
+}
+
+/// Returns the sources that something used in the first state and that nothing uses in the last one, where they still are.
+fn unused_sources(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    let used = |snapshot: &Snapshot| -> BTreeSet<ObjectId> { snapshot.resources.iter().flat_map(sources_of).collect() };
+    let unused = &used(first) - &used(last);
+    unused.into_iter().filter(|id| last.object(id).is_some()).collect()
+}
+
+/// Returns the sources that an object of Flux names.
+fn sources_of(full: &Resource) -> Vec<ObjectId> {
+    let references = FluxKind::of(full).map_or(&[][..], |kind| kind.sources).iter();
+    let named = references.filter_map(|(pointer, kind)| {
+        Some(SourceId::read(full.at(pointer)?, kind, &full.object.id.namespace).object())
+    });
+    named.collect()
 }
 
 /// Returns what becomes of the data of the claims that a step deletes.
@@ -188,7 +210,7 @@ impl Order {
 
     /// Returns what is there after the last step although it should not be: objects of the owners, what waits to be deleted, and what
     /// lost its owner on the way.
-    pub fn left_over(&self, first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    fn left_over(&self, first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
         let (before, after) = (Index::build(first), Index::build(last));
         let lost = |index: &Index<'_>, id: &ObjectId| {
             let status = index.snapshot().object(id).map(|object| index.status(object));
@@ -197,7 +219,7 @@ impl Order {
         let is_left = |id: &ObjectId| {
             let is_terminating =
                 |snapshot: &Snapshot| snapshot.object(id).is_some_and(|object| object.deletion_timestamp.is_some());
-            (self.takes(id) && after.recorded_by(id).is_empty())
+            ((self.takes(id) || self.claims.contains(id)) && after.recorded_by(id).is_empty())
                 || (is_terminating(last) && !is_terminating(first))
                 || (lost(&after, id) && !lost(&before, id))
         };

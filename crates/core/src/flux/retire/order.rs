@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finalizers::{self, foreign_finalizers};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::referrer::{Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
@@ -62,6 +63,8 @@ pub struct Order {
     pub steps: Vec<Vec<Unit>>,
     /// Kustomizations whose deletion would leave their objects behind.
     pub keeping: BTreeSet<ObjectId>,
+    /// Claims that their Pods mount and that nothing of it takes along: those of a StatefulSet.
+    pub(super) claims: BTreeSet<ObjectId>,
 }
 
 impl Order {
@@ -82,14 +85,15 @@ pub fn order(
     served: &BTreeSet<String>,
 ) -> Result<Order, NoOrder> {
     let index = Index::build(snapshot);
-    let mut units = Units { snapshot, index: &index, units: vec![], owners: BTreeSet::new(), edges: BTreeSet::new() };
+    let mut units = Units { snapshot, index: &index, units: vec![], owners: BTreeSet::new(), edges: BTreeSet::new(), claims: BTreeSet::new() };
     units.add_owners(targets)?;
     units.add_namespaces(targets)?;
     units.split_waiting_objects(served)?;
     units.add_edges(referrers)?;
     let keeping = units.keeping()?;
     let owners = units.owners.iter().filter_map(|id| index.owner_of_object(id)).map(|owner| owner.id.clone()).collect();
-    Ok(Order { owners, keeping, steps: units.layers()? })
+    let claims = std::mem::take(&mut units.claims);
+    Ok(Order { owners, keeping, claims, steps: units.layers()? })
 }
 
 /// Units so far, and which of them must be gone before another one.
@@ -100,6 +104,7 @@ struct Units<'a> {
     /// Objects of the owners that are removed.
     owners: BTreeSet<ObjectId>,
     edges: BTreeSet<(usize, usize)>,
+    claims: BTreeSet<ObjectId>,
 }
 
 fn listed<'o>(owner: &'o Owner<'_>) -> impl Iterator<Item = &'o ObjectId> {
@@ -326,8 +331,12 @@ impl<'a> Units<'a> {
         for referrer in referrers {
             let needs = referrer.references.iter().filter(|it| matches!(it.usage, Usage::Calls | Usage::Mounts));
             for needed in needs {
-                if let Some(then) = self.unit_of(&needed.to) {
-                    self.add_edge(&referrer.object, then);
+                match self.unit_of(&needed.to) {
+                    Some(then) => self.add_edge(&referrer.object, then),
+                    None if needed.to.is_here("", CLAIM) && self.unit_of(&referrer.object).is_some() => {
+                        self.claims.insert(needed.to.clone());
+                    }
+                    None => {}
                 }
             }
         }

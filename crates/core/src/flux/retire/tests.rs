@@ -152,3 +152,17 @@ fn a_suspended_owner_is_refused_and_one_that_orphans_is_known() {
     let refused = steps(&[ks("held")], &snapshot(vec![], vec![held])).unwrap_err();
     assert!(refused.contains("it is suspended"), "{refused}");
 }
+
+#[test]
+fn a_source_that_only_a_removed_owner_uses_is_named() {
+    let source = |name: &str| object("source.toolkit.fluxcd.io", "GitRepository", "flux-system", name);
+    let of = |name: &str, source: &str| {
+        let mut owner = kustomization(name, &[]);
+        owner.content["spec"]["sourceRef"] = json!({"kind": "GitRepository", "name": source});
+        owner
+    };
+    let owners = || vec![of("web", "own"), of("base", "shared"), of("cart", "shared")];
+    let first = snapshot(vec![source("own"), source("shared")], owners());
+    let last = snapshot(vec![source("own"), source("shared")], vec![of("base", "shared")]);
+    assert_eq!(super::unused_sources(&first, &last), [source("own").id]);
+}
