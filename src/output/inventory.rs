@@ -256,7 +256,7 @@ fn object_table(owners: &[OwnerObjects], wide: bool, look: Look) -> String {
     let has_contexts = owners.iter().any(|row| row.owner.context.is_some());
     let table = Columns::new()
         .with_if(has_contexts, "context", |row: &ObjectRow<'_>| or_empty(&row.summary.context))
-        .with("owner", |row| owner(&row.summary.owner))
+        .with_if(wide || owners.len() > 1, "owner", |row| owner(&row.summary.owner))
         .with("namespace", |row| row.object().namespace.to_string())
         .with("kind", |row| row.object().kind.to_string())
         .with("name", |row| row.object().name.to_string())

@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 21] = [
+const TYPES: [&str; 31] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -23,8 +23,18 @@ const TYPES: [&str; 21] = [
     "/api/v1/services",
     "/api/v1/pods",
     "/api/v1/resourcequotas",
+    "/api/v1/persistentvolumeclaims",
+    "/api/v1/limitranges",
+    "/apis/apps/v1/daemonsets",
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/replicasets",
+    "/apis/apps/v1/statefulsets",
+    "/apis/autoscaling/v2/horizontalpodautoscalers",
+    "/apis/batch/v1/jobs",
+    "/apis/networking.k8s.io/v1/ingresses",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/rbac.authorization.k8s.io/v1/roles",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings",

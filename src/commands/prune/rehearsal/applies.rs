@@ -7,7 +7,7 @@ use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
-    DryRunResult, UnknownFieldRetries, foreign_finalizer, is_in_new_namespace, rename_for_creation,
+    DryRunResult, UnknownFieldRetries, foreign_finalizer, is_in_new_namespace, rename_for_creation, without_long_values,
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType, text_at};
@@ -63,7 +63,10 @@ impl Rehearsal<'_> {
         loop {
             match self.request(id, apply_dry_run(&sender.subject.cluster, kind, id, manifest, applying)).await {
                 Err(failure) if retries.should_retry(manifest, sender.error(&failure)) => {}
-                answer => return answer,
+                Err(failure) => {
+                    return Err(Failure { message: without_long_values(&failure.message), ..failure });
+                }
+                Ok(merged) => return Ok(merged),
             }
         }
     }

@@ -102,7 +102,7 @@ impl Cause {
         };
         // The message may name what it depends on, but messages about values quote these.
         let names_objects = matches!(self, Self::Webhook | Self::Quota | Self::Unknown);
-        found || (names_objects && !is_same && is_quoted(message, &changed.name))
+        found || (names_objects && !is_same && names(message, changed))
     }
 }
 
@@ -135,6 +135,12 @@ fn is_limit(changed: &ObjectId, id: &ObjectId) -> bool {
 /// Returns true if an admission webhook takes its rules from an object.
 fn is_policy(changed: &ObjectId) -> bool {
     POLICY_GROUPS.iter().any(|group| changed.group.ends_with(group))
+}
+
+/// Returns true if a message names an object: in quotes, or after its kind as in `no PriorityClass with name high was found`.
+fn names(message: &str, object: &ObjectId) -> bool {
+    let of_kind = format!("{} with name {} ", object.kind, object.name);
+    message.contains(&of_kind) || is_quoted(message, &object.name)
 }
 
 /// Returns true if a message has a name in quotes, or after the word that announces one. Keys and values of JSON are no
@@ -208,7 +214,7 @@ mod tests {
             (PORT, object("", "Service", "other", "old"), true, true),
             (PORT, object("", "ConfigMap", "shop", "old"), true, false),
             (
-                "priority: no PriorityClass with name \"high\"",
+                "pods \"d\" is forbidden: no PriorityClass with name high was found",
                 object("scheduling.k8s.io", "PriorityClass", "", "high"),
                 false,
                 true,

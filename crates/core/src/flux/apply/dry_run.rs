@@ -24,6 +24,10 @@ const NEW_NAMESPACE: &str = "its namespace is new";
 /// Part of the message about a user who may not impersonate another one.
 const IMPERSONATION_DENIED: &str = " cannot impersonate resource ";
 
+/// Announcement of a value in a message about an invalid object, and the length in bytes of one that is left out.
+const INVALID_VALUE: &str = "Invalid value: ";
+const LONG_VALUE: usize = 160;
+
 /// Result of the server-side dry-run of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DryRunResult {
@@ -198,6 +202,22 @@ impl UnknownFieldRetries {
     }
 }
 
+/// Returns a message of the server without the long values that it quotes as JSON, such as the whole template of a Job.
+pub fn without_long_values(message: &str) -> String {
+    let mut rest = message;
+    let mut short = String::new();
+    while let Some(at) = rest.find(INVALID_VALUE) {
+        let (before, value) = rest.split_at(at + INVALID_VALUE.len());
+        let mut values = serde_json::Deserializer::from_str(value).into_iter::<Value>();
+        let is_read = matches!(values.next(), Some(Ok(Value::Object(_) | Value::Array(_))));
+        let end = if is_read { values.byte_offset() } else { 0 };
+        short += before;
+        short += if end > LONG_VALUE { "{…}" } else { &value[..end] };
+        rest = &value[end..];
+    }
+    short + rest
+}
+
 /// Renames a manifest to a name that no object has, so that a dry-run shows if the object can be created again after its
 /// deletion. What only one object can have, and `live` has, is left out: its deletion frees it. Returns the new identity, or
 /// `None` for a kind that allows no other name.
@@ -276,6 +296,24 @@ mod tests {
         assert_eq!(error(401, "m").result(), None);
         let typo = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
         assert_eq!(error(500, typo).result(), Some(DryRunResult::Refused(typo.to_owned())), "a typo is no failure");
+    }
+
+    #[test]
+    fn long_values_are_left_out_of_a_message() {
+        let long = format!("{{\"Spec\":{{\"Image\":\"}}: {}\"}}}}", "i".repeat(LONG_VALUE));
+        for (message, expected) in [
+            (
+                format!("spec.template: Invalid value: {long}: field is immutable"),
+                "spec.template: Invalid value: {…}: field is immutable",
+            ),
+            (
+                "a: Invalid value: {\"b\":1}: no, c: Invalid value: null: no".to_owned(),
+                "a: Invalid value: {\"b\":1}: no, c: Invalid value: null: no",
+            ),
+            ("a: Invalid value: {broken".to_owned(), "a: Invalid value: {broken"),
+        ] {
+            assert_eq!(without_long_values(&message), expected);
+        }
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! Validation of a custom resource by the schema of a definition that the change brings: the API server has it only
 //! later, so a dry-run cannot tell.
 //!
-//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/schema` and `validation`. What is not decided here,
-//! such as rules in CEL, is unknown and never an error.
+//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/schema` (`defaulting`, `cel`) and `validation`. What is
+//! not decided here, such as a rule that compares with the old value, is unknown and never an error.
 
+use std::cell::Cell;
+
+use cel::Value as CelValue;
 use serde_json::{Map, Value};
 
 use super::cause::is_of_schema;
+use crate::expression::{self, MAX_STEPS};
 use crate::kubernetes::object::{flag_at, list_at};
 use crate::text::unescape_step;
 
@@ -64,19 +68,53 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_n
     let Some(schema) = found.and_then(|found| found.pointer("/schema/openAPIV3Schema")) else {
         return Fit::Unknown(format!("has no schema for version {version}"));
     };
+    let mut manifest = manifest.clone();
+    if is_new {
+        fill_defaults(&mut manifest, schema);
+    }
     let Some(fields) = manifest.as_object() else { return Fit::Unknown("has another format".to_owned()) };
-    let validation = Validation { is_new };
+    let validation = Validation { is_new, steps: Cell::new(MAX_STEPS) };
     let mut fit = validation.required(fields, schema, "");
     for (key, value) in fields {
         if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
             fit = fit.and(|| validation.field(value, schema, &format!("/{key}"), key));
         }
     }
-    fit.and(|| rules_are_unknown(schema))
+    fit.and(|| validation.rules(&manifest, schema, ""))
+}
+
+/// Adds the defaults of absent fields, as the API server does before it validates.
+fn fill_defaults(value: &mut Value, schema: &Value) {
+    match value {
+        Value::Object(fields) => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            for (key, property) in properties.into_iter().flatten() {
+                if let Some(default) = property.get("default") {
+                    fields.entry(key.clone()).or_insert_with(|| default.clone());
+                }
+                if let Some(value) = fields.get_mut(key) {
+                    fill_defaults(value, property);
+                }
+            }
+            if let Some(schema) = schema.get("additionalProperties") {
+                let others =
+                    fields.iter_mut().filter(|(key, _)| properties.is_none_or(|known| !known.contains_key(*key)));
+                others.for_each(|(_, value)| fill_defaults(value, schema));
+            }
+        }
+        Value::Array(items) => {
+            if let Some(schema) = schema.get("items") {
+                items.iter_mut().for_each(|item| fill_defaults(item, schema));
+            }
+        }
+        _ => {}
+    }
 }
 
 struct Validation {
     is_new: bool,
+    /// Steps that are left for the rules of the whole manifest.
+    steps: Cell<u64>,
 }
 
 impl Validation {
@@ -106,7 +144,50 @@ impl Validation {
             Value::Array(items) => self.list(items, schema, pointer),
             scalar => scalar_fit(scalar, schema, pointer),
         };
-        fit.and(|| is_listed(value, schema, pointer)).and(|| rules_are_unknown(schema))
+        fit.and(|| is_listed(value, schema, pointer)).and(|| self.rules(value, schema, pointer))
+    }
+
+    /// Evaluates the rules of a schema in CEL. Of an object that is merged with a live one, only single values are known.
+    fn rules(&self, value: &Value, schema: &Value, pointer: &str) -> Fit {
+        if let Some(key) = ["oneOf", "anyOf", "allOf", "not"].into_iter().find(|key| schema.get(key).is_some()) {
+            return Fit::Unknown(format!("has {key}"));
+        }
+        let is_known = self.is_new || !(value.is_object() || value.is_array());
+        let mut fit = Fit::Valid;
+        for rule in list_at(schema, "/x-kubernetes-validations") {
+            let Some(text) = rule["rule"].as_str() else { continue };
+            if text.contains("oldSelf") && self.is_new && rule["optionalOldSelf"] != true {
+                continue;
+            }
+            let is_decidable = is_known && !text.contains("oldSelf");
+            fit = fit.and(|| match is_decidable.then(|| self.evaluate(text, value)).flatten() {
+                Some(true) => Fit::Valid,
+                Some(false) => {
+                    let message =
+                        rule["message"].as_str().map_or_else(|| format!("failed rule: {text}"), str::to_owned);
+                    Fit::invalid(pointer, format!("{}: Invalid value: {message}", dotted(pointer)))
+                }
+                None => Fit::Unknown(format!("has a rule for {}", dotted(pointer))),
+            });
+        }
+        fit
+    }
+
+    /// Returns the result of a rule; `None` if it cannot be evaluated here.
+    fn evaluate(&self, text: &str, value: &Value) -> Option<bool> {
+        let mut left = self.steps.get().saturating_sub(text.len() as u64);
+        if left == 0 {
+            return None;
+        }
+        let parsed = expression::parse(text).ok()?;
+        let mut context = expression::context();
+        context.add_variable("self", value).ok()?;
+        let result = expression::with_stack(|| parsed.evaluate(&context, &mut left));
+        self.steps.set(left);
+        match result {
+            Ok(CelValue::Bool(result)) => Some(result),
+            _ => None,
+        }
     }
 
     fn object(&self, fields: &Map<String, Value>, schema: &Value, pointer: &str) -> Fit {
@@ -215,15 +296,6 @@ fn is_listed(value: &Value, schema: &Value, pointer: &str) -> Fit {
     }
 }
 
-/// Returns what is not known because a schema has rules that are not evaluated here.
-fn rules_are_unknown(schema: &Value) -> Fit {
-    let rules = ["x-kubernetes-validations", "oneOf", "anyOf", "allOf", "not"];
-    match rules.into_iter().find(|key| schema.get(key).is_some()) {
-        Some(key) => Fit::Unknown(format!("has {key}")),
-        None => Fit::Valid,
-    }
-}
-
 fn has_type(schema: &Value, expected: &str) -> bool {
     schema.get("type").map_or_else(|| keeps_unknown_fields(schema), |found| found == expected)
 }
@@ -295,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_is_not_evaluated_is_unknown_unless_another_value_is_invalid() {
-        let rules = json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}],
+        let rules = json!({"type": "object", "x-kubernetes-validations": [{"rule": "quantity(self.size) > 1"}],
             "properties": {"size": {"type": "string"}, "time": {"type": "string", "format": "date-time"}}});
         assert!(matches!(fit(&rules, &json!({"size": "a"})), Fit::Unknown(_)));
         assert!(matches!(fit(&rules, &json!({"time": "now", "typo": 1})), Fit::Invalid(_)));
@@ -305,6 +377,26 @@ mod tests {
             matches!(other, Fit::Invalid(misfit) if misfit.is_never_ratcheted()),
             "a version that it does not have"
         );
+    }
+
+    #[test]
+    fn rules_are_evaluated_after_defaults_where_the_whole_value_is_known() {
+        let schema = json!({"type": "object", "properties": {
+            "size": {"type": "string", "x-kubernetes-validations": [
+                {"rule": "self.startsWith('x')", "message": "size must start with x"}, {"rule": "self == oldSelf"}]},
+            "least": {"type": "integer", "default": 3}, "most": {"type": "integer"}},
+            "x-kubernetes-validations": [{"rule": "!has(self.most) || self.least <= self.most"}]});
+        for spec in [json!({"size": "xa"}), json!({"most": 3}), json!({"least": 1, "most": 2})] {
+            assert_eq!(fit(&schema, &spec), Fit::Valid, "{spec}");
+        }
+        for (spec, pointer) in [(json!({"size": "a"}), "/spec/size"), (json!({"most": 2}), "/spec")] {
+            let found = fit(&schema, &spec);
+            assert!(matches!(&found, Fit::Invalid(misfit) if misfit.pointer == pointer), "{spec}: {found:?}");
+        }
+        let merged = |spec: Value| validate(&json!({"spec": spec}), &definition(&schema), "v1", false);
+        assert!(matches!(merged(json!({"size": "a"})), Fit::Invalid(_)), "a single value is known");
+        assert!(matches!(merged(json!({"most": 2})), Fit::Unknown(_)), "the live object may have the other field");
+        assert!(matches!(merged(json!({"size": "xa"})), Fit::Unknown(_)), "the old value is not read");
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::simulation::rows::secret_names::secret_mask;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
 use crate::plan::contradictions::say_what_blocked_owners_delete;
 use crate::plan::{Actor, Plan, ReasonCode};
 
@@ -254,8 +254,10 @@ impl State<'_> {
             !self.is_listed(owner, &built.id)
                 || !applied.contains(owner, spec, built)
                 || touched.concern(self, spec, &built.id)
+                // Anything can be what it fails at.
+                || !self.is_ready(owner)
                 || self
-                    .last_run(owner)
+                    .last_success(owner)
                     .is_some_and(|last| newest_rule >= Some(last) || self.has_drifted(&built.id, last))
         };
         let mut objects = applied_objects_if(self, is_changed);
@@ -265,9 +267,11 @@ impl State<'_> {
     }
 
     /// Returns the time at which the controller applied a Kustomization last, if it records that.
-    fn last_run(&self, owner: &NamespacedName) -> Option<DateTime<Utc>> {
-        let history = self.live.get(owner)?.content.pointer("/status/history/0/lastReconciled")?.as_str()?;
-        DateTime::parse_from_rfc3339(history).ok().map(|time| time.to_utc())
+    fn last_success(&self, owner: &NamespacedName) -> Option<DateTime<Utc>> {
+        let runs = list_at(&self.live.get(owner)?.content, "/status/history").iter();
+        let mut times = runs.filter(|run| run["lastReconciledStatus"] == "ReconciliationSucceeded");
+        let time = times.next()?["lastReconciled"].as_str()?;
+        DateTime::parse_from_rfc3339(time).ok().map(|time| time.to_utc())
     }
 
     /// Returns the time of the newest rule of admission: the server may refuse since then what it accepted before.

@@ -255,7 +255,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             Cause::Allocation => self.after_allocations(object, message),
             Cause::Value => self.after_deletion(object, &events, result),
             Cause::Quota => self.after_quotas(object),
-            Cause::Unknown => None,
+            Cause::Unknown => self.after_classes(object, &events),
         };
         // What the controller deletes by force is gone unless the refusal ends before its first try.
         let is_forced = matches!(result, DryRunResult::Recreated(_) | DryRunResult::DeletedOnly(_));
@@ -328,9 +328,53 @@ impl<'s, 'a> Premises<'s, 'a> {
         if freeing.is_empty() {
             return Some(Standing::Holds);
         }
-        let is_accepted =
-            freeing.iter().all(|event| self.can_precede(event, object)) && admission::is_free(&self.world, object);
-        is_accepted.then(|| self.accepted(object, &freeing))
+        if !(freeing.iter().all(|event| self.can_precede(event, object)) && admission::is_free(&self.world, object)) {
+            return None;
+        }
+        // The server validates a Service only once it has its ports.
+        self.accepted_without(object, &freeing, |manifest| {
+            let ports = manifest.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+            for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
+                port.remove("nodePort");
+            }
+        })
+    }
+
+    /// Returns how far a refusal of a Pod holds whose class is missing; `None` if that is not known.
+    fn after_classes(&self, object: &AppliedObject, events: &[&Event]) -> Option<Standing> {
+        let [event] = events else { return None };
+        let field = match &*event.id.kind {
+            "PriorityClass" => "priorityClassName",
+            "RuntimeClass" => "runtimeClassName",
+            _ => return None,
+        };
+        if event.is_deleted || !event.is_certain || !object.id.is("", "Pod") {
+            return None;
+        }
+        self.accepted_without(object, events, |manifest| {
+            if let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.remove(field);
+            }
+        })
+    }
+
+    /// Returns how far a refusal holds that events end: the server is asked about the object without the fields that it is
+    /// refused for.
+    fn accepted_without(
+        &self,
+        object: &AppliedObject,
+        events: &[&Event],
+        remove: impl FnOnce(&mut Value),
+    ) -> Option<Standing> {
+        let mut other = object.clone();
+        remove(Arc::make_mut(&mut other.built.manifest));
+        match self.world.ask(Question::of_apply(other, &self.world.state.input.flags))? {
+            DryRunAnswer::Result(DryRunResult::Refused(_)) => Some(Standing::Holds),
+            DryRunAnswer::Result(DryRunResult::Created | DryRunResult::Updated(_) | DryRunResult::Unchanged) => {
+                Some(self.accepted(object, events))
+            }
+            _ => None,
+        }
     }
 
     /// Returns how far a refusal by a quota holds; `None` if that is not known.
