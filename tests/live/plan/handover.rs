@@ -212,8 +212,9 @@ fn a_claim_that_moves_to_another_namespace_is_a_copy() {
     let claim = |branch: &str, namespace: &str| {
         moving.git(&["checkout", "-q", branch]);
         let spec = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}";
-        let text =
-            format!("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: data, namespace: {namespace}}}\n{spec}\n");
+        let text = format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: data, namespace: {namespace}}}\n{spec}\n"
+        );
         std::fs::write(moving.tree.path().join("apps/claim.yaml"), text).unwrap();
         moving.commit();
     };

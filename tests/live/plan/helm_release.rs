@@ -241,7 +241,10 @@ fn a_handover_from_a_release_to_a_kustomization_keeps_every_uid() {
     let first = uid().unwrap();
     tree.git(&["checkout", "-q", "-b", "feature"]);
     tree.git(&["rm", "-q", "root/release.yaml"]);
-    write("root/moved.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: helm-to-ks}\ndata: {a: b}\n");
+    write(
+        "root/moved.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: helm-to-ks}\ndata: {a: b}\n",
+    );
     commit();
     tree.git(&["checkout", "-q", "main"]);
     let (kustomize, patches) = (bin("kustomize"), folder("helm-to-ks-patches"));

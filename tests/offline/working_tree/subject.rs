@@ -230,7 +230,10 @@ fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
     }
     let missing = run("steps:\n- delete: kustomization/none\n  namespace: shop", &[]);
     assert!(
-        missing.code == 1 && missing.stderr.contains("step 1: kustomization.kustomize.toolkit.fluxcd.io/none -n shop does not exist then"),
+        missing.code == 1
+            && missing
+                .stderr
+                .contains("step 1: kustomization.kustomize.toolkit.fluxcd.io/none -n shop does not exist then"),
         "{missing}"
     );
     let absent = plan(folder.path(), &[main_of(&main)], &["--steps", "none.yaml"]);

@@ -215,7 +215,8 @@ mod tests {
             }
         };
         let moved = Handover::new(vec![], vec![step(vec![row(Action::Delete, "a"), row(Action::Create, "b")])], vec![]);
-        let copies: Vec<_> = moved.claims_to_copy.iter().map(|copy| (&*copy.from.namespace, &*copy.to.namespace)).collect();
+        let copies: Vec<_> =
+            moved.claims_to_copy.iter().map(|copy| (&*copy.from.namespace, &*copy.to.namespace)).collect();
         assert_eq!(copies, [("a", "b")]);
         let kept = Handover::new(vec![], vec![step(vec![row(Action::Create, "b")])], vec![]);
         assert_eq!(kept.claims_to_copy, []);

@@ -16,8 +16,8 @@ use crate::flux::controllers::is_of_flux;
 use crate::flux::handover::HandoverStep;
 use crate::flux::kinds::FluxKind;
 use crate::flux::spec::SourceId;
-use crate::kubernetes::deletion::volumes::{CLAIM, Volumes};
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::deletion::volumes::{self, CLAIM, Volumes};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
 use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -67,7 +67,13 @@ pub struct ClaimFate {
 
 impl Retirement {
     /// Creates the list of these steps.
-    pub fn new(order: &Order, data: Vec<ClaimFate>, steps: Vec<HandoverStep>, first: &Snapshot, last: &Snapshot) -> Self {
+    pub fn new(
+        order: &Order,
+        data: Vec<ClaimFate>,
+        steps: Vec<HandoverStep>,
+        first: &Snapshot,
+        last: &Snapshot,
+    ) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
         let owners = order.owners.iter().cloned().collect();
         let (left_over, unused_sources) = (order.left_over(first, last), unused_sources(first, last));
@@ -93,7 +99,9 @@ fn sources_of(full: &Resource) -> Vec<ObjectId> {
 
 /// Returns what becomes of the data of the claims that a step deletes.
 pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<ClaimFate> {
-    let volumes = Volumes::new(snapshot);
+    let found = Volumes::new(snapshot);
+    let kind = GroupKind::new("", volumes::KIND);
+    let are_read = snapshot.resource_type(&kind).is_some() && snapshot.gaps_hiding(&kind).next().is_none();
     let claims = plan.deletions().filter(|change| change.object.id.is_here("", CLAIM));
     let live = claims.filter_map(|change| snapshot.object(&change.object.id));
     let fates = live.flat_map(|claim| {
@@ -108,8 +116,10 @@ pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<Claim
             loses_data,
             snapshots: snapshots.clone(),
         };
-        match &volumes.of(claim)[..] {
-            [] => vec![fate(None, Reason::new(ReasonCode::Reclaimed, "no volume of it was read"), true)],
+        match &found.of(claim)[..] {
+            // It has no data.
+            [] if are_read => vec![],
+            [] => vec![fate(None, Reason::new(ReasonCode::Unread, "volumes could not be read"), true)],
             all => {
                 let of =
                     all.iter().map(|(volume, outcome)| fate(Some(&volume.id), (*outcome).into(), outcome.loses_data()));

@@ -85,7 +85,14 @@ pub fn order(
     served: &BTreeSet<String>,
 ) -> Result<Order, NoOrder> {
     let index = Index::build(snapshot);
-    let mut units = Units { snapshot, index: &index, units: vec![], owners: BTreeSet::new(), edges: BTreeSet::new(), claims: BTreeSet::new() };
+    let mut units = Units {
+        snapshot,
+        index: &index,
+        units: vec![],
+        owners: BTreeSet::new(),
+        edges: BTreeSet::new(),
+        claims: BTreeSet::new(),
+    };
     units.add_owners(targets)?;
     units.add_namespaces(targets)?;
     units.split_waiting_objects(served)?;

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{NoOrder, Way, order};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::testing::{self, kustomization, object, resource_type};
+use crate::plan::{Action, Actor, Change, Plan, ReasonCode};
+use crate::testing::{self, Build, kustomization, object, resource_type};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io";
 
@@ -165,4 +166,30 @@ fn a_source_that_only_a_removed_owner_uses_is_named() {
     let first = snapshot(vec![source("own"), source("shared")], owners());
     let last = snapshot(vec![source("own"), source("shared")], vec![of("base", "shared")]);
     assert_eq!(super::unused_sources(&first, &last), [source("own").id]);
+}
+
+#[test]
+fn the_reclaim_policy_decides_about_the_data_of_a_claim() {
+    let claim = object("", "PersistentVolumeClaim", "shop", "data");
+    let volume = |policy: &str| {
+        let uid = &claim.uid;
+        let spec = json!({"persistentVolumeReclaimPolicy": policy, "csi": {},
+            "claimRef": {"namespace": "shop", "name": "data", "uid": uid}});
+        object("", "PersistentVolume", "", "pv").with_content(json!({ "spec": spec }))
+    };
+    let fate = |volumes: Vec<Resource>, types: Vec<ResourceType>| {
+        let copy = object("snapshot.storage.k8s.io", "VolumeSnapshot", "shop", "daily");
+        let mut state = snapshot(vec![claim.clone(), copy], volumes);
+        state.types = types;
+        let mut plan = Plan::default();
+        plan.add_changes([Change::new(Action::Delete, &claim, None, Actor::User, ReasonCode::DeletedByHand)]);
+        let fates = super::fates(&plan.into(), &state, 2);
+        assert!(fates.iter().all(|fate| (fate.step, fate.snapshots.len()) == (2, 1)));
+        fates.iter().map(|fate| (fate.loses_data, fate.volume.is_some())).collect::<Vec<_>>()
+    };
+    let read = || vec![resource_type("", "PersistentVolume", "persistentvolumes", false)];
+    assert_eq!(fate(vec![volume("Delete")], read()), [(true, true)]);
+    assert_eq!(fate(vec![volume("Retain")], read()), [(false, true)]);
+    assert_eq!(fate(vec![], read()), [], "it is not bound");
+    assert_eq!(fate(vec![], vec![]), [(true, false)], "volumes were not read");
 }

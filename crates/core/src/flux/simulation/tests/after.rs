@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::releases;
 use super::cluster::{Files, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, set};
+use super::releases;
 use crate::flux::simulation::questions::Progress;
 use crate::flux::simulation::{Preview, StateAfter};
 use crate::flux::spec::SourceId;
