@@ -20,7 +20,7 @@ use crate::plan::grave::is_protected_namespace;
 /// An object and the rule by which there is no order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoOrder {
-    pub object: ObjectId,
+    pub object: Box<ObjectId>,
     /// A sentence about the object.
     pub rule: String,
     pub hint: Option<String>,
@@ -28,7 +28,7 @@ pub struct NoOrder {
 
 impl NoOrder {
     pub(super) fn new(object: &ObjectId, rule: impl Into<String>) -> Self {
-        Self { object: object.clone(), rule: rule.into(), hint: None }
+        Self { object: Box::new(object.clone()), rule: rule.into(), hint: None }
     }
 
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
