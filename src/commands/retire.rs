@@ -207,7 +207,7 @@ fn removed(removes: &BTreeSet<ObjectId>) -> String {
         "" => format!("{}/{}", id.kind.to_lowercase(), id.name),
         namespace => format!("{}/{} -n {namespace}", id.kind.to_lowercase(), id.name),
     };
-    format!("remove {}", join_limited(&removes.iter().map(name).collect::<Vec<_>>(), NAMED))
+    format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
 }
 
 /// Returns an object as kubectl's arguments name it.
