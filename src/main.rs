@@ -48,6 +48,7 @@ fn run(command: Command, session: &mut Session) -> Result<ExitCode> {
         Command::Inventory(args) => block_on(commands::inventory::run(&args, session)),
         Command::Plan(args) => block_on(commands::plan::run(*args, session)),
         Command::Handover(args) => block_on(commands::handover::run(&args, session)),
+        Command::Retire(args) => block_on(commands::retire::run(&args, session)),
         Command::Prune(args) => block_on(commands::prune::run(&args, session)),
         Command::Guard(args) => block_on(commands::guard::run(&args, session)),
         Command::Snapshot(args) => block_on(commands::snapshot::run(&args, session)),

@@ -2,6 +2,7 @@
 
 use gitops_core::flux::handover::{self, Handover};
 use gitops_core::flux::history::{self, WhyGone};
+use gitops_core::flux::retire::{self, Retirement};
 use gitops_core::kubernetes::snapshot::{self, Snapshot};
 use gitops_core::ownership::report::{self, InventoryDocument};
 use gitops_core::plan::fleet::{self, Fleet};
@@ -11,6 +12,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 
+use crate::commands::prune::tree::steps::{self, StepsFile};
 use crate::commands::{change, get};
 use crate::tools::journal;
 
@@ -43,6 +45,8 @@ pub fn all() -> Vec<DocumentSchema> {
         of(sequence::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Sequence>, false),
         of(handover::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Handover>, false),
         of(history::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<WhyGone>, false),
+        of(retire::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<Retirement>, false),
+        of(steps::SCHEMA, &read, SchemaGenerator::into_root_schema_for::<StepsFile>, true),
         of(snapshot::SCHEMA, &written, snapshot, false),
         of(snapshot::SCHEMA, &read, snapshot, true),
         of(report::SCHEMA, &written, SchemaGenerator::into_root_schema_for::<InventoryDocument>, false),

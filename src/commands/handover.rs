@@ -2,23 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 
 use super::Session;
-use super::prune::tree::{TreeArgs, TreeOptions, find_handover};
+use super::prune::tree::{CheckoutOptions, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
 use crate::tools;
-use gitops_core::flux::controllers::FluxControllers;
-use gitops_core::flux::handover::{Handover, HandoverStep, Holds, left_over};
+use gitops_core::flux::handover::{Handover, HandoverStep, Hold, Holds, left_over};
 use gitops_core::kubernetes::gap::AnswerGap;
-use gitops_core::ownership::index::Index;
-use gitops_core::plan::finished::{Executor, Finish};
-use gitops_core::plan::limits::Limits;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::{FinishedPlan, Outcome};
 
 /// Show steps that move objects to other owners without deleting them
@@ -51,27 +47,11 @@ pub struct HandoverArgs {
     /// Write the patches of the steps to DIR
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
-    /// Branch that the checkout is merged into, if there are several
-    #[arg(long, value_name = "BRANCH")]
-    pub branch: Option<String>,
     /// Read the cluster from FILE, which `snapshot` wrote
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
-    /// Program to build with, instead of the kubectl on PATH
-    #[arg(long, value_name = "PATH", hide_short_help = true)]
-    pub kustomize: Option<PathBuf>,
-    /// Version of kustomize-controller, if it cannot be read
-    #[arg(long, value_name = "VERSION", hide_short_help = true)]
-    pub controller_version: Option<String>,
-    /// Time for all builds; what is left is a gap
-    #[arg(
-        long,
-        value_name = "DURATION",
-        default_value = "5m",
-        hide_short_help = true,
-        value_parser = crate::cluster::config::args::request_timeout
-    )]
-    pub plan_timeout: Duration,
+    #[command(flatten)]
+    pub checkout: CheckoutOptions,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Handover::PARTS))]
     pub output: Format,
@@ -79,15 +59,8 @@ pub struct HandoverArgs {
 
 /// Finds and shows the steps.
 pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode> {
-    let options = TreeOptions {
-        rev: args.to.clone(),
-        branch: args.branch.clone(),
-        kustomize: args.kustomize.clone(),
-        controller_version: args.controller_version.clone(),
-        plan_timeout: args.plan_timeout,
-        offline: true,
-        ..TreeOptions::default()
-    };
+    let (rev, checkout) = (args.to.clone(), args.checkout.clone());
+    let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     let tree = TreeArgs { repo: Some(args.repo.clone()), options };
     let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
@@ -96,16 +69,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let (mut steps, last) = (vec![], found.steps.len());
     for (at, (patches, step)) in found.steps.into_iter().enumerate() {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
-        let index = Index::build(&step.snapshot);
-        let finish = Finish {
-            snapshot: &step.snapshot,
-            is_recorded: args.snapshot.is_some(),
-            executor: Executor::Controllers(&index),
-            limits: Limits::default(),
-            secrets: &step.secrets,
-            policy: None,
-        };
-        let (plan, _) = finish.finish(step.plan, FluxControllers::new);
+        let plan = step.finish(args.snapshot.is_some());
         let number = at + 1;
         let role = if number == last {
             Role::Change
@@ -118,6 +82,8 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
             number,
             title: role.title(last),
             patches,
+            commands: vec![],
+            notes: role.notes(&found.holds),
             done_when: role.done_when(&found.holds, &plan),
             way_back: role.way_back().to_owned(),
             plan,
@@ -126,14 +92,19 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let handover = Handover::new(found.lost_at_once, steps, left_over);
     session.terminal.raw(&args.output.render(&handover, session.terminal.look(true))?)?;
     if let Some(directory) = &args.write {
-        write(&handover, directory, session)?;
+        write(&handover.steps, directory, session)?;
     }
-    let gaps: BTreeSet<AnswerGap> = handover.steps.iter().flat_map(|step| step.plan.gaps()).cloned().collect();
-    for step in &handover.steps {
+    Ok(report(&handover.steps, session))
+}
+
+/// Prints the warnings and gaps of the plans of proposed steps, and returns the exit code.
+pub(super) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode {
+    for step in steps {
         let texts = warnings(&step.plan);
         texts.iter().for_each(|text| session.terminal.warning(&format!("step {}: {text}", step.number)));
     }
-    Ok(session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), false))
+    let gaps: BTreeSet<AnswerGap> = steps.iter().flat_map(|step| step.plan.gaps()).cloned().collect();
+    session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), false)
 }
 
 /// Purpose of a step.
@@ -159,8 +130,8 @@ impl Role {
         if let Self::Hold = self {
             let shows = holds.iter().map(|(owner, hold)| {
                 let (field, value) = hold.field();
-                let ks = format!("kustomization.kustomize.toolkit.fluxcd.io/{}", owner.name);
-                format!("kubectl get {ks} -n {} -o jsonpath='{{.spec.{field}}}' # {value}", owner.namespace)
+                let name = format!("{}/{}", owner.group_kind(), owner.name);
+                format!("kubectl get {name} -n {} -o jsonpath='{{.spec.{field}}}' # {value}", owner.namespace)
             });
             return shows.collect();
         }
@@ -174,6 +145,18 @@ impl Role {
         shows.collect()
     }
 
+    /// Returns what the step leaves behind.
+    fn notes(self, holds: &Holds) -> Vec<String> {
+        let releases = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
+        let note = |id: &ObjectId| {
+            format!(
+                "the Secrets with the history of the release of {id}, and Helm's labels, annotations and field managers, stay \
+                 behind; `flux-operator migrate owner` removes field managers"
+            )
+        };
+        if let Self::Change = self { releases.map(note).collect() } else { vec![] }
+    }
+
     fn way_back(self) -> &'static str {
         match self {
             Self::Hold => "revert the commit: nothing has moved yet",
@@ -184,20 +167,26 @@ impl Role {
     }
 }
 
-/// Writes the patches, one file for each step that has some.
+/// Writes the patches and commands of the steps, one file each.
 ///
 /// Fails if the directory has one of them already, or cannot be written.
-fn write(handover: &Handover, directory: &Path, session: &mut Session) -> Result<()> {
+pub(super) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Session) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
-    for step in handover.steps.iter().filter(|step| !step.patches.is_empty()) {
-        let file = directory.join(format!("step-{}.patch", step.number));
-        if file.exists() {
-            return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
+    for step in steps {
+        let patches: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
+        let commands: String = step.commands.iter().map(|command| format!("{command}\n")).collect();
+        for (text, kind, program) in [(patches, "patch", "git apply"), (commands, "sh", "sh -e")] {
+            let file = directory.join(format!("step-{}.{kind}", step.number));
+            if text.is_empty() {
+                continue;
+            }
+            if file.exists() {
+                return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
+            }
+            tools::write_report(&file, &text)?;
+            session.terminal.status(&format!("wrote {}: `{program} {}`", file.display(), file.display()));
         }
-        let text: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
-        tools::write_report(&file, &text)?;
-        session.terminal.status(&format!("wrote {}: `git apply {}`", file.display(), file.display()));
     }
     Ok(())
 }

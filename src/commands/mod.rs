@@ -16,6 +16,7 @@ pub mod plan;
 pub mod prune;
 mod resource_args;
 pub mod resume;
+pub mod retire;
 mod select;
 pub mod snapshot;
 pub mod suspend;

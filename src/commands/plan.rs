@@ -64,7 +64,7 @@ pub struct PlanArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["directory", "owners", "by", "snapshot", "out", "policy", "TreeOptions", "FleetArgs", "ContextsArgs"],
+        conflicts_with_all = ["directory", "owners", "by", "snapshot", "out", "policy", "TreeOptions", "CheckoutOptions", "FleetArgs", "ContextsArgs"],
         hide_short_help = true
     )]
     pub show: Option<PathBuf>,

@@ -5,7 +5,7 @@ use super::format::{Look, Part, Render};
 use super::markdown::escape::{fenced, span};
 use super::plan::{counts, summary};
 use super::sanitize::{escape, one_line};
-use gitops_core::flux::handover::{Handover, HandoverStep};
+use gitops_core::flux::handover::{ClaimCopy, Handover, HandoverStep};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a line names.
@@ -15,19 +15,8 @@ impl Render for Handover {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
 
     fn text(&self, wide: bool, look: Look) -> String {
-        let mut text = format!("{}\n", one_line(&heading(self)));
-        for step in &self.steps {
-            text += &format!("\nStep {}: {}\n", step.number, step.title);
-            for patch in &step.patches {
-                text += &escape(&patch.diff);
-            }
-            text += &step.plan.text(wide, look);
-            text += &format!("Plan: {}\n", summary(&step.plan, true));
-            for line in done(step) {
-                text += &format!("{}\n", one_line(&line));
-            }
-        }
-        text + &format!("\n{}\n", one_line(&end(self)))
+        let steps = text_of_steps(&self.steps, wide, look);
+        format!("{}\n{steps}\n{}\n", one_line(&heading(self)), one_line(&end(self)))
     }
 
     /// Returns the names of the objects that are lost without the steps.
@@ -36,20 +25,47 @@ impl Render for Handover {
     }
 
     fn comment(&self) -> String {
-        let mut comment = format!("**{}**\n", span(&heading(self)));
-        for step in &self.steps {
-            comment += &format!("\n### Step {}: {}\n\n", step.number, step.title);
-            for patch in &step.patches {
-                comment += &fenced("diff", &patch.diff);
-                comment.push('\n');
-            }
-            comment += &format!("Plan: {}.\n\n", counts(&step.plan));
-            for line in done(step) {
-                comment += &format!("- {}\n", span(&line));
-            }
-        }
-        comment + &format!("\n{}\n", span(&end(self)))
+        format!("**{}**\n{}\n{}\n", span(&heading(self)), comment_of_steps(&self.steps), span(&end(self)))
     }
+}
+
+/// Returns the steps as text: each with its patches, its plan, and how to see that it is done.
+pub(super) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> String {
+    let mut text = String::new();
+    for step in steps {
+        text += &format!("\nStep {}: {}\n", step.number, one_line(&step.title));
+        for patch in &step.patches {
+            text += &escape(&patch.diff);
+        }
+        for command in &step.commands {
+            text += &format!("$ {}\n", one_line(command));
+        }
+        text += &step.plan.text(wide, look);
+        text += &format!("Plan: {}\n", summary(&step.plan, true));
+        for line in done(step) {
+            text += &format!("{}\n", one_line(&line));
+        }
+    }
+    text
+}
+
+/// Returns the steps as a part of a comment.
+pub(super) fn comment_of_steps(steps: &[HandoverStep]) -> String {
+    let mut comment = String::new();
+    for step in steps {
+        comment += &format!("\n### Step {}: {}\n\n", step.number, span(&step.title));
+        let patches = step.patches.iter().map(|patch| ("diff", patch.diff.clone()));
+        let commands = (!step.commands.is_empty()).then(|| ("sh", step.commands.join("\n") + "\n"));
+        for (language, text) in patches.chain(commands) {
+            comment += &fenced(language, &text);
+            comment.push('\n');
+        }
+        comment += &format!("Plan: {}.\n\n", counts(&step.plan));
+        for line in done(step) {
+            comment += &format!("- {}\n", span(&line));
+        }
+    }
+    comment
 }
 
 /// Returns what the steps are for, in one line.
@@ -70,11 +86,19 @@ fn heading(handover: &Handover) -> String {
 
 fn done(step: &HandoverStep) -> impl Iterator<Item = String> {
     let shown = step.done_when.iter().take(NAMED).map(|command| format!("Done when: {command}"));
-    shown.chain([format!("Way back: {}", step.way_back)])
+    let notes = step.notes.iter().map(|note| format!("Note: {note}"));
+    shown.chain(notes).chain([format!("Way back: {}", step.way_back)])
 }
 
-/// Returns the last line: what is left over, or that nothing is.
+/// Returns the last lines: what must be copied, and what is left over, or that nothing is.
 fn end(handover: &Handover) -> String {
+    let copies = handover.claims_to_copy.iter().map(|ClaimCopy { from, to }| {
+        format!("{to} is another claim than {from}, and empty: copy the data before {from} is deleted. ")
+    });
+    copies.collect::<String>() + &left_over(handover)
+}
+
+fn left_over(handover: &Handover) -> String {
     let objects = &handover.left_over;
     if objects.is_empty() {
         return "Nothing is left over.".to_owned();

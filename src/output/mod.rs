@@ -15,6 +15,7 @@ pub mod plan;
 pub mod progress;
 pub mod prose;
 pub mod report;
+mod retire;
 pub mod sanitize;
 pub(crate) mod sequence;
 pub mod source_change;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::args::{HistoryArgs, InventoryArgs};
 use crate::cluster::read::events::controller_events;
-use crate::commands::prune::tree::{HistoryQuery, TreeArgs, TreeOptions, search_history};
+use crate::commands::prune::tree::{CheckoutOptions, HistoryQuery, TreeArgs, TreeOptions, search_history};
 use crate::commands::select::RIGHTS;
 use crate::commands::{Session, resource_args};
 use crate::error::{Error, Result};
@@ -117,9 +117,12 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
 
 fn tree_args(args: &HistoryArgs) -> TreeArgs {
     let options = TreeOptions {
-        branch: args.branch.clone(),
-        kustomize: args.kustomize.clone(),
-        plan_timeout: args.search_timeout,
+        checkout: CheckoutOptions {
+            branch: args.branch.clone(),
+            kustomize: args.kustomize.clone(),
+            plan_timeout: args.search_timeout,
+            ..CheckoutOptions::default()
+        },
         rev: Some("HEAD".to_owned()),
         offline: true,
         is_search: true,

@@ -270,7 +270,7 @@ fn sha256(text: &str) -> Result<String, String> {
     Err("it must be a SHA-256 of 64 hexadecimal digits, as --out prints it".to_owned())
 }
 
-fn grave_kind(text: &str) -> Result<GraveKind, String> {
+pub(crate) fn grave_kind(text: &str) -> Result<GraveKind, String> {
     let names = GraveKind::ALL.map(GraveKind::name).join(", ");
     let kind = GraveKind::ALL.into_iter().find(|kind| kind.name() == text);
     kind.ok_or(format!("it must be one of {names}, or several with a comma between them"))

@@ -1,5 +1,7 @@
 //! The way of every plan: show it, check the limits, send dry-runs, ask, and delete.
 
+use std::collections::BTreeSet;
+
 use super::args::{ExecutionArgs, Report};
 use super::policy::{PolicyFile, ensure_not_denied};
 use super::preflight;
@@ -14,6 +16,7 @@ use crate::output::source_change::SourceChange;
 use crate::output::{deletion, plan as output, sequence as output_sequence, source_change};
 use crate::tools;
 use gitops_core::flux::controllers::FluxControllers;
+use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::file::{OwnerSelection, Selection};
@@ -118,7 +121,7 @@ pub(super) async fn run(
         Some(change) => show_source_change(&plan, &change, args, session)?,
         None => show(&plan, args, session)?,
     }
-    let exit = report_gaps(&plan, args, session);
+    let exit = report_gaps(std::iter::once(&plan), args, session);
     judged?;
     ensure_not_denied(&plan)?;
     let recording = Recording { command, selection: source.selection(), waves: &waves, index: &index };
@@ -269,11 +272,16 @@ fn show_source_change(plan: &FinishedPlan, change: &str, args: &ExecutionArgs, s
     write_reports(&SourceChange(plan), args)
 }
 
-/// Reports the gaps that the table did not, and returns the exit code of a plan.
-pub(super) fn report_gaps(plan: &FinishedPlan, args: &ExecutionArgs, session: &mut Session) -> ExitCode {
+/// Reports the gaps that the tables did not, each once, and returns the exit code of plans.
+pub(super) fn report_gaps<'p>(
+    mut plans: impl Iterator<Item = &'p FinishedPlan> + Clone,
+    args: &ExecutionArgs,
+    session: &mut Session,
+) -> ExitCode {
     let is_told = is_told(args, session);
-    let exit = session.report_answer_gaps(plan.gaps(), is_told);
-    let deletes = args.planning.detailed_exitcode && plan.deletions().next().is_some();
+    let gaps: BTreeSet<AnswerGap> = plans.clone().flat_map(|plan| plan.gaps()).cloned().collect();
+    let exit = session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), is_told);
+    let deletes = args.planning.detailed_exitcode && plans.any(|plan| plan.deletions().next().is_some());
     if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
 }
 

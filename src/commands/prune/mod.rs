@@ -18,7 +18,6 @@ pub mod sources;
 mod spokes;
 pub mod tree;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -35,13 +34,12 @@ use crate::suggest::nearest;
 use crate::tools::plan_file;
 use args::{ExecutionArgs, PruneArgs, System};
 use execution::{PlanSource, Request};
-use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::finished::Executor;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::sequence::Sequence;
-use gitops_core::plan::{FinishedPlan, Plan, Subject, filter};
+use gitops_core::plan::{FinishedPlan, Plan, filter};
 use gitops_core::prune::collectors::request::CollectorRequest;
 use policy::PolicyFile;
 use review::ReviewedPlan;
@@ -90,7 +88,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     }
     let clusters =
         spokes::read(&args.tree.options.spoke, session, &mut snapshot, execution.planning.snapshot.is_some()).await?;
-    if args.tree.options.then.is_empty() {
+    if !args.tree.options.has_steps() {
         return preview(args, request.policy.as_ref(), session, &snapshot, &clusters).await;
     }
     preview_steps(args, request.policy.as_ref(), session, &snapshot, &clusters).await
@@ -156,18 +154,18 @@ impl PruneArgs {
     /// Checks the flags that a plan of several steps does not take.
     fn check_steps(&self) -> Result<()> {
         let planning = &self.execution.planning;
-        if self.tree.options.then.is_empty() {
+        if !self.tree.options.has_steps() {
             return Ok(());
         }
         let formats: Vec<&str> = format::of(Sequence::PARTS).map(|(name, _)| name).collect();
         let mut shown = planning.reports.iter().map(|report| report.format).chain([planning.output]);
         if shown.any(|shown| format::of(Sequence::PARTS).all(|(_, known)| known != shown)) {
             let message = format!("a plan of several steps has these formats: {}", formats.join(", "));
-            return Err(Error::usage(message).hint("leave --then out, or choose one of them with -o"));
+            return Err(Error::usage(message).hint("leave --then and --steps out, or choose one of them with -o"));
         }
         if planning.out.is_some() {
             return Err(Error::usage("--out writes the plan of one step")
-                .hint("leave --out out and use -o json, or leave --then out"));
+                .hint("leave --out out and use -o json, or leave --then and --steps out"));
         }
         Ok(())
     }
@@ -209,28 +207,15 @@ async fn preview_steps(
     let (mut plans, mut failed) = (vec![], Ok(()));
     for step in steps {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
-        let title = step.plan.subject().map(Subject::tree_text).unwrap_or_default();
         let (plan, judged) = args.finish(step.plan, &step.secrets, policy, &step.snapshot, session)?;
         failed = failed.and(judged);
-        plans.push((title, plan));
+        plans.push((step.title, plan));
     }
     let sequence = Sequence::new(plans);
     execution::show_sequence(&sequence, execution, session)?;
-    let plans = || sequence.steps.iter().map(|step| &step.plan);
-    let gaps: BTreeSet<AnswerGap> = plans().flat_map(|plan| plan.gaps()).cloned().collect();
-    let gaps: Vec<AnswerGap> = gaps.into_iter().collect();
-    let exit = session.report_answer_gaps(&gaps, execution::is_told(execution, session));
-    failed?;
-    if plans().all(|plan| plan.alarms().is_empty()) {
-        let is_found = execution.planning.detailed_exitcode && plans().any(|plan| plan.deletions().next().is_some());
-        return Ok(if is_found && exit == ExitCode::Done { ExitCode::Found } else { exit });
-    }
-    let lines = sequence.steps.iter().flat_map(|step| {
-        let lines = show::alarm_lines(&step.plan, false).into_iter();
-        lines.map(move |line| format!("step {}: {line}", step.number))
-    });
-    let remedies = show::remedies(plans().flat_map(|plan| plan.alarms()));
-    Err(Error::refused(lines.collect::<Vec<_>>().join("\n       ")).hint(remedies.to_string()))
+    let plans: Vec<(String, &FinishedPlan)> =
+        sequence.steps.iter().map(|step| (format!("step {}: ", step.number), &step.plan)).collect();
+    conclude(&plans, failed, execution, session)
 }
 
 /// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
@@ -277,7 +262,7 @@ async fn preview(
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    conclude(&plan, judged, execution, session)
+    conclude(&[(String::new(), &plan)], judged, execution, session)
 }
 
 /// Shows a plan that was written before, and ends as the command that made it.
@@ -285,27 +270,33 @@ pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Sessio
     args.check()?;
     let plan = plan_file::read_document(file)?;
     execution::show(&plan, args, session)?;
-    conclude(&plan, Ok(()), args, session)
+    conclude(&[(String::new(), &plan)], Ok(()), args, session)
 }
 
-/// Reports what is wrong with a plan for controllers that was shown, and returns the exit code.
+/// Reports what is wrong with plans for controllers that were shown, each with the beginning of its messages, and returns the
+/// exit code.
 fn conclude(
-    plan: &FinishedPlan,
+    plans: &[(String, &FinishedPlan)],
     judged: Result<()>,
     execution: &ExecutionArgs,
     session: &mut Session,
 ) -> Result<ExitCode> {
-    let lossless = show::way_without_loss(plan);
-    let exit = execution::report_gaps(plan, execution, session);
-    if plan.alarms().is_empty() {
+    let is_told = execution::is_told(execution, session);
+    let exit = execution::report_gaps(plans.iter().map(|(_, plan)| *plan), execution, session);
+    let lossless = plans.iter().find_map(|(_, plan)| show::way_without_loss(plan));
+    if plans.iter().all(|(_, plan)| plan.alarms().is_empty()) {
         lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);
     }
     if let Err(error) = judged {
         session.terminal.error(&error.message);
     }
-    let messages = show::alarm_lines(plan, execution::is_told(execution, session)).join("\n       ");
-    let hints: Vec<String> = [show::remedies(plan.alarms()).to_string()].into_iter().chain(lossless).collect();
+    let lines = plans.iter().flat_map(|(place, plan)| {
+        show::alarm_lines(plan, is_told).into_iter().map(move |line| format!("{place}{line}"))
+    });
+    let messages = lines.collect::<Vec<_>>().join("\n       ");
+    let remedies = show::remedies(plans.iter().flat_map(|(_, plan)| plan.alarms())).to_string();
+    let hints: Vec<String> = [remedies].into_iter().chain(lossless).collect();
     Err(Error::refused(messages).hint(hints.join("\n      ")))
 }
 

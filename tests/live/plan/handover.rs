@@ -187,6 +187,48 @@ fn a_kustomization_is_split_and_objects_move_between_those_that_stay() {
     assert_eq!(play("handover-split", &before, &after), 3);
 }
 
+#[test]
+fn paths_one_level_deeper_are_one_step() {
+    let cluster = cluster();
+    let owners = layout(&[("cart", &["deep-a"]), ("web", &["deep-b"])]);
+    let deeper = Move::new(&cluster, "handover-deeper", &owners, &owners);
+    deeper.git(&["checkout", "-q", "feature"]);
+    std::fs::create_dir(deeper.tree.path().join("deep")).unwrap();
+    for owner in owners.keys() {
+        deeper.git(&["mv", owner, &format!("deep/{owner}")]);
+        let manifest = manifest("handover-deeper", owner).replace("path: ./", "path: ./deep/");
+        std::fs::write(deeper.tree.path().join(format!("root/{owner}.yaml")), manifest).unwrap();
+    }
+    deeper.commit();
+    deeper.git(&["checkout", "-q", "main"]);
+    assert_eq!(deeper.play(&owners, &owners), 1);
+}
+
+#[test]
+fn a_claim_that_moves_to_another_namespace_is_a_copy() {
+    let cluster = cluster();
+    let owners = layout(&[("apps", &["claim-a"])]);
+    let moving = Move::new(&cluster, "handover-claim", &owners, &owners);
+    let claim = |branch: &str, namespace: &str| {
+        moving.git(&["checkout", "-q", branch]);
+        let spec = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}";
+        let text = format!(
+            "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: data, namespace: {namespace}}}\n{spec}\n"
+        );
+        std::fs::write(moving.tree.path().join("apps/claim.yaml"), text).unwrap();
+        moving.commit();
+    };
+    claim("feature", "default");
+    claim("main", "handover-claim");
+    let revision = cluster.publish(&moving.source(), moving.tree.path()).unwrap();
+    moving.wait(owners.keys(), &revision);
+    let run = moving.run(&["-o", "json"]);
+    let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let copies = document["claimsToCopy"].as_array().unwrap();
+    let namespaces = [&copies[0]["from"]["namespace"], &copies[0]["to"]["namespace"]];
+    assert_eq!((namespaces, copies.len()), ([&"handover-claim".into(), &"default".into()], 1), "{run:?}");
+}
+
 /// Number of random moves; `HANDOVER_CASES` in the environment sets another one.
 const CASES: u64 = 6;
 

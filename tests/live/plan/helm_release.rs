@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, deploy, settled};
-use test_support::folder::folder;
+use test_support::folder::{Folder, folder};
 use test_support::gitops::{Run, gitops};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::bin;
@@ -202,4 +202,66 @@ fn an_unreadable_inventory_is_named_and_nothing_of_it_is_deleted() {
     let path = "jsonpath={.status.inventory.entries[*].id}";
     let listed = cluster.kubectl(&["get", "kustomization", "apps", "-n", namespace, "-o", path]).unwrap();
     assert_eq!(listed, "unreadable_b__ConfigMap");
+}
+
+#[test]
+fn a_handover_from_a_release_to_a_kustomization_keeps_every_uid() {
+    let (cluster, namespace, tree) = (&cluster(), "helm-to-ks", Folder::outside_checkouts("helm-to-ks"));
+    cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+    let files = [
+        ("Chart.yaml", "apiVersion: v2\nname: moved\nversion: 0.1.0\n"),
+        ("templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved}\ndata: {a: b}\n"),
+    ];
+    cluster.publish(&format!("OCIRepository/{namespace}/moved"), packed("moved", &files)).unwrap();
+    let write = |path: &str, text: &str| std::fs::write(tree.path().join(path), text).unwrap();
+    tree.git(&["init", "-q", "-b", "main"]);
+    tree.git(&["remote", "add", "origin", &format!("https://example.invalid/{namespace}.git")]);
+    std::fs::create_dir(tree.path().join("root")).unwrap();
+    let release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata:\n  name: moved\n  namespace: helm-to-ks\n\
+                   spec:\n  interval: 1h\n  chartRef:\n    kind: OCIRepository\n    name: moved\n";
+    write("root/release.yaml", release);
+    write("root/other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other, namespace: helm-to-ks}\n");
+    let commit = || {
+        tree.git(&["add", "-A"]);
+        tree.git(&["commit", "-q", "--allow-empty", "-m", "change"]);
+    };
+    let publish = || cluster.publish(&format!("GitRepository/{namespace}/{namespace}"), tree.path()).unwrap();
+    commit();
+    let root = format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: root, namespace: {namespace}}}\n\
+         spec: {{interval: 1h, path: ./root, prune: true, sourceRef: {{kind: GitRepository, name: {namespace}}}}}\n"
+    );
+    let revision = publish();
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &root).unwrap();
+    cluster.wait_until_applied(namespace, "root", &revision, LIMIT).unwrap();
+    let uid = || cluster.kubectl(&["get", "configmap", "moved", "-n", namespace, "-o", "jsonpath={.metadata.uid}"]);
+    cluster.wait_for("the release", LIMIT, || Ok(uid().is_ok())).unwrap();
+    let ready = ["wait", "--for=condition=Ready", "helmrelease/moved", "-n", namespace, "--timeout=60s"];
+    cluster.kubectl(&ready).unwrap();
+    let first = uid().unwrap();
+    tree.git(&["checkout", "-q", "-b", "feature"]);
+    tree.git(&["rm", "-q", "root/release.yaml"]);
+    write(
+        "root/moved.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: moved, namespace: helm-to-ks}\ndata: {a: b}\n",
+    );
+    commit();
+    tree.git(&["checkout", "-q", "main"]);
+    let (kustomize, patches) = (bin("kustomize"), folder("helm-to-ks-patches"));
+    let words = ["handover", "--repo", tree.path().to_str().unwrap(), "--to", "feature", "-o", "json"];
+    let more = ["--kustomize", kustomize.to_str().unwrap(), "--write", patches.to_str().unwrap()];
+    let run = gitops(cluster, &[&words[..], &more].concat());
+    assert_eq!(run.code, 0, "{run:?}");
+    let document: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(document["steps"].as_array().unwrap().len(), 2, "{run:?}");
+    tree.git(&["apply", patches.join("step-1.patch").to_str().unwrap()]);
+    commit();
+    cluster.wait_until_applied(namespace, "root", &publish(), LIMIT).unwrap();
+    tree.git(&["rm", "-rqf", "."]);
+    tree.git(&["checkout", "feature", "--", "."]);
+    commit();
+    cluster.wait_until_applied(namespace, "root", &publish(), LIMIT).unwrap();
+    let gone = || Ok(cluster.kubectl(&["get", "helmrelease", "moved", "-n", namespace]).is_err());
+    cluster.wait_for("the HelmRelease to go", LIMIT, gone).unwrap();
+    assert_eq!(uid().unwrap(), first, "{run:?}");
 }

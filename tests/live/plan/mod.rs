@@ -15,6 +15,7 @@ mod random_generators;
 mod rehearsal;
 mod releases;
 mod resource_sets;
+mod retire;
 mod secrets;
 mod sops;
 mod spokes;

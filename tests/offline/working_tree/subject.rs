@@ -197,3 +197,45 @@ fn each_step_has_its_own_subject_and_no_step_is_rehearsed() {
     let [first, second] = ["Step 1: . at ", "Step 2: . at "].map(|head| shown.stdout.find(head));
     assert!(first.is_some() && first < second, "{shown}");
 }
+
+#[test]
+fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
+    let (folder, main) = checkout();
+    let run = |text: &str, more: &[&str]| {
+        folder.write("steps.yaml", text);
+        let file = folder.path().join("steps.yaml");
+        plan(folder.path(), &[main_of(&main)], &[&["--steps", file.to_str().unwrap()], more].concat())
+    };
+    let good = "steps:\n- suspend: kustomization/apps\n  namespace: flux-system\n- commit: .\n- resume: ks/apps\n  namespace: \
+                flux-system\n- wait: kustomization/apps\n  namespace: flux-system\n";
+    let planned = run(good, &["-o", "json"]);
+    let document: Value = serde_json::from_str(&planned.stdout).unwrap_or_else(|error| panic!("{error}: {planned}"));
+    let titles: Vec<&str> =
+        document["steps"].as_array().unwrap().iter().map(|step| step["title"].as_str().unwrap()).collect();
+    let kustomization = "kustomization.kustomize.toolkit.fluxcd.io/apps -n flux-system";
+    assert_eq!(titles[0], format!("suspend {kustomization}"));
+    assert!(titles[1].starts_with(". at "), "{titles:?}");
+    assert_eq!(titles[2..], [format!("resume {kustomization}"), format!("wait until ready: {kustomization}")]);
+    for (text, why) in [
+        ("steps: []", "it has no steps"),
+        ("- commit: main", "invalid type"),
+        ("steps:\n- {}", "step 1: it does nothing"),
+        ("steps:\n- commit: main\n- {commit: main, delete: a/b}", "step 2: it does several things"),
+        ("steps:\n- apply: main", "unknown field `apply`"),
+        ("steps:\n- delete: web", "step 1: \"web\" is not KIND/NAME"),
+        ("steps:\n- annotate: a/b", "step 1: `annotate` and `annotations` belong together"),
+    ] {
+        let refused = run(text, &[]);
+        assert!(refused.code == 2 && refused.stderr.contains(why), "{text}: {refused}");
+    }
+    let missing = run("steps:\n- delete: kustomization/none\n  namespace: shop", &[]);
+    assert!(
+        missing.code == 1
+            && missing
+                .stderr
+                .contains("step 1: kustomization.kustomize.toolkit.fluxcd.io/none -n shop does not exist then"),
+        "{missing}"
+    );
+    let absent = plan(folder.path(), &[main_of(&main)], &["--steps", "none.yaml"]);
+    assert!(absent.code == 2 && absent.stderr.contains("cannot use --steps none.yaml"), "{absent}");
+}

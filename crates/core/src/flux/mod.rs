@@ -16,6 +16,7 @@ pub mod history;
 pub mod kinds;
 pub mod kustomize_controller;
 mod ready_expr;
+pub mod retire;
 pub mod simulation;
 pub mod source;
 pub mod spec;

@@ -261,6 +261,8 @@ pub enum Actor {
     Fluxd,
     /// This tool, on behalf of the user.
     KubectlGitops,
+    /// Somebody, by a step of a list.
+    User,
 }
 
 impl fmt::Display for Actor {

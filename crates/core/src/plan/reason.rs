@@ -99,6 +99,7 @@ reason_codes! {
     HashUnknown => "The name contains a hash of encrypted content, which cannot be computed here.",
     Unread => "Objects of this type could not be read, so it is not known what happens to the object.",
     IdentityUnknown => "The kind, namespace or name of the object is encrypted.",
+    DeletedByHand => "A step of the list deletes the object by hand.",
     // Cascading deletion.
     InNamespace => "The namespace of the object is deleted.",
     CustomResource => "The definition of the custom resource is deleted.",

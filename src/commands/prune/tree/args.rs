@@ -45,9 +45,6 @@ pub struct TreeOptions {
     /// List suspended owners and conflicts that the tree leaves too
     #[arg(long, hide_short_help = true)]
     pub all: bool,
-    /// Branch that the checkout is merged into, if there are several
-    #[arg(long, value_name = "BRANCH")]
-    pub branch: Option<String>,
     /// Plan the result of merging with the deployed commit
     #[arg(long, conflicts_with = "staged")]
     pub merge: bool,
@@ -60,12 +57,12 @@ pub struct TreeOptions {
     /// Plan this revision after the one before it; repeat it for a stack of commits
     #[arg(long, value_name = "REVISION", hide_short_help = true, conflicts_with_all = ["diff", "spoke"])]
     pub then: Vec<String>,
+    /// Plan the steps in the YAML file FILE, one after the other
+    #[arg(long, value_name = "FILE", hide_short_help = true, conflicts_with_all = ["then", "diff", "spoke", "merge"])]
+    pub steps: Option<PathBuf>,
     /// Let builds fetch remote bases from the network
     #[arg(long, hide_short_help = true)]
     pub allow_remote_bases: bool,
-    /// Program to build with, instead of the kubectl on PATH
-    #[arg(long, value_name = "PATH", hide_short_help = true)]
-    pub kustomize: Option<PathBuf>,
     /// Program to render charts with, instead of the helm on PATH
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub helm: Option<PathBuf>,
@@ -81,6 +78,28 @@ pub struct TreeOptions {
     /// Use the credentials of helm and docker for these repositories
     #[arg(long, requires = "allow_network", hide_short_help = true)]
     pub chart_credentials: bool,
+    /// Fail where the system cannot restrict the programs that build
+    #[arg(long, hide_short_help = true)]
+    pub require_sandbox: bool,
+    /// Other trees than this one are looked at, so nothing is said about it.
+    #[arg(skip)]
+    pub is_search: bool,
+    #[command(flatten)]
+    pub checkout: CheckoutOptions,
+}
+
+/// Flags of every verb that plans a checkout.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CheckoutOptions {
+    /// Branch that the checkout is merged into, if there are several
+    #[arg(long, value_name = "BRANCH")]
+    pub branch: Option<String>,
+    /// Program to build with, instead of the kubectl on PATH
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    pub kustomize: Option<PathBuf>,
+    /// Version of kustomize-controller, if it cannot be read
+    #[arg(long, value_name = "VERSION", hide_short_help = true)]
+    pub controller_version: Option<String>,
     /// Time for all builds and dry-runs; what is left is a gap
     #[arg(
         long,
@@ -90,15 +109,6 @@ pub struct TreeOptions {
         value_parser = crate::cluster::config::args::request_timeout
     )]
     pub plan_timeout: Duration,
-    /// Fail where the system cannot restrict the programs that build
-    #[arg(long, hide_short_help = true)]
-    pub require_sandbox: bool,
-    /// Version of kustomize-controller, if it cannot be read
-    #[arg(long, value_name = "VERSION", hide_short_help = true)]
-    pub controller_version: Option<String>,
-    /// Other trees than this one are looked at, so nothing is said about it.
-    #[arg(skip)]
-    pub is_search: bool,
 }
 
 impl TreeArgs {
@@ -124,19 +134,20 @@ impl TreeArgs {
             (options.staged, "--staged reads the staged files of a working tree"),
             (options.rev.is_some(), "--rev reads a revision of a working tree"),
             (!options.then.is_empty(), "--then plans further revisions of a working tree"),
+            (options.steps.is_some(), "--steps plans steps with a working tree"),
             (options.allow_remote_bases, "--allow-remote-bases is about the builds of a working tree"),
-            (options.kustomize.is_some(), "--kustomize builds a working tree"),
+            (options.checkout.kustomize.is_some(), "--kustomize builds a working tree"),
             (options.helm.is_some(), "--helm renders the charts of a working tree"),
             (options.flux_operator.is_some(), "--flux-operator generates the ResourceSets of a working tree"),
             (options.charts.is_some(), "--charts has charts for a working tree"),
             (options.allow_network, "--allow-network fetches charts for a working tree"),
             (options.require_sandbox, "--require-sandbox is about the programs that build a working tree"),
-            (options.controller_version.is_some(), "--controller-version is about the plan of a working tree"),
+            (options.checkout.controller_version.is_some(), "--controller-version is about the plan of a working tree"),
         ];
         if let Some((_, message)) = of_trees.into_iter().find(|(given, _)| *given && !self.is_given()) {
             return Err(Error::usage(message).hint("name the tree with --repo or --source, and add --plan"));
         }
-        let of_checkouts = [(options.branch.is_some(), "--branch"), (options.merge, "--merge")];
+        let of_checkouts = [(options.checkout.branch.is_some(), "--branch"), (options.merge, "--merge")];
         if let Some((_, flag)) = of_checkouts.into_iter().find(|(given, _)| *given && self.repo.is_none()) {
             return Err(Error::usage(format!("{flag} is about a checkout that is merged"))
                 .hint("name the checkout with --repo, and add --plan"));
@@ -146,6 +157,11 @@ impl TreeArgs {
 }
 
 impl TreeOptions {
+    /// Returns true for a plan of several steps.
+    pub(in crate::commands::prune) fn has_steps(&self) -> bool {
+        !self.then.is_empty() || self.steps.is_some()
+    }
+
     /// Returns the files that are read.
     pub(super) fn state(&self) -> WorktreeState {
         match &self.rev {

@@ -15,7 +15,6 @@ use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, losses, next_hol
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// A list of steps that loses nothing.
 pub(crate) struct FoundHandover {
@@ -100,19 +99,14 @@ impl Trees {
         let mut pending: Vec<(Vec<FilePatch>, Option<StepTrees>)> = vec![];
         if !holds.is_empty() {
             let mut tree = self.deployed.clone();
-            let patches = patch(&mut tree, holds.iter().map(|(owner, hold)| (owner, *hold)))?;
+            let patches = patch(&mut tree, holds)?;
             pending.push((patches, Some(planner.files(&tree))));
             let mut tree = self.target.clone();
-            let staying = holds.iter().filter(|(_, hold)| **hold == Hold::KeepInventory);
-            let mut patches = vec![];
-            for (owner, hold) in staying {
+            for (owner, hold) in holds.iter().filter(|(_, hold)| **hold == Hold::KeepInventory) {
                 // An owner that the change deletes has no manifest in it.
-                if let Ok((file, before, after)) = hold_in_tree(&mut tree, owner, *hold)
-                    && before != after
-                {
-                    patches.push(FilePatch::of(&file, &before, &after));
-                }
+                let _ = hold_in_tree(&mut tree, owner, *hold);
             }
+            let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() {
                 pending.push((patches, Some(planner.files(&tree))));
             }
@@ -125,33 +119,28 @@ impl Trees {
             planner.describe(&mut finished.plan, trees);
             finished.plan.add_gaps(state.open.clone());
             let snapshot = std::mem::replace(&mut state, next).snapshot.into_owned();
-            steps.push((patches, PlannedStep { plan: finished.plan, secrets: finished.secrets, snapshot }));
+            let title = String::new();
+            steps.push((patches, PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot }));
         }
         Ok(Played { steps, last: state.snapshot.into_owned() })
     }
 }
 
-/// Sets the fields of holds in a tree. One file may have several owners.
+/// Sets the fields of holds in a tree.
 ///
 /// Fails if a manifest cannot be patched.
-fn patch<'h>(
-    tree: &mut Tree,
-    holds: impl Iterator<Item = (&'h gitops_core::flux::spec::NamespacedName, Hold)>,
-) -> Result<Vec<FilePatch>> {
-    let mut files = std::collections::BTreeMap::new();
-    for (owner, hold) in holds {
-        let (file, before, after) = hold_in_tree(tree, owner, hold).map_err(|why| {
-            let id = ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name);
+pub(super) fn patch(tree: &mut Tree, holds: &Holds) -> Result<Vec<FilePatch>> {
+    let before = tree.clone();
+    for (id, hold) in holds {
+        hold_in_tree(tree, id, *hold).map_err(|why| {
             let (field, value) = hold.field();
             Error::refused(format!("no steps without loss: {id} needs `{field}: {value}`, and {}", one_line(&why)))
                 .hint(format!(
                     "set `{field}: {value}` where the manifest of {id} is made, commit it, and run this again"
                 ))
         })?;
-        let known = files.entry(file).or_insert_with(|| (before, String::new()));
-        known.1 = after;
     }
-    Ok(files.iter().map(|(file, (before, after))| FilePatch::of(file, before, after)).collect())
+    Ok(FilePatch::between(&before, tree))
 }
 
 fn no_list(loss: &Loss) -> Error {

@@ -6,8 +6,10 @@ mod controllers;
 mod handover;
 mod history;
 mod planner;
+mod retire;
 mod self_check;
 mod shared;
+pub mod steps;
 mod subject;
 
 use std::borrow::Cow;
@@ -20,17 +22,23 @@ use super::spokes::SpokeClusters;
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::tools::sandbox;
-pub use args::{TreeArgs, TreeOptions, WORKING_TREE};
+pub use args::{CheckoutOptions, TreeArgs, TreeOptions, WORKING_TREE};
 use builds::Builds;
+use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::questions::{Answers, Needs, Progress};
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::plan::Plan;
+use gitops_core::ownership::index::Index;
+use gitops_core::plan::finished::{Executor, Finish};
+use gitops_core::plan::limits::Limits;
 use gitops_core::plan::mask::SecretMask;
+use gitops_core::plan::{FinishedPlan, Plan};
 pub(crate) use handover::find_handover;
 pub(crate) use history::{HistoryQuery, search_history};
 use planner::Planner;
+pub(crate) use retire::{FoundStep, Removal, find_retirement};
 pub(super) use shared::{CheckoutFacts, SharedWork};
+use steps::StepsFile;
 
 /// Reason why a tree has no plan for a cluster.
 pub(super) enum NotPlanned {
@@ -74,10 +82,10 @@ pub(super) async fn plan(
     Ok((finished.plan, finished.secrets))
 }
 
-/// Plans what Flux does with the tree and then with each of these revisions of it, one after the other, as [`plan`]. Every
-/// step begins with the predicted state after the one before it.
+/// Plans what Flux does with the tree and then with each of these revisions of it, one after the other, or with the steps of
+/// `--steps`, as [`plan`]. Every step begins with the predicted state after the one before it.
 ///
-/// Fails as [`plan`], and if a revision cannot be read.
+/// Fails as [`plan`], and if a revision cannot be read or a step cannot be done then.
 pub async fn plan_steps(
     args: &TreeArgs,
     session: &mut Session,
@@ -86,15 +94,21 @@ pub async fn plan_steps(
     offline: bool,
 ) -> Result<Vec<PlannedStep>> {
     let shared = SharedWork::default();
-    let (mut planner, start, trees) = Planner::prepare(args, session, snapshot, spokes, offline, &shared).await?;
-    let mut pending = vec![trees];
-    for revision in &args.options.then {
-        pending.push(planner.revision(revision)?);
-    }
-    let (mut steps, mut state) = (vec![], start);
-    let last = pending.len() - 1;
-    for (at, trees) in pending.into_iter().enumerate() {
-        let (mut finished, next) = if at == last {
+    let file = args.options.steps.as_deref().map(StepsFile::read).transpose()?;
+    let (mut planner, mut state, checked_out) =
+        Planner::prepare(args, session, snapshot, spokes, offline, &shared).await?;
+    let entries = match file {
+        Some(file) => file.entries,
+        None => StepsFile::of_commits(&args.options.then).entries,
+    };
+    let mut current = match entries.first() {
+        Some(first) if !first.is_commit() => planner.revision(&planner.deployed()?.1)?,
+        _ => checked_out.clone(),
+    };
+    let (mut steps, last) = (vec![], entries.len());
+    for (number, entry) in (1..).zip(&entries) {
+        let (title, trees) = entry.prepare(number, &planner, &mut state, &current, &checked_out)?;
+        let (mut finished, next) = if number == last {
             (planner.preview(&state, &trees).await?, None)
         } else {
             let (finished, next) = planner.step(&state, &trees).await?;
@@ -103,22 +117,41 @@ pub async fn plan_steps(
         planner.add_live_referrers(&mut finished.plan).await;
         planner.describe(&mut finished.plan, &trees);
         finished.plan.add_gaps(state.open.clone());
-        if at == 0 {
+        if number == 1 {
             planner.report(session, &finished);
         }
         let begins_with = std::mem::replace(&mut state.snapshot, Cow::Borrowed(snapshot)).into_owned();
-        steps.push(PlannedStep { plan: finished.plan, secrets: finished.secrets, snapshot: begins_with });
+        steps.push(PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot: begins_with });
         state = next.unwrap_or(state);
+        current = trees;
     }
     Ok(steps)
 }
 
 /// The plan of one of several steps.
 pub struct PlannedStep {
+    /// Description of the step in one line.
+    pub title: String,
     pub plan: Plan,
     pub secrets: SecretMask,
     /// State that the step begins with.
     pub snapshot: Snapshot,
+}
+
+impl PlannedStep {
+    /// Finishes the plan of a proposed step, without a policy.
+    pub(crate) fn finish(&self, is_recorded: bool) -> FinishedPlan {
+        let index = Index::build(&self.snapshot);
+        let finish = Finish {
+            snapshot: &self.snapshot,
+            is_recorded,
+            executor: Executor::Controllers(&index),
+            limits: Limits::default(),
+            secrets: &self.secrets,
+            policy: None,
+        };
+        finish.finish(self.plan.clone(), FluxControllers::new).0
+    }
 }
 
 /// Warns if the system cannot restrict the programs that build.

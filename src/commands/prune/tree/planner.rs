@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::args::CheckoutOptions;
 use super::builds::Builds;
 use super::self_check::{self, LastApplied};
 use super::subject::PlannedTree;
@@ -33,6 +34,7 @@ use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::subject::SubjectContent;
@@ -65,6 +67,8 @@ pub(super) struct StepState<'s> {
     pub(super) open: Vec<Gap>,
     /// Number of the step that begins with it, from 1 on.
     number: usize,
+    /// False for a state that no cluster has.
+    is_live: bool,
     fidelity: BTreeMap<NamespacedName, Fidelity>,
     last_applied: BTreeMap<NamespacedName, Arc<Artifact>>,
     deployed: BTreeMap<SourceId, Arc<Artifact>>,
@@ -73,12 +77,22 @@ pub(super) struct StepState<'s> {
     data: BTreeMap<DataRef, Lookup>,
 }
 
-/// The content that the sources have in a step.
+/// The content that the sources have in a step, and what somebody deletes in it.
+#[derive(Clone)]
 pub(super) struct StepTrees {
     pub(super) artifacts: BTreeMap<SourceId, Arc<Artifact>>,
     /// Gaps of their content.
     gaps: Vec<Gap>,
     pub(super) subject: Subject,
+    pub(super) by_hand: BTreeSet<ObjectId>,
+}
+
+impl StepState<'_> {
+    /// Changes the state as somebody does by hand.
+    pub(super) fn edit(&mut self, change: impl FnOnce(&mut Snapshot)) {
+        change(self.snapshot.to_mut());
+        self.is_live = false;
+    }
 }
 
 impl<'s> Planner<'s> {
@@ -93,15 +107,16 @@ impl<'s> Planner<'s> {
         shared: &'s SharedWork,
     ) -> Result<(Self, StepState<'s>, StepTrees), NotPlanned> {
         let TreeArgs { repo, options } = args;
-        let deadline = Instant::now().checked_add(options.plan_timeout).filter(|_| !options.plan_timeout.is_zero());
+        let CheckoutOptions { branch, kustomize, controller_version, plan_timeout } = &options.checkout;
+        let deadline = Instant::now().checked_add(*plan_timeout).filter(|_| !plan_timeout.is_zero());
         check_sandbox(options, session)?;
-        let found = sources::find(repo.as_deref(), options.branch.as_deref(), &options.source, snapshot, shared)?;
+        let found = sources::find(repo.as_deref(), branch.as_deref(), &options.source, snapshot, shared)?;
         let mut planned = PlannedTree::of(args, &found, snapshot, shared)?;
         let folders = found.folders;
         for unused in sources::unused(&folders, snapshot)? {
             session.terminal.warning(&format!("nothing in this cluster uses {unused}"));
         }
-        let kustomize = Kustomize::new(options.kustomize.as_deref())
+        let kustomize = Kustomize::new(kustomize.as_deref())
             .of_trees(folders.values().cloned())
             .with_remote_bases(options.allow_remote_bases);
         // The program starts, and prints its version while git reads the trees.
@@ -110,7 +125,7 @@ impl<'s> Planner<'s> {
         });
         let (artifacts, gaps) = read?;
         let cluster = if offline { None } else { Some(session.cluster().await?) };
-        let given = options.controller_version.as_deref();
+        let given = controller_version.as_deref();
         let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
         let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
         planned.add_cluster(snapshot, cluster.as_ref(), controller.version);
@@ -146,7 +161,7 @@ impl<'s> Planner<'s> {
             shared,
             answers: Answers::default(),
             deadline,
-            limit: options.plan_timeout,
+            limit: *plan_timeout,
         };
         let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
         for warning in sources::missing_history(&checked.missing, &folders, shared) {
@@ -158,6 +173,7 @@ impl<'s> Planner<'s> {
             snapshot: Cow::Borrowed(snapshot),
             open: vec![],
             number: 1,
+            is_live: true,
             fidelity,
             last_applied,
             deployed,
@@ -175,7 +191,7 @@ impl<'s> Planner<'s> {
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
             subject: planned.subject.clone(),
         };
-        Ok((planner, start, StepTrees { artifacts, gaps, subject: planned.subject }))
+        Ok((planner, start, StepTrees { artifacts, gaps, subject: planned.subject, by_hand: BTreeSet::new() }))
     }
 
     fn input<'i>(&self, state: &'i StepState<'_>, trees: &StepTrees) -> PreviewInput<'i> {
@@ -184,6 +200,7 @@ impl<'s> Planner<'s> {
             trees: trees.artifacts.clone(),
             pinned: self.pinned.clone(),
             controller_version: self.controller.version,
+            by_hand: trees.by_hand.iter().filter(|id| state.snapshot.object(id).is_some()).cloned().collect(),
             features: self.controller.features,
             flags: self.controller.flags.clone(),
             workers: self.controller.workers,
@@ -196,7 +213,7 @@ impl<'s> Planner<'s> {
             fetches_charts: self.fetches_charts,
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),
             // An API server cannot be asked about a state that it does not have.
-            dry_runs: self.dry_runs.clone().filter(|_| state.number == 1),
+            dry_runs: self.dry_runs.clone().filter(|_| state.is_live && trees.by_hand.is_empty()),
         }
     }
 
@@ -240,6 +257,7 @@ impl<'s> Planner<'s> {
             snapshot: Cow::Owned(snapshot),
             open: state.open.iter().cloned().chain(open).collect(),
             number: state.number + 1,
+            is_live: false,
             fidelity: state.fidelity.clone(),
             last_applied: state.last_applied.clone(),
             deployed: state.deployed.clone(),
@@ -293,7 +311,7 @@ impl<'s> Planner<'s> {
             behind: None,
             ..self.subject.clone()
         };
-        Ok(StepTrees { artifacts, gaps, subject })
+        Ok(StepTrees { artifacts, gaps, subject, by_hand: BTreeSet::new() })
     }
 
     /// Returns the content of the sources with these files, which no revision has.
@@ -301,7 +319,8 @@ impl<'s> Planner<'s> {
         let snapshot = self.answerer.builds.snapshot;
         let pack = |id| Arc::new(Artifact::pack(tree, &sources::options(snapshot, id)));
         let artifacts = self.folders.keys().map(|id| (id.clone(), pack(id))).collect();
-        StepTrees { artifacts, gaps: vec![], subject: Subject { dirty: true, ..self.subject.clone() } }
+        let subject = Subject { dirty: true, ..self.subject.clone() };
+        StepTrees { artifacts, gaps: vec![], subject, by_hand: BTreeSet::new() }
     }
 
     /// Returns the only directory of the sources, and the commit that all of them have deployed.
@@ -336,6 +355,14 @@ impl<'s> Planner<'s> {
             let (live, gaps) = read_referrers(cluster, snapshot, one).await;
             plan.set_live_referrers(live);
             plan.add_gaps(gaps);
+        }
+    }
+
+    /// Returns live objects with what they refer to: as they are in the cluster, or as they were recorded.
+    pub(super) async fn referrers(&self) -> (Vec<Referrer>, Vec<Gap>) {
+        match &self.answerer.builds {
+            Builds { cluster: Some(cluster), snapshot, .. } => read_referrers(cluster, snapshot, None).await,
+            Builds { snapshot, .. } => (snapshot.referrers.clone().unwrap_or_default(), vec![]),
         }
     }
 

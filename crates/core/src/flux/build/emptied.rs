@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::kustomization_file::{FILE_NAMES, items, read_nested};
+use super::kustomization_file::{is_kustomization_file, items, read_nested};
 use super::{generator, references};
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
@@ -59,13 +59,10 @@ pub(crate) fn emptied_files(
 fn entries(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> BTreeMap<String, EntryCount> {
     let Ok(root) = generator::generate(artifact, spec.value(), features.whole_images) else { return BTreeMap::new() };
     let Ok(inputs) = references::check(artifact, &root) else { return BTreeMap::new() };
-    let written = inputs.written.iter().filter(|(file, _)| is_kustomization(file) && artifact.file(file).is_some());
+    let written =
+        inputs.written.iter().filter(|(file, _)| is_kustomization_file(file) && artifact.file(file).is_some());
     let counted = written.map(|(file, text)| (file.clone(), EntryCount::of(text)));
     counted.filter(|(file, count)| *file != root.file || count.resources + count.others > 0).collect()
-}
-
-fn is_kustomization(file: &str) -> bool {
-    FILE_NAMES.contains(&file.rsplit('/').next().unwrap_or_default())
 }
 
 #[cfg(test)]

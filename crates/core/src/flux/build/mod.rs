@@ -22,6 +22,7 @@ pub(crate) mod substitute;
 
 pub use failure::{BuildFailure, Interrupt, KustomizeExit};
 pub use kustomization_file::generator;
+pub(crate) use kustomization_file::is_kustomization_file;
 pub use needs::{Answers, BuildContext, Needs, Run};
 pub use objects::data::DataOverrides;
 pub use run::{build, build_text};

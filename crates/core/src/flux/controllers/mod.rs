@@ -89,7 +89,7 @@ impl<'a> FluxControllers<'a> {
 
 impl FinalizerOwner for FluxControllers<'_> {
     fn is_own(&self, finalizer: &str) -> bool {
-        FINALIZERS.contains(&finalizer)
+        is_of_flux(finalizer)
     }
 
     /// Kinds that are not Flux's are presumed to have a controller.
@@ -125,6 +125,11 @@ impl FluxControllers<'_> {
         let detail = "no Deployment of Flux is in this cluster, and no Flux controller wrote a status recently";
         ControllerPresence::Absent(detail.to_owned())
     }
+}
+
+/// Returns true for a finalizer that a controller of Flux removes.
+pub(crate) fn is_of_flux(finalizer: &str) -> bool {
+    FINALIZERS.contains(&finalizer)
 }
 
 /// Returns true for a Deployment of a controller.

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::flux::spec::NamespacedName;
+use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId};
-use crate::plan::{Change, FinishedPlan, Plan, ReasonCode};
+use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
 pub use patch::Hold;
 
@@ -27,7 +27,7 @@ pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 pub const MAX_LISTS: usize = 24;
 
 /// Settings of owners before the change.
-pub type Holds = BTreeMap<NamespacedName, Hold>;
+pub type Holds = BTreeMap<ObjectId, Hold>;
 
 /// An object that a list of steps would delete although something manages it in the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Loss {
     pub owner: Option<OwnerId>,
     /// Rule by which it is deleted, for people.
     pub reason: String,
+    /// Object of the owner, if its manifest can hold the object.
+    holder: Option<ObjectId>,
     /// The owner itself is deleted.
     owner_is_deleted: bool,
 }
@@ -63,8 +65,12 @@ fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
 
 fn loss(change: &Change) -> Loss {
     let codes = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
+    let release = change.cause.as_ref().filter(|_| change.reason.code == ReasonCode::Uninstalled);
+    let kustomization = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
+    let kustomization = kustomization.map(|owner| ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name));
     Loss {
         object: change.object.id.clone(),
+        holder: release.cloned().or(kustomization),
         owner: change.owner.clone(),
         reason: change.reason.to_string(),
         owner_is_deleted: change.cause.is_some() || codes.contains(&change.reason.code),
@@ -76,30 +82,26 @@ fn loss(change: &Change) -> Loss {
 /// Fails with the first loss that no hold prevents.
 pub fn next_holds(
     holds: &Holds,
-    tried: &mut BTreeSet<(NamespacedName, Hold)>,
+    tried: &mut BTreeSet<(ObjectId, Hold)>,
     losses: &[Loss],
     live: &Snapshot,
 ) -> Result<Holds, Box<Loss>> {
     let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
     for loss in losses {
-        let owner = loss.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
-        let Some(owner) = owner else { return Err(Box::new(loss.clone())) };
-        let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
-        if live.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).is_none() {
-            return Err(Box::new(loss.clone()));
-        }
+        let holder = loss.holder.as_ref().filter(|holder| live.resource(holder).is_some());
+        let Some(key) = holder else { return Err(Box::new(loss.clone())) };
         if !blamed.insert(key.clone()) {
             continue;
         }
-        tried.extend(holds.get(&key).map(|hold| (key.clone(), *hold)));
-        let order = if loss.owner_is_deleted {
-            [Hold::Orphan, Hold::KeepInventory]
-        } else {
-            [Hold::KeepInventory, Hold::Orphan]
+        tried.extend(holds.get(key).map(|hold| (key.clone(), *hold)));
+        let order: &[Hold] = match (key.is(GROUP, KIND), loss.owner_is_deleted) {
+            (false, _) => &[Hold::Suspend],
+            (true, true) => &[Hold::Orphan, Hold::KeepInventory],
+            (true, false) => &[Hold::KeepInventory, Hold::Orphan],
         };
-        let hold = order.into_iter().find(|hold| !tried.contains(&(key.clone(), *hold)));
+        let hold = order.iter().copied().find(|hold| !tried.contains(&(key.clone(), *hold)));
         let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
-        next.insert(key, hold);
+        next.insert(key.clone(), hold);
     }
     Ok(next)
 }
@@ -110,6 +112,28 @@ pub fn left_over(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
     let managed = listed(last);
     let before = listed(first).into_iter();
     before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect()
+}
+
+/// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClaimCopy {
+    pub from: ObjectId,
+    pub to: ObjectId,
+}
+
+/// Returns the claims that get another namespace, and whose data nothing moves.
+fn claims_to_copy(steps: &[HandoverStep]) -> Vec<ClaimCopy> {
+    let changes = || steps.iter().flat_map(|step| step.plan.changes()).filter(|change| change.object.id.is("", CLAIM));
+    let deleted = changes().filter(|change| change.is_deletion()).map(|change| &change.object.id);
+    let copies: BTreeSet<ClaimCopy> = deleted
+        .flat_map(|from| {
+            let created = changes().filter(|change| change.action == Action::Create).map(|change| &change.object.id);
+            let moved = created.filter(|to| to.name == from.name && to.namespace != from.namespace);
+            moved.map(|to| ClaimCopy { from: from.clone(), to: to.clone() })
+        })
+        .collect();
+    copies.into_iter().collect()
 }
 
 /// The proposed list of steps.
@@ -123,6 +147,8 @@ pub struct Handover {
     /// Objects that would be deleted if the change were merged at once.
     pub lost_at_once: Vec<ObjectId>,
     pub steps: Vec<HandoverStep>,
+    /// Claims that get another namespace: their data must be copied by hand before they are deleted.
+    pub claims_to_copy: Vec<ClaimCopy>,
     /// Objects that nothing manages after the last step.
     pub left_over: Vec<ObjectId>,
 }
@@ -139,6 +165,10 @@ pub struct HandoverStep {
     pub patches: Vec<FilePatch>,
     #[cfg_attr(feature = "schema", schemars(with = "Plan"))]
     pub plan: FinishedPlan,
+    /// Commands for the cluster, to run once Flux has applied the patches.
+    pub commands: Vec<String>,
+    /// What the step costs, and what it leaves behind.
+    pub notes: Vec<String>,
     /// Commands that show that the step is done.
     pub done_when: Vec<String>,
     pub way_back: String,
@@ -148,7 +178,8 @@ impl Handover {
     /// Creates the list of these steps.
     pub fn new(lost_at_once: Vec<ObjectId>, steps: Vec<HandoverStep>, left_over: Vec<ObjectId>) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
-        Self { schema: SCHEMA, complete, lost_at_once, steps, left_over }
+        let claims_to_copy = claims_to_copy(&steps);
+        Self { schema: SCHEMA, complete, lost_at_once, steps, claims_to_copy, left_over }
     }
 
     /// Returns true if every plan is complete.
@@ -160,8 +191,36 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Action, Actor};
+    use crate::plan::{Actor, PinnedObject};
     use crate::testing;
+
+    #[test]
+    fn a_claim_in_another_namespace_is_a_copy() {
+        let row = |action, namespace: &str| {
+            let object = PinnedObject::absent(ObjectId::new("", CLAIM, namespace, "data"));
+            Change::new(action, object, None, Actor::KustomizeController, ReasonCode::InBuild)
+        };
+        let step = |changes: Vec<Change>| {
+            let mut plan = Plan::default();
+            plan.add_changes(changes);
+            HandoverStep {
+                number: 1,
+                title: String::new(),
+                patches: vec![],
+                commands: vec![],
+                notes: vec![],
+                plan: plan.into(),
+                done_when: vec![],
+                way_back: String::new(),
+            }
+        };
+        let moved = Handover::new(vec![], vec![step(vec![row(Action::Delete, "a"), row(Action::Create, "b")])], vec![]);
+        let copies: Vec<_> =
+            moved.claims_to_copy.iter().map(|copy| (&*copy.from.namespace, &*copy.to.namespace)).collect();
+        assert_eq!(copies, [("a", "b")]);
+        let kept = Handover::new(vec![], vec![step(vec![row(Action::Create, "b")])], vec![]);
+        assert_eq!(kept.claims_to_copy, []);
+    }
 
     fn deletion(owner: &str, code: ReasonCode) -> Change {
         let object = testing::object("", "ConfigMap", "shop", "a");
@@ -175,8 +234,8 @@ mod tests {
         plan
     }
 
-    fn key(name: &str) -> NamespacedName {
-        NamespacedName { namespace: "flux-system".to_owned(), name: name.to_owned() }
+    fn key(name: &str) -> ObjectId {
+        ObjectId::new(GROUP, KIND, "flux-system", name)
     }
 
     #[test]
@@ -203,6 +262,12 @@ mod tests {
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
+        let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);
+        let id = release.object.id.clone();
+        let live_release = testing::snapshot(vec![], vec![release]);
+        let uninstalled = Change { owner: None, cause: Some(id.clone()), ..deletion("", ReasonCode::Uninstalled) };
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&uninstalled)], &live_release).unwrap();
+        assert_eq!(holds, Holds::from([(id, Hold::Suspend)]), "a suspended HelmRelease uninstalls nothing");
         let unknown = [loss(&deletion("new", ReasonCode::Moved))];
         assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
     }

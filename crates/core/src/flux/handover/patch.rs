@@ -1,25 +1,32 @@
-//! Patches of the manifests of Kustomizations in a tree: one field of `spec`, with everything else as it was written.
+//! Patches of manifests in a tree: one field of `spec`, or whole manifests that leave it, with everything else as it was written.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 use similar::TextDiff;
 
+use crate::flux::build::is_kustomization_file;
+use crate::flux::source::path;
 use crate::flux::source::tree::{File, Tree};
-use crate::flux::spec::NamespacedName;
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::kubernetes::object::ObjectId;
 use crate::yaml;
 
-/// A setting of a Kustomization that keeps its objects while they are handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
+/// A kustomization file that keeps a path in the artifact although it has no manifests.
+const EMPTY: &str = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n";
+
+/// A setting of an owner that decides what becomes of its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
-    /// `deletionPolicy: Orphan`: its deletion leaves its objects behind.
+    /// `deletionPolicy: Orphan`: the deletion of a Kustomization leaves its objects behind.
     Orphan,
-    /// `prune: false`: it forgets what leaves its build.
+    /// `prune: false`: a Kustomization forgets what leaves its build.
     KeepInventory,
+    /// `suspend: true`: the deletion of a HelmRelease uninstalls nothing.
+    Suspend,
+    /// `deletionPolicy: Delete`: the deletion of a Kustomization deletes its objects, whatever `prune` is.
+    Delete,
 }
 
 impl Hold {
@@ -28,6 +35,8 @@ impl Hold {
         match self {
             Self::Orphan => ("deletionPolicy", "Orphan"),
             Self::KeepInventory => ("prune", "false"),
+            Self::Suspend => ("suspend", "true"),
+            Self::Delete => ("deletionPolicy", "Delete"),
         }
     }
 }
@@ -43,63 +52,209 @@ pub struct FilePatch {
 }
 
 impl FilePatch {
-    /// Returns the difference between two versions of a file.
-    pub fn of(file: &str, before: &str, after: &str) -> Self {
-        let diff = TextDiff::from_lines(before, after);
-        let diff = diff.unified_diff().context_radius(3).header(&format!("a/{file}"), &format!("b/{file}")).to_string();
-        Self { file: file.to_owned(), diff }
+    /// Returns the difference between two versions of a file; `None` for one that does not exist.
+    pub fn of(file: &str, before: Option<&str>, after: Option<&str>) -> Self {
+        let diff = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
+        let name = |side: &str, text: Option<&str>| text.map_or("/dev/null".to_owned(), |_| format!("{side}/{file}"));
+        let mut unified = diff.unified_diff();
+        let text = unified.context_radius(3).header(&name("a", before), &name("b", after)).to_string();
+        let mode = match (before, after) {
+            (None, _) => "new file mode 100644\n",
+            (_, None) => "deleted file mode 100644\n",
+            _ => return Self { file: file.to_owned(), diff: text },
+        };
+        Self { file: file.to_owned(), diff: format!("diff --git a/{file} b/{file}\n{mode}{text}") }
+    }
+
+    /// Returns the differences between two trees.
+    pub fn between(before: &Tree, after: &Tree) -> Vec<Self> {
+        let (old, new): (BTreeMap<&str, &File>, BTreeMap<&str, &File>) =
+            (before.iter().collect(), after.iter().collect());
+        let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
+        let changed = paths.into_iter().filter(|path| old.get(path) != new.get(path));
+        let text = |files: &BTreeMap<&str, &File>, path: &str| {
+            files.get(path).and_then(|file| text_of(file)).map(str::to_owned)
+        };
+        changed.map(|path| Self::of(path, text(&old, path).as_deref(), text(&new, path).as_deref())).collect()
     }
 }
 
-/// Sets the field of a hold in the manifest of a Kustomization. Returns the path of the file and its texts before and after.
+/// Sets the field of a hold in the manifest of an owner.
 ///
 /// Fails if no file has the manifest, or several do, or the field cannot be set in its text.
-pub fn hold_in_tree(tree: &mut Tree, owner: &NamespacedName, hold: Hold) -> Result<(String, String, String), String> {
-    let mut found = vec![];
-    for (path, file) in tree.iter().filter(|(path, _)| path.ends_with(".yaml") || path.ends_with(".yml")) {
-        let File::Regular(content) = file else { continue };
-        let Ok(text) = std::str::from_utf8(content) else { continue };
-        if text.contains(KIND)
-            && let Some(patched) = set_field(text, owner, hold)
-        {
-            found.push((path.to_owned(), text.to_owned(), patched));
-        }
-    }
-    let [(path, before, after)] = &found[..] else {
+pub fn hold_in_tree(tree: &mut Tree, owner: &ObjectId, hold: Hold) -> Result<(), String> {
+    let found: Vec<(String, String)> = yaml_files(tree)
+        .filter(|(_, text)| text.contains(&*owner.kind))
+        .filter_map(|(path, text)| Some((path.to_owned(), set_field(text, owner, hold)?)))
+        .collect();
+    let [(path, after)] = &found[..] else {
         let (field, value) = hold.field();
         let place = match found.len() {
             0 => "no file has its manifest in a form that can be patched".to_owned(),
-            _ => format!("several files have a manifest of that name: {}", found[0].0.clone() + ", " + &found[1].0),
+            _ => format!("several files have a manifest of that name: {}, {}", found[0].0, found[1].0),
         };
         return Err(format!("{place}; `{field}: {value}` must be set by hand"));
     };
-    tree.replace(path, File::Regular(Arc::from(after.as_bytes())));
-    Ok((path.clone(), before.clone(), after.clone()))
+    tree.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
+    Ok(())
 }
 
-/// Returns a file with the field in the manifest of a Kustomization; `None` if it has no such manifest.
-fn set_field(text: &str, owner: &NamespacedName, hold: Hold) -> Option<String> {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let mut start = 0;
-    while start <= lines.len() {
-        let end = lines[start..].iter().position(|line| line.starts_with("---")).map_or(lines.len(), |at| start + at);
-        let document = lines[start..end].concat();
-        if is_manifest_of(&document, owner) {
-            let patched = set_in_document(&lines[start..end], hold)?;
-            return Some(lines[..start].concat() + &patched + &lines[end..].concat());
+/// Removes manifests from a tree, each with the path of the Kustomization that builds it. A file without manifests goes, and so do
+/// the entries of kustomization files that name it. `roots` are paths that stay in the tree although they become empty.
+///
+/// Fails with an object whose manifest is not in exactly one file, and says why.
+pub fn remove_from_tree(
+    tree: &mut Tree,
+    manifests: &BTreeMap<ObjectId, String>,
+    roots: &BTreeSet<String>,
+) -> Result<(), (ObjectId, String)> {
+    let mut places: BTreeMap<&ObjectId, Vec<(String, usize)>> = BTreeMap::new();
+    for (path, text) in yaml_files(tree) {
+        for (at, document) in documents(text).into_iter().enumerate() {
+            let Some(manifest) = document.contains("kind").then(|| yaml::document(document).ok()).flatten() else {
+                continue;
+            };
+            let own = manifests.keys().filter(|id| is_manifest_of(&manifest, id));
+            own.for_each(|id| places.entry(id).or_default().push((path.to_owned(), at)));
         }
-        start = end + 1;
     }
-    None
+    let mut dropped: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
+    for (id, root) in manifests {
+        let all = places.remove(id).unwrap_or_default();
+        let root = directory(root);
+        let below: Vec<_> = all.iter().filter(|(path, _)| path.starts_with(&root)).collect();
+        let chosen = if all.len() == 1 { all.iter().collect() } else { below };
+        let [(path, at)] = chosen[..] else {
+            let why = match (&all[..], &chosen[..]) {
+                ([], _) => "no file has its manifest under this name".to_owned(),
+                (_, []) => format!("several files outside of {root} have a manifest of that name"),
+                (_, [first, second, ..]) => format!("several files have its manifest: {}, {}", first.0, second.0),
+                (_, [_]) => unreachable!("one place was found"),
+            };
+            return Err((id.clone(), why));
+        };
+        dropped.entry(path.clone()).or_default().insert(*at);
+    }
+    let mut gone = vec![];
+    for (path, at) in dropped {
+        let Some(text) = tree.get(&path).and_then(text_of) else { continue };
+        let rest = without_documents(text, &at);
+        let is_empty = documents(&rest).iter().all(|document| yaml::document(document).is_ok_and(|it| it.is_null()));
+        tree.replace(&path, (!is_empty).then(|| File::Regular(Arc::from(rest.as_bytes()))));
+        gone.extend(is_empty.then_some(path));
+    }
+    remove_entries(tree, &gone);
+    for root in roots {
+        let below = directory(root);
+        let is_empty = |tree: &Tree| !yaml_files(tree).any(|(path, _)| path.starts_with(&below));
+        if gone.iter().any(|path| path.starts_with(&below)) && is_empty(tree) {
+            tree.replace(&format!("{below}kustomization.yaml"), Some(File::Regular(Arc::from(EMPTY.as_bytes()))));
+        }
+    }
+    Ok(())
 }
 
-fn is_manifest_of(document: &str, owner: &NamespacedName) -> bool {
-    let Ok(manifest) = yaml::document(document) else { return false };
+/// Returns the beginning of the paths below the path of a Kustomization.
+fn directory(path: &str) -> String {
+    let path = path::secure_join(path);
+    if path.is_empty() { path } else { path + "/" }
+}
+
+/// Removes the entries of files from the kustomization files that name them.
+fn remove_entries(tree: &mut Tree, gone: &[String]) {
+    let files = yaml_files(tree).filter(|(path, _)| is_kustomization_file(path));
+    let files: Vec<(String, String)> = files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
+    for (path, text) in files {
+        let names = |entry: &str| path::resolve(path::parent(&path), entry).is_some_and(|entry| gone.contains(&entry));
+        let after = without_entries(&text, names);
+        if after != text {
+            tree.replace(&path, Some(File::Regular(Arc::from(after.as_bytes()))));
+        }
+    }
+}
+
+/// Removes the items of lists that `is_gone` accepts. A list without items becomes `[]`.
+fn without_entries(text: &str, is_gone: impl Fn(&str) -> bool) -> String {
+    let item = |line: &str| line.trim().strip_prefix("- ").map(|item| unquoted(item).to_owned());
+    let mut lines: Vec<String> = vec![];
+    let mut removed_below = None;
+    for line in text.split_inclusive('\n') {
+        if item(line).is_some_and(|item| is_gone(&item)) {
+            removed_below = lines.iter().rposition(|line| item(line).is_none() && line.trim_end().ends_with(':'));
+            continue;
+        }
+        let flow = line.split_once('[').filter(|(key, _)| key.trim_end().ends_with(':'));
+        lines.push(match flow.and_then(|(key, rest)| Some((key, rest.split_once(']')?))) {
+            Some((key, (items, rest))) if items.split(',').any(|item| is_gone(unquoted(item))) => {
+                let left: Vec<&str> = items.split(',').filter(|item| !is_gone(unquoted(item))).map(str::trim).collect();
+                format!("{key}[{}]{rest}", left.join(", "))
+            }
+            _ => line.to_owned(),
+        });
+    }
+    if let Some(key) = removed_below.filter(|key| lines.get(key + 1).is_none_or(|next| item(next).is_none())) {
+        lines[key] = format!("{} []\n", lines[key].trim_end());
+    }
+    lines.concat()
+}
+
+fn unquoted(item: &str) -> &str {
+    let item = item.split(" #").next().unwrap_or_default();
+    item.trim().trim_matches(['"', '\''])
+}
+
+fn text_of(file: &File) -> Option<&str> {
+    match file {
+        File::Regular(content) => std::str::from_utf8(content).ok(),
+        _ => None,
+    }
+}
+
+fn yaml_files(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
+    let files = tree
+        .iter()
+        .filter(|(path, _)| path.ends_with(".yaml") || path.ends_with(".yml") || is_kustomization_file(path));
+    files.filter_map(|(path, file)| Some((path, text_of(file)?)))
+}
+
+/// Returns the documents of a file, without the lines between them.
+fn documents(text: &str) -> Vec<&str> {
+    let (mut found, mut start, mut at) = (vec![], 0, 0);
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("---") {
+            found.push(&text[start..at]);
+            start = at + line.len();
+        }
+        at += line.len();
+    }
+    found.push(&text[start..]);
+    found
+}
+
+/// Returns a file without some of its documents.
+fn without_documents(text: &str, dropped: &BTreeSet<usize>) -> String {
+    let kept = documents(text).into_iter().enumerate().filter(|(at, _)| !dropped.contains(at));
+    let kept: Vec<&str> = kept.map(|(_, document)| document).filter(|document| !document.trim().is_empty()).collect();
+    let first = if text.starts_with("---") && !kept.is_empty() { "---\n" } else { "" };
+    first.to_owned() + &kept.join("---\n")
+}
+
+/// Returns a file with the field in the manifest of an owner; `None` if it has no such manifest.
+fn set_field(text: &str, owner: &ObjectId, hold: Hold) -> Option<String> {
+    let is_own = |document: &&str| yaml::document(document).is_ok_and(|manifest| is_manifest_of(&manifest, owner));
+    let document = documents(text).into_iter().find(is_own)?;
+    let start = document.as_ptr().addr() - text.as_ptr().addr();
+    let lines: Vec<&str> = document.split_inclusive('\n').collect();
+    Some(text[..start].to_owned() + &set_in_document(&lines, hold)? + &text[start + document.len()..])
+}
+
+fn is_manifest_of(manifest: &Value, id: &ObjectId) -> bool {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-    let is_kind = text("/kind") == Some(KIND) && text("/apiVersion").is_some_and(|version| version.starts_with(GROUP));
-    is_kind
-        && text("/metadata/name") == Some(&owner.name)
-        && text("/metadata/namespace").is_none_or(|namespace| namespace == owner.namespace)
+    let group = text("/apiVersion").map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    text("/kind") == Some(&id.kind)
+        && group == Some(&id.group)
+        && text("/metadata/name") == Some(&id.name)
+        && text("/metadata/namespace").is_none_or(|namespace| *namespace == *id.namespace)
 }
 
 /// Sets the field below `spec`: in place of its line, or as the first one.
@@ -127,13 +282,14 @@ fn set_in_document(lines: &[&str], hold: Hold) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
     const ROOT: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n# Ours\napiVersion: \
                         kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata:\n  name: web\n  namespace: \
                         flux-system\nspec:\n    # Slow\n    interval: 1h\n    prune: true\n    path: ./web\n";
 
-    fn owner(name: &str) -> NamespacedName {
-        NamespacedName { namespace: "flux-system".to_owned(), name: name.to_owned() }
+    fn owner(name: &str) -> ObjectId {
+        ObjectId::new(GROUP, KIND, "flux-system", name)
     }
 
     #[test]
@@ -143,7 +299,7 @@ mod tests {
         let kept = set_field(ROOT, &owner("web"), Hold::KeepInventory).unwrap();
         assert_eq!(kept, ROOT.replace("prune: true", "prune: false"));
         assert_eq!(set_field(ROOT, &owner("other"), Hold::Orphan), None);
-        let diff = FilePatch::of("root.yaml", ROOT, &orphan).diff;
+        let diff = FilePatch::of("root.yaml", Some(ROOT), Some(&orphan)).diff;
         assert!(
             diff.starts_with("--- a/root.yaml\n+++ b/root.yaml\n@@ ")
                 && diff.contains("\n+    deletionPolicy: Orphan\n")
@@ -161,5 +317,59 @@ mod tests {
         );
         let mut tree: Tree = [("a.yaml", flow)].into_iter().collect();
         assert!(hold_in_tree(&mut tree, &owner("web"), Hold::Orphan).unwrap_err().contains("no file"));
+    }
+
+    fn removed(files: &[(&str, &str)], ids: &[ObjectId]) -> Result<BTreeMap<String, String>, String> {
+        let mut tree: Tree = files.iter().copied().collect();
+        let manifests = ids.iter().map(|id| (id.clone(), "./apps".to_owned())).collect();
+        let roots = BTreeSet::from(["./apps".to_owned()]);
+        remove_from_tree(&mut tree, &manifests, &roots).map_err(|(id, why)| format!("{id}: {why}"))?;
+        Ok(tree.iter().map(|(path, file)| (path.to_owned(), text_of(file).unwrap_or_default().to_owned())).collect())
+    }
+
+    fn map(name: &str) -> (String, ObjectId) {
+        let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: shop\n");
+        (text, ObjectId::new("", "ConfigMap", "shop", name))
+    }
+
+    #[test]
+    fn a_manifest_leaves_its_file_and_an_empty_file_leaves_what_names_it() {
+        let ((a, id), (b, other)) = (map("a"), map("b"));
+        let both = format!("{a}---\n# Ours\n{b}");
+        let tree = removed(&[("apps/both.yaml", &both)], std::slice::from_ref(&id)).unwrap();
+        assert_eq!(tree["apps/both.yaml"], format!("# Ours\n{b}"));
+        let list = "resources:\n  - a.yaml # first\n  - \"./b.yaml\"\n";
+        let files = [("apps/kustomization.yaml", list), ("apps/a.yaml", &*a), ("apps/b.yaml", &*b)];
+        let tree = removed(&files, std::slice::from_ref(&id)).unwrap();
+        assert_eq!(tree["apps/kustomization.yaml"], "resources:\n  - \"./b.yaml\"\n");
+        assert_eq!(tree.len(), 2);
+        let tree = removed(&files, &[id.clone(), other.clone()]).unwrap();
+        assert_eq!(tree["apps/kustomization.yaml"], "resources: []\n");
+        let flow = [("apps/kustomization.yaml", "resources: [a.yaml, b.yaml]\n"), files[1], files[2]];
+        let tree = removed(&flow, std::slice::from_ref(&id)).unwrap();
+        assert_eq!(tree["apps/kustomization.yaml"], "resources: [b.yaml]\n");
+        let tree = removed(&[("apps/both.yaml", &both)], &[id, other]).unwrap();
+        assert_eq!(tree, BTreeMap::from([("apps/kustomization.yaml".to_owned(), EMPTY.to_owned())]), "the path stays");
+    }
+
+    #[test]
+    fn the_tree_below_the_path_decides_about_a_manifest_that_is_there_twice() {
+        let (a, id) = map("a");
+        let ids = std::slice::from_ref(&id);
+        let tree = removed(&[("apps/a.yaml", &*a), ("other/a.yaml", &*a)], ids).unwrap();
+        assert_eq!(tree.keys().collect::<Vec<_>>(), ["apps/kustomization.yaml", "other/a.yaml"]);
+        assert!(removed(&[("apps/a.yaml", &*a), ("apps/b.yaml", &*a)], ids).unwrap_err().contains("several files"));
+        assert!(removed(&[("apps/b.yaml", &*map("b").0)], ids).unwrap_err().contains("no file"));
+    }
+
+    #[test]
+    fn a_file_that_goes_or_comes_is_a_patch_for_git() {
+        let patches = FilePatch::between(&[("a", "x\n")].into_iter().collect(), &[("b", "y\n")].into_iter().collect());
+        let [gone, new] = &patches[..] else { panic!("{patches:?}") };
+        assert_eq!(
+            gone.diff,
+            "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+        );
+        assert_eq!(new.diff, "diff --git a/b b/b\nnew file mode 100644\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+y\n");
     }
 }

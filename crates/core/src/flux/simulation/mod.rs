@@ -48,7 +48,7 @@ use rehearsal::{Reconsidered, Rehearsal};
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::explore::explore;
-use schedule::outcomes::Rules;
+use schedule::outcomes::{FinalState, PossibleOutcomes, Rules};
 
 /// Maximum number of recomputations. Kustomizations nested this deep do not occur.
 const MAX_ROUNDS: usize = 24;
@@ -171,8 +171,13 @@ impl<'a> Preview<'a> {
             let mut refused = refused_runs(&self.state, id);
             let unserved = nodes.iter().filter(|node| node.unserved.get(id).is_some_and(|found| found.is_certain));
             unserved.for_each(|node| refused.add_every_run(&node.id.key));
-            let explored = explore(id, self.state.live_object(id), &nodes, &order, rules, &refused);
-            outcomes.insert(id.clone(), explored);
+            let is_by_hand = self.state.input.by_hand.contains(id);
+            let live = self.state.live_object(id).filter(|_| !is_by_hand);
+            let explored = explore(id, live, &nodes, &order, rules, &refused);
+            outcomes.insert(id.clone(), if is_by_hand { explored.after_deletion() } else { explored });
+        }
+        for id in &self.state.input.by_hand {
+            outcomes.entry(id.clone()).or_insert_with(|| PossibleOutcomes::of_state(FinalState::Deleted));
         }
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.state.live_object(id)).collect();

@@ -42,11 +42,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Replaces a file that the tree has.
-    pub(crate) fn replace(&mut self, at: &str, file: File) {
-        if let Some(known) = self.files.get_mut(at) {
-            *known = file;
+    /// Replaces a file, or removes it if `newer` is `None`. The path must be one of a tree.
+    pub(crate) fn replace(&mut self, at: &str, newer: Option<File>) {
+        match newer {
+            Some(newer) => drop(self.files.insert(at.to_owned(), newer)),
+            None => drop(self.files.remove(at)),
         }
+    }
+
+    /// Returns a file.
+    pub fn get(&self, at: &str) -> Option<&File> {
+        self.files.get(at)
     }
 
     /// Returns paths and files in order of the paths.

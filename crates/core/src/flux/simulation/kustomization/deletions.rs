@@ -94,6 +94,9 @@ fn is_certain(derivation: &Derivation<'_, '_>, id: &PassId) -> bool {
 /// deletes it.
 fn deletion_triggers(derivation: &Derivation<'_, '_>, id: &ObjectId) -> Option<(BTreeSet<SimulationEvent>, bool)> {
     let consequences = derivation.consequences;
+    if derivation.state.input.by_hand.contains(id) {
+        return Some((BTreeSet::new(), true));
+    }
     let own = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
     match own {
         Some(own) => Some((own.deletions.clone(), own.is_deleted())),

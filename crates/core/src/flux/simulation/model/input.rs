@@ -7,6 +7,7 @@ use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{Features, Version};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{NamespacedName, SourceId};
+use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::Fidelity;
 
@@ -19,6 +20,8 @@ pub struct PreviewInput<'a> {
     pub pinned: BTreeMap<SourceId, String>,
     /// Version of the controller, if it is known.
     pub controller_version: Option<Version>,
+    /// Live objects that somebody deletes by hand before anything else happens.
+    pub by_hand: BTreeSet<ObjectId>,
     /// Rules of the controller's version.
     pub features: Features,
     pub flags: ControllerFlags,

@@ -71,7 +71,9 @@ pub(crate) fn row(
         return kept_row(state, id, live?, outcomes, nodes);
     };
     let event = outcomes.deletions.first();
+    let is_by_hand = live.is_some() && state.input.by_hand.contains(id);
     let (reason, cause) = match event {
+        _ if is_by_hand => (ReasonCode::DeletedByHand.into(), None),
         Some(SimulationEvent::Finalize(node)) => {
             let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
             (ReasonCode::OwnerDeleted.into(), Some(owner))
@@ -82,7 +84,10 @@ pub(crate) fn row(
     };
     let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
     let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
-    let row = Change::new(action, object, owner.map(owner_id), Actor::KustomizeController, reason);
+    let listing = || nodes.iter().find(|node| node.inventory.contains(id)).map(|node| &node.id.key);
+    let owner = owner.or_else(|| listing().filter(|_| is_by_hand)).map(owner_id);
+    let actor = if is_by_hand { Actor::User } else { Actor::KustomizeController };
+    let row = Change::new(action, object, owner, actor, reason);
     let mut row = Change { cause, ..row };
     // A live object is deleted with its namespace or its definition at the latest.
     let is_deleted_anyway = live.is_some() && loses_container;

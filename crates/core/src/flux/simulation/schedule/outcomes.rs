@@ -48,6 +48,23 @@ pub(crate) struct PossibleOutcomes {
 }
 
 impl PossibleOutcomes {
+    /// Returns one certain result.
+    pub(crate) fn of_state(state: FinalState) -> Self {
+        Self { final_states: BTreeSet::from([state]), ..Self::default() }
+    }
+
+    /// Returns the outcomes of a live object that was deleted before, from those of an object that does not exist.
+    pub(crate) fn after_deletion(mut self) -> Self {
+        let states = std::mem::take(&mut self.final_states).into_iter();
+        self.final_states = states
+            .map(|state| match state {
+                FinalState::Created | FinalState::Recreated | FinalState::Kept => FinalState::Recreated,
+                FinalState::Absent | FinalState::Deleted => FinalState::Deleted,
+            })
+            .collect();
+        self
+    }
+
     /// Returns true if every order of events has the same result.
     pub(crate) fn is_certain(&self) -> bool {
         self.final_states.len() == 1 && !self.is_incomplete

@@ -292,6 +292,7 @@ impl TestCluster {
             trees,
             pinned,
             controller_version: None,
+            by_hand: BTreeSet::new(),
             features: self.features,
             flags: self.flags.clone(),
             workers: self.workers,

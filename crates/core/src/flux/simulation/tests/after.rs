@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::cluster::{Files, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, set};
+use super::releases;
 use crate::flux::simulation::questions::Progress;
 use crate::flux::simulation::{Preview, StateAfter};
 use crate::flux::spec::SourceId;
@@ -137,4 +138,16 @@ fn fields_of_other_managers_stay_and_dropped_marks_go() {
     let second = after(&first, &plain).snapshot;
     let second = TestCluster { snapshot: second, ..TestCluster::new(&plain) };
     assert_eq!(second.rows(&gone), set(&["delete a"]));
+}
+
+#[test]
+fn a_release_that_is_suspended_first_gives_its_objects_to_a_kustomization() {
+    let cluster = releases::installed(json!({}));
+    let moved = vec![("root/x.yaml", vec![cm("x"), cm("web")])];
+    assert!(cluster.rows(&moved).iter().any(|row| row.ends_with(" web")), "at once it is deleted");
+    let StateAfter { snapshot, open, .. } = after(&cluster, &releases::tree(json!({"suspend": true})));
+    assert_eq!(open, [], "a suspended release does nothing");
+    let second = TestCluster { snapshot, ..releases::installed(json!({})) };
+    let rows = second.rows(&moved);
+    assert!(rows.contains("delete app") && !rows.iter().any(|row| row.starts_with("delete web")), "{rows:?}");
 }

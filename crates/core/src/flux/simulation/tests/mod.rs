@@ -3,6 +3,7 @@
 //! The same cases, and many more, are compared with the real controller by `cargo xtask oracle`.
 
 mod after;
+mod by_hand;
 mod changed_rules;
 mod conditions;
 mod controller_flags;

@@ -59,6 +59,11 @@ impl ReclaimOutcome {
         matches!(self, Self::Deleted | Self::DependsOnDriver | Self::DependsOnBinding | Self::Released)
     }
 
+    /// Returns true if the data is, or may be, gone afterwards.
+    pub(crate) fn loses_data(self) -> bool {
+        matches!(self, Self::Deleted | Self::DependsOnDriver | Self::DependsOnBinding | Self::Recycled)
+    }
+
     /// Returns true if the outcome is certain once the claim is deleted.
     pub fn is_certain(self) -> bool {
         !matches!(self, Self::DependsOnDriver | Self::DependsOnBinding)

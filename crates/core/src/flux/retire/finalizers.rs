@@ -1,0 +1,59 @@
+//! The workloads that serve finalizers, as far as a cluster shows them.
+//!
+//! No record says which process removes a finalizer. Operators are usually installed together with the definitions of what they
+//! reconcile, so the workloads of the same owner serve them, then those of owners that depend on it or that it manages, then those with
+//! the same name in the labels of Kubernetes.
+
+use crate::flux::controllers::is_of_flux;
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::OwnerId;
+use crate::ownership::index::Index;
+
+/// Labels by which an application names all of its objects.
+const APPLICATION: [&str; 3] = ["app.kubernetes.io/instance", "app.kubernetes.io/part-of", "app.kubernetes.io/name"];
+
+/// Returns the finalizers that neither Kubernetes nor Flux removes.
+pub(super) fn foreign_finalizers(object: &ObjectMetadata) -> impl Iterator<Item = &str> {
+    let finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
+    finalizers.filter(|finalizer| !is_removed_by_kubernetes(finalizer) && !is_of_flux(finalizer))
+}
+
+/// Returns the identity of a definition by its name.
+pub(super) fn definition(name: &str) -> ObjectId {
+    ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", name)
+}
+
+/// Returns the workloads that serve the finalizers of a custom resource; none if none is known.
+pub(super) fn servers<'a>(object: &ObjectMetadata, index: &Index<'a>) -> Vec<&'a ObjectId> {
+    let snapshot = index.snapshot();
+    let Some(kind) = snapshot.type_of(&object.id) else { return vec![] };
+    let Some(definition) = snapshot.object(&definition(&kind.resource())) else { return vec![] };
+    let workloads = || snapshot.objects.iter().filter(|object| is_workload(&object.id));
+    let of = |owners: &[&OwnerId]| -> Vec<&'a ObjectId> {
+        let own = workloads().filter(|it| index.recorded_by(&it.id).iter().any(|owner| owners.contains(&owner)));
+        own.map(|object| &object.id).collect()
+    };
+    let owners: Vec<&OwnerId> = index.recorded_by(&definition.id).iter().collect();
+    let near = index.owners().filter(|owner| {
+        let parents = owner.object.map_or(&[][..], |object| index.recorded_by(&object.id));
+        let is_child = parents.iter().any(|parent| owners.contains(&parent));
+        let spec = owner.full.map(KustomizationSpec::of);
+        let mut needs = spec.iter().flat_map(|spec| spec.depends_on(&owner.id.namespace));
+        is_child
+            || needs.any(|key| owners.iter().any(|of| (&*of.namespace, &*of.name) == (&*key.namespace, &*key.name)))
+    });
+    let near: Vec<&OwnerId> = near.map(|owner| &owner.id).collect();
+    let named = || {
+        let same = |object: &ObjectMetadata, key: &str| {
+            definition.labels.get(key).is_some_and(|own| object.labels.get(key) == Some(own))
+        };
+        workloads().filter(|object| APPLICATION.iter().any(|key| same(object, key))).map(|object| &object.id).collect()
+    };
+    [of(&owners), of(&near), named()].into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+}
+
+fn is_workload(id: &ObjectId) -> bool {
+    ["Deployment", "StatefulSet", "DaemonSet"].iter().any(|kind| id.is_here("apps", kind))
+}

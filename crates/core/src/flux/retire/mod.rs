@@ -1,0 +1,256 @@
+//! Steps that remove owners with everything that they have, in an order in which nothing is stuck or left over.
+//!
+//! [`order`] proposes the order. [`Order::judge`] reads the plan of each step, in every order of events, and refuses what it does not
+//! allow: something that an owner which stays manages, an object that stays terminating, an owner that is blocked.
+
+mod finalizers;
+mod order;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::flux::controllers::is_of_flux;
+use crate::flux::handover::HandoverStep;
+use crate::flux::kinds::FluxKind;
+use crate::flux::spec::SourceId;
+use crate::kubernetes::deletion::volumes::{self, CLAIM, Volumes};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
+use crate::kubernetes::referrer::Usage;
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::Index;
+use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::plan::{Action, Change, FinishedPlan, Outcome, Reason, ReasonCode};
+pub use order::{NoOrder, Order, Unit, Way, order};
+
+/// Name of the JSON schema; a contract with programs.
+pub const SCHEMA: &str = "kubectl-gitops/retire/v1";
+
+/// The proposed list of steps.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Retirement {
+    schema: &'static str,
+    /// Every plan is complete.
+    complete: bool,
+    /// Owners that are removed.
+    pub owners: Vec<OwnerId>,
+    /// Claims that are deleted, with what becomes of their data.
+    pub data: Vec<ClaimFate>,
+    pub steps: Vec<HandoverStep>,
+    /// Objects of the owners, and objects that lost their owner, that are there after the last step.
+    pub left_over: Vec<ObjectId>,
+    /// Sources that only the removed owners use.
+    pub unused_sources: Vec<ObjectId>,
+}
+
+/// What becomes of the data of a deleted claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimFate {
+    pub claim: ObjectId,
+    /// Step that deletes it.
+    pub step: usize,
+    /// Volume that it is bound to; `null` if there is none.
+    pub volume: Option<ObjectId>,
+    /// What the reclaim policy of the volume makes of the data.
+    pub reason: Reason,
+    /// The data may be gone afterwards.
+    pub loses_data: bool,
+    /// VolumeSnapshots in the namespace of the claim. Whether they are of this claim was not read.
+    pub snapshots: Vec<ObjectId>,
+}
+
+impl Retirement {
+    /// Creates the list of these steps.
+    pub fn new(
+        order: &Order,
+        data: Vec<ClaimFate>,
+        steps: Vec<HandoverStep>,
+        first: &Snapshot,
+        last: &Snapshot,
+    ) -> Self {
+        let complete = steps.iter().all(|step| step.plan.is_complete());
+        let owners = order.owners.iter().cloned().collect();
+        let (left_over, unused_sources) = (order.left_over(first, last), unused_sources(first, last));
+        Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
+    }
+}
+
+/// Returns the sources that something used in the first state and that nothing uses in the last one, where they still are.
+fn unused_sources(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    let used = |snapshot: &Snapshot| -> BTreeSet<ObjectId> { snapshot.resources.iter().flat_map(sources_of).collect() };
+    let unused = &used(first) - &used(last);
+    unused.into_iter().filter(|id| last.object(id).is_some()).collect()
+}
+
+/// Returns the sources that an object of Flux names.
+fn sources_of(full: &Resource) -> Vec<ObjectId> {
+    let references = FluxKind::of(full).map_or(&[][..], |kind| kind.sources).iter();
+    let named = references.filter_map(|(pointer, kind)| {
+        Some(SourceId::read(full.at(pointer)?, kind, &full.object.id.namespace).object())
+    });
+    named.collect()
+}
+
+/// Returns what becomes of the data of the claims that a step deletes.
+pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<ClaimFate> {
+    let found = Volumes::new(snapshot);
+    let kind = GroupKind::new("", volumes::KIND);
+    let are_read = snapshot.resource_type(&kind).is_some() && snapshot.gaps_hiding(&kind).next().is_none();
+    let claims = plan.deletions().filter(|change| change.object.id.is_here("", CLAIM));
+    let live = claims.filter_map(|change| snapshot.object(&change.object.id));
+    let fates = live.flat_map(|claim| {
+        let near =
+            |id: &&ObjectId| id.is("snapshot.storage.k8s.io", "VolumeSnapshot") && id.namespace == claim.id.namespace;
+        let snapshots: Vec<ObjectId> = snapshot.objects.iter().map(|object| &object.id).filter(near).cloned().collect();
+        let fate = move |volume: Option<&ObjectId>, reason: Reason, loses_data| ClaimFate {
+            claim: claim.id.clone(),
+            step,
+            volume: volume.cloned(),
+            reason,
+            loses_data,
+            snapshots: snapshots.clone(),
+        };
+        match &found.of(claim)[..] {
+            // It has no data.
+            [] if are_read => vec![],
+            [] => vec![fate(None, Reason::new(ReasonCode::Unread, "volumes could not be read"), true)],
+            all => {
+                let of =
+                    all.iter().map(|(volume, outcome)| fate(Some(&volume.id), (*outcome).into(), outcome.loses_data()));
+                of.collect()
+            }
+        }
+    });
+    fates.collect()
+}
+
+impl Order {
+    /// Checks the plan of a step, which begins with the state `before` and ends with `after`.
+    ///
+    /// Fails with the first object that shows that nothing may be removed in this order.
+    pub fn judge(
+        &self,
+        units: &[Unit],
+        plan: &FinishedPlan,
+        before: &Snapshot,
+        after: &Snapshot,
+    ) -> Result<(), NoOrder> {
+        let index = Index::build(before);
+        plan.deletions().try_for_each(|change| self.judge_deletion(change, &index))?;
+        if let Some(blocked) =
+            plan.blocked_by_finalizers().iter().find(|blocked| !is_served(&blocked.object, before, after))
+        {
+            let why = match (&blocked.controller, &blocked.detail) {
+                (Some(controller), _) => format!(": {controller} is deleted in the same step"),
+                (None, Some(detail)) => format!(": {detail}"),
+                (None, None) => String::new(),
+            };
+            let rule = format!("it stays Terminating with the finalizer {}{why}", blocked.finalizers.join(", "));
+            let no_order = NoOrder::new(&blocked.object, rule);
+            let is_of_flux = blocked.finalizers.iter().all(|finalizer| is_of_flux(finalizer));
+            let hint = "it removes the controller itself: leave what Flux needs, or end with `flux uninstall`";
+            return Err(if is_of_flux { no_order.hint(hint) } else { no_order });
+        }
+        for found in plan.still_referenced() {
+            let calling = found.users.iter().find(|user| user.usage == Usage::Calls);
+            if found.kept_by.is_some() || calling.is_some() {
+                return Err(NoOrder::new(&found.object, format!("it is {}", found.remark())));
+            }
+        }
+        for row in plan.owners().iter().filter(|row| !self.owners.contains(&row.owner)) {
+            let live = index.owner(&row.owner).and_then(|owner| owner.full);
+            let is_well = live.is_some_and(|live| live.condition("Ready").is_some_and(|ready| ready.status == "True"));
+            if let (Outcome::Blocked, true, Some(live)) =
+                (row.outcome, is_well && row.reason.code != ReasonCode::Suspended, live)
+            {
+                return Err(NoOrder::new(&live.object.id, format!("it stays, and the step blocks it: {}", row.reason)));
+            }
+        }
+        if let Some(row) = plan.owners().iter().find(|row| row.reason.code == ReasonCode::OwnerStuck) {
+            let id = index.owner(&row.owner).and_then(|owner| Some(owner.object?.id.clone()));
+            return Err(NoOrder::new(
+                &id.unwrap_or_else(|| ObjectId::new("", &row.owner.kind, &row.owner.namespace, &row.owner.name)),
+                &*row.reason.detail,
+            ));
+        }
+        let removed = units.iter().flat_map(|unit| &unit.removes);
+        match removed.into_iter().find(|id| after.object(id).is_some()) {
+            None => Ok(()),
+            Some(id) => {
+                let row = plan.changes().iter().find(|change| change.object.id == *id);
+                let why = row
+                    .map_or_else(|| "nothing deletes it".to_owned(), |row| format!("{}: {}", row.action, row.reason));
+                Err(NoOrder::new(id, format!("it is still there after the step that removes it ({why})")))
+            }
+        }
+    }
+
+    fn judge_deletion(&self, change: &Change, index: &Index<'_>) -> Result<(), NoOrder> {
+        let id = &change.object.id;
+        let managers = index.recorded_by(id);
+        if !managers.is_empty() && !managers.iter().any(|owner| self.owners.contains(owner)) && !self.takes(id) {
+            let rule = format!("{}, which stays, manages it, and it would be deleted: {}", managers[0], change.reason);
+            return Err(NoOrder::new(id, rule));
+        }
+        if change.action == Action::Recreate && self.takes(id) {
+            return Err(NoOrder::new(id, format!("it is made again: {}", change.reason)));
+        }
+        Ok(())
+    }
+
+    /// Returns the objects that the steps delete although no owner that is removed has them: what somebody else put into their
+    /// namespaces and definitions.
+    pub fn strangers(&self, plan: &FinishedPlan, before: &Snapshot) -> Vec<(ObjectId, ObjectId)> {
+        let index = Index::build(before);
+        let rows = plan.deletions().filter(|change| !self.takes(&change.object.id));
+        let foreign = rows.filter(|change| {
+            matches!(change.reason.code, ReasonCode::InNamespace | ReasonCode::CustomResource)
+                && before
+                    .object(&change.object.id)
+                    .is_some_and(|object| index.status(object) == OwnershipStatus::Unmanaged)
+        });
+        foreign.filter_map(|change| Some((change.object.id.clone(), change.cause.clone()?))).collect()
+    }
+
+    /// Returns what is there after the last step although it should not be: objects of the owners, what waits to be deleted, and what
+    /// lost its owner on the way.
+    fn left_over(&self, first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+        let (before, after) = (Index::build(first), Index::build(last));
+        let lost = |index: &Index<'_>, id: &ObjectId| {
+            let status = index.snapshot().object(id).map(|object| index.status(object));
+            matches!(status, Some(OwnershipStatus::Leaked(_) | OwnershipStatus::Orphaned(_)))
+        };
+        let is_left = |id: &ObjectId| {
+            let is_terminating =
+                |snapshot: &Snapshot| snapshot.object(id).is_some_and(|object| object.deletion_timestamp.is_some());
+            ((self.takes(id) || self.claims.contains(id)) && after.recorded_by(id).is_empty())
+                || (is_terminating(last) && !is_terminating(first))
+                || (lost(&after, id) && !lost(&before, id))
+        };
+        let ids: BTreeSet<&ObjectId> = last.objects.iter().map(|object| &object.id).filter(|id| is_left(id)).collect();
+        ids.into_iter().cloned().collect()
+    }
+}
+
+/// Returns true if something that is still there after a step removes the finalizers of an object, or something that is not in the
+/// cluster: [`order`] has refused what nobody serves.
+fn is_served(id: &ObjectId, before: &Snapshot, after: &Snapshot) -> bool {
+    let index = Index::build(before);
+    let Some(object) = before.object(id) else { return true };
+    if finalizers::foreign_finalizers(object).next().is_none() {
+        return false;
+    }
+    let servers = finalizers::servers(object, &index);
+    servers.is_empty() || servers.into_iter().any(|server| after.object(server).is_some())
+}
+
+/// Removes from the state after a step what waits for its finalizers: the next step waits for that.
+pub fn once_gone(plan: &FinishedPlan, after: &mut Snapshot) {
+    plan.blocked_by_finalizers().iter().for_each(|blocked| after.replace_resource(&blocked.object, None));
+}

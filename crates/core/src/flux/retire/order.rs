@@ -1,0 +1,453 @@
+//! The order in which owners are removed: what must be gone before something else is deleted.
+//!
+//! Each owner is removed as a whole, by the patch that takes its manifest out of Git or by hand, after everything that needs what it
+//! has. Objects that wait for a controller which their own owner runs go a step earlier. Nothing of this is believed: the
+//! plans of the steps judge the order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::finalizers::{self, foreign_finalizers};
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::deletion::volumes::CLAIM;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::referrer::{Referrer, Usage};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::{Index, Owner};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::{Members, OwnerId, OwnershipStatus};
+use crate::plan::grave::is_protected_namespace;
+
+/// An object and the rule by which there is no order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoOrder {
+    pub object: Box<ObjectId>,
+    /// A sentence about the object.
+    pub rule: String,
+    pub hint: Option<String>,
+}
+
+impl NoOrder {
+    pub(super) fn new(object: &ObjectId, rule: impl Into<String>) -> Self {
+        Self { object: Box::new(object.clone()), rule: rule.into(), hint: None }
+    }
+
+    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+}
+
+/// The way in which something is removed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// The manifest leaves the tree of this Kustomization, which prunes the object.
+    Git(NamespacedName),
+    ByHand,
+}
+
+/// What is removed at once, and what goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    pub way: Way,
+    /// Objects that are removed.
+    pub removes: BTreeSet<ObjectId>,
+    /// Live objects that they take along, themselves included.
+    pub takes: BTreeSet<ObjectId>,
+}
+
+/// Units in the order of their removal.
+#[derive(Debug, Default)]
+pub struct Order {
+    /// Owners that are removed, sorted.
+    pub owners: BTreeSet<OwnerId>,
+    /// Steps, each with the units that are removed at once.
+    pub steps: Vec<Vec<Unit>>,
+    /// Kustomizations whose deletion would leave their objects behind.
+    pub keeping: BTreeSet<ObjectId>,
+    /// Claims that their Pods mount and that nothing of it takes along: those of a StatefulSet.
+    pub(super) claims: BTreeSet<ObjectId>,
+}
+
+impl Order {
+    /// Returns the object that the removal of a unit takes along; `None` if it stays or only follows from something.
+    pub(super) fn takes(&self, id: &ObjectId) -> bool {
+        self.steps.iter().flatten().any(|unit| unit.takes.contains(id))
+    }
+}
+
+/// Orders the removal of owners and namespaces. `referrers` are live objects with what they need, and `served` are finalizers that
+/// something outside of the cluster serves.
+///
+/// Fails with an object and the rule that prevents every order.
+pub fn order(
+    targets: &BTreeSet<ObjectId>,
+    snapshot: &Snapshot,
+    referrers: &[Referrer],
+    served: &BTreeSet<String>,
+) -> Result<Order, NoOrder> {
+    let index = Index::build(snapshot);
+    let mut units = Units {
+        snapshot,
+        index: &index,
+        units: vec![],
+        owners: BTreeSet::new(),
+        edges: BTreeSet::new(),
+        claims: BTreeSet::new(),
+    };
+    units.add_owners(targets)?;
+    units.add_namespaces(targets)?;
+    units.split_waiting_objects(served)?;
+    units.add_edges(referrers)?;
+    let keeping = units.keeping()?;
+    let owners = units.owners.iter().filter_map(|id| index.owner_of_object(id)).map(|owner| owner.id.clone()).collect();
+    let claims = std::mem::take(&mut units.claims);
+    Ok(Order { owners, keeping, claims, steps: units.layers()? })
+}
+
+/// Units so far, and which of them must be gone before another one.
+struct Units<'a> {
+    snapshot: &'a Snapshot,
+    index: &'a Index<'a>,
+    units: Vec<Unit>,
+    /// Objects of the owners that are removed.
+    owners: BTreeSet<ObjectId>,
+    edges: BTreeSet<(usize, usize)>,
+    claims: BTreeSet<ObjectId>,
+}
+
+fn listed<'o>(owner: &'o Owner<'_>) -> impl Iterator<Item = &'o ObjectId> {
+    let members = match &owner.members {
+        Members::Listed(members) => &members[..],
+        _ => &[],
+    };
+    members.iter()
+}
+
+impl<'a> Units<'a> {
+    /// Adds the owners among the targets, those in the namespaces among them, and the owners that they manage.
+    fn add_owners(&mut self, targets: &BTreeSet<ObjectId>) -> Result<(), NoOrder> {
+        let of_namespaces = self.snapshot.objects.iter().map(|object| &object.id);
+        let of_namespaces = of_namespaces.filter(|id| targets.contains(&id.namespace_object()));
+        let mut queue: Vec<&ObjectId> = targets.iter().chain(of_namespaces).collect();
+        while let Some(id) = queue.pop() {
+            let Some(owner) = self.index.owner_of_object(id) else { continue };
+            if self.snapshot.object(id).is_some() && self.owners.insert(id.clone()) {
+                queue.extend(listed(owner));
+            }
+        }
+        let mut below: BTreeMap<ObjectId, ObjectId> = BTreeMap::new();
+        for id in self.owners.clone() {
+            let manager = self.manager(&id);
+            match manager {
+                Some(parent) if parent.is_here(GROUP, KIND) => {
+                    let way = Way::Git(NamespacedName::of(&parent));
+                    self.add_owner(&id, way);
+                }
+                None => self.add_owner(&id, Way::ByHand),
+                Some(parent) if self.owners.contains(&parent) => drop(below.insert(id, parent)),
+                Some(parent) => {
+                    let rule = format!("{parent} makes it, and makes it again once it is deleted");
+                    return Err(NoOrder::new(&id, rule).hint(format!("remove it from what {parent} generates")));
+                }
+            }
+        }
+        // What another owner than a Kustomization makes goes with it.
+        for (id, parent) in &below {
+            let mut top = parent;
+            while let Some(next) = below.get(top) {
+                top = next;
+            }
+            let takes = self.taken_by(id);
+            let unit = self.units.iter_mut().find(|unit| unit.removes.contains(top));
+            unit.into_iter().for_each(|unit| unit.takes.extend(takes.clone()));
+        }
+        Ok(())
+    }
+
+    /// Returns the owner that applies an object, other than itself.
+    fn manager(&self, id: &ObjectId) -> Option<ObjectId> {
+        let owners = self.index.recorded_by(id).iter().filter(|owner| !owner.is_object(id));
+        owners.filter_map(|owner| self.index.owner(owner)?.object).map(|object| object.id.clone()).next()
+    }
+
+    fn add_owner(&mut self, id: &ObjectId, way: Way) {
+        let takes = self.taken_by(id);
+        self.units.push(Unit { way, removes: BTreeSet::from([id.clone()]), takes });
+    }
+
+    /// Returns an owner with its live objects, without the owners among them: they have units of their own.
+    fn taken_by(&self, id: &ObjectId) -> BTreeSet<ObjectId> {
+        let members = self.index.owner_of_object(id).into_iter().flat_map(listed);
+        let own = members.filter(|id| self.snapshot.object(id).is_some() && !self.owners.contains(*id));
+        own.chain([id]).cloned().collect()
+    }
+
+    /// Adds the namespaces among the targets, after what other owners have in them.
+    fn add_namespaces(&mut self, targets: &BTreeSet<ObjectId>) -> Result<(), NoOrder> {
+        for namespace in targets.iter().filter(|id| id.is_here("", "Namespace")) {
+            if is_protected_namespace(namespace) {
+                return Err(NoOrder::new(namespace, "this namespace is never deleted"));
+            }
+            let mut loose: BTreeMap<Way, BTreeSet<ObjectId>> = BTreeMap::new();
+            let content = self.snapshot.objects.iter().map(|object| &object.id);
+            let content = content.filter(|id| id.namespace_object() == *namespace && self.unit_of(id).is_none());
+            for id in content {
+                match self.manager(id) {
+                    Some(parent) if parent.is_here(GROUP, KIND) => {
+                        loose.entry(Way::Git(NamespacedName::of(&parent))).or_default().insert(id.clone());
+                    }
+                    Some(parent) => {
+                        let rule = format!("{parent}, which stays, manages it in {namespace}");
+                        return Err(NoOrder::new(id, rule).hint(hint_to_retire(&parent)));
+                    }
+                    None => {}
+                }
+            }
+            let units = loose.into_iter().map(|(way, removes)| Unit { way, takes: removes.clone(), removes });
+            self.units.extend(units.collect::<Vec<_>>());
+            if self.unit_of(namespace).is_none() {
+                let way = match self.manager(namespace) {
+                    Some(parent) if parent.is_here(GROUP, KIND) => Way::Git(NamespacedName::of(&parent)),
+                    Some(parent) => return Err(made_by(namespace, &parent)),
+                    None => Way::ByHand,
+                };
+                let removes = BTreeSet::from([namespace.clone()]);
+                self.units.push(Unit { way, takes: removes.clone(), removes });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the unit that takes an object along: its own, or that of the objects that control it.
+    fn unit_of(&self, id: &ObjectId) -> Option<usize> {
+        let mut seen = BTreeSet::new();
+        let mut next = Some(id.clone());
+        while let Some(id) = next.filter(|id| seen.insert(id.clone())) {
+            if let Some(at) = self.units.iter().position(|unit| unit.takes.contains(&id)) {
+                return Some(at);
+            }
+            let object = self.snapshot.object(&id);
+            next = object
+                .and_then(|object| Some(self.snapshot.referenced(object, object.controller_reference()?)?.id.clone()));
+        }
+        None
+    }
+
+    /// Moves the objects whose finalizers a workload of the same unit serves to a unit that goes before. What nobody manages and
+    /// would wait in vain is deleted by hand before.
+    fn split_waiting_objects(&mut self, served: &BTreeSet<String>) -> Result<(), NoOrder> {
+        let mut early: BTreeMap<(usize, Way), BTreeSet<ObjectId>> = BTreeMap::new();
+        let waiting = self.snapshot.objects.iter().filter(|object| foreign_finalizers(object).next().is_some());
+        for object in waiting {
+            let own = self.unit_of(&object.id);
+            // What an owner manages that stays is refused with its namespace or its definition.
+            let taken_along = || self.container_unit(object).filter(|_| self.manager(&object.id).is_none());
+            let Some(at) = own.or_else(taken_along) else { continue };
+            let Some(serving) = self.serving_unit(object, served)? else { continue };
+            if own.is_some_and(|own| own != serving) {
+                self.edges.insert((at, serving));
+                continue;
+            }
+            let root = self.controlling_root(object);
+            let way = match self.manager(&root) {
+                Some(parent) if parent.is_here(GROUP, KIND) => Way::Git(NamespacedName::of(&parent)),
+                _ => Way::ByHand,
+            };
+            if self.owners.contains(&root) {
+                return Err(NoOrder::new(&root, "its controller goes with what it manages"));
+            }
+            early.entry((serving, way)).or_default().insert(root);
+        }
+        for ((serving, way), removes) in early {
+            for unit in &mut self.units {
+                unit.takes.retain(|id| !removes.contains(id));
+            }
+            self.edges.insert((self.units.len(), serving));
+            self.units.push(Unit { way, takes: removes.clone(), removes });
+        }
+        Ok(())
+    }
+
+    /// Returns the outermost object that controls an object.
+    fn controlling_root(&self, object: &ObjectMetadata) -> ObjectId {
+        let mut root = object;
+        for _ in 0..8 {
+            let above = root.controller_reference().and_then(|reference| self.snapshot.referenced(root, reference));
+            match above {
+                Some(above) => root = above,
+                None => break,
+            }
+        }
+        root.id.clone()
+    }
+
+    /// Returns the unit that deletes the namespace or the definition of an object that nobody manages.
+    fn container_unit(&self, object: &ObjectMetadata) -> Option<usize> {
+        let definition = self.snapshot.type_of(&object.id).map(|kind| finalizers::definition(&kind.resource()));
+        let containers = [Some(object.id.namespace_object()), definition];
+        containers.into_iter().flatten().find_map(|id| self.units.iter().position(|unit| unit.takes.contains(&id)))
+    }
+
+    /// Returns the unit with all workloads that serve the finalizers of an object; `None` if one of them stays.
+    ///
+    /// Fails if nothing is known to serve a finalizer.
+    fn serving_unit(&self, object: &ObjectMetadata, served: &BTreeSet<String>) -> Result<Option<usize>, NoOrder> {
+        let Some(finalizer) = foreign_finalizers(object).find(|finalizer| !served.contains(*finalizer)) else {
+            return Ok(None);
+        };
+        let servers = finalizers::servers(object, self.index);
+        if servers.is_empty() {
+            let rule = format!("it has the finalizer {finalizer}, and no workload is known that removes it");
+            let hint = format!(
+                "it would stay Terminating: if something outside of the cluster removes it, pass --served {finalizer}"
+            );
+            return Err(NoOrder::new(&object.id, rule).hint(hint));
+        }
+        let units: Vec<Option<usize>> = servers.iter().map(|server| self.unit_of(server)).collect();
+        Ok(if units.contains(&None) { None } else { units[0] })
+    }
+
+    fn add_edge(&mut self, first: &ObjectId, then: usize) {
+        if let Some(first) = self.unit_of(first).filter(|first| *first != then) {
+            self.edges.insert((first, then));
+        }
+    }
+
+    /// Adds what must be gone before what.
+    fn add_edges(&mut self, referrers: &[Referrer]) -> Result<(), NoOrder> {
+        for at in 0..self.units.len() {
+            for id in self.units[at].takes.clone() {
+                if id.is_here("apiextensions.k8s.io", "CustomResourceDefinition") {
+                    self.add_content(&id, at, |snapshot, other| {
+                        snapshot.type_of(other).is_some_and(|kind| *kind.resource() == *id.name)
+                    })?;
+                } else if id.is_here("", "Namespace") {
+                    self.add_content(&id, at, |_, other| other.namespace_object() == id)?;
+                }
+            }
+            // Owners go after what they own, and after what an earlier unit takes out of them.
+            if let Way::Git(parent) = self.units[at].way.clone() {
+                let parent = ObjectId::new(GROUP, KIND, &parent.namespace, &parent.name);
+                if let Some(parent) = self.unit_of(&parent).filter(|parent| *parent != at) {
+                    self.edges.insert((at, parent));
+                }
+            }
+        }
+        for owner in self.owners.clone() {
+            self.add_needs_of(&owner);
+        }
+        for referrer in referrers {
+            let needs = referrer.references.iter().filter(|it| matches!(it.usage, Usage::Calls | Usage::Mounts));
+            for needed in needs {
+                match self.unit_of(&needed.to) {
+                    Some(then) => self.add_edge(&referrer.object, then),
+                    None if needed.to.is_here("", CLAIM) && self.unit_of(&referrer.object).is_some() => {
+                        self.claims.insert(needed.to.clone());
+                    }
+                    None => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Orders the content of a namespace or a definition before it.
+    ///
+    /// Fails if an owner that stays manages some of it.
+    fn add_content(
+        &mut self,
+        container: &ObjectId,
+        then: usize,
+        is_in: impl Fn(&Snapshot, &ObjectId) -> bool,
+    ) -> Result<(), NoOrder> {
+        let snapshot = self.snapshot;
+        for object in snapshot.objects.iter().filter(|object| is_in(snapshot, &object.id)) {
+            if self.unit_of(&object.id).is_some() {
+                self.add_edge(&object.id, then);
+            } else if let OwnershipStatus::Managed(owner) = self.index.status(object) {
+                let rule = format!("{owner}, which stays, manages it, and {container} takes it along");
+                let manager = self.index.owner(&owner).and_then(|owner| owner.object);
+                let no_order = NoOrder::new(&object.id, rule);
+                return Err(match manager {
+                    Some(manager) => no_order.hint(hint_to_retire(&manager.id)),
+                    None => no_order,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Orders a Kustomization before what it depends on and what its finalizer needs.
+    fn add_needs_of(&mut self, owner: &ObjectId) {
+        let Some(live) = self.snapshot.resource(owner).filter(|_| owner.is_here(GROUP, KIND)) else { return };
+        let spec = KustomizationSpec::of(live);
+        let namespace = &owner.namespace;
+        let depends_on = spec.depends_on(namespace).into_iter();
+        let mut needs: Vec<ObjectId> =
+            depends_on.map(|key| ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).collect();
+        needs.extend(spec.service_account().map(|name| ObjectId::new("", "ServiceAccount", namespace, name)));
+        let config = spec.value().pointer("/kubeConfig/secretRef/name").and_then(serde_json::Value::as_str);
+        needs.extend(config.map(|name| ObjectId::new("", "Secret", namespace, name)));
+        for needed in needs {
+            if let Some(then) = self.unit_of(&needed) {
+                self.add_edge(owner, then);
+            }
+        }
+    }
+
+    /// Returns the Kustomizations whose deletion would leave their objects behind.
+    ///
+    /// Fails for one that is suspended: nothing of it would be deleted.
+    fn keeping(&self) -> Result<BTreeSet<ObjectId>, NoOrder> {
+        let mut keeping = BTreeSet::new();
+        for id in &self.owners {
+            let Some(live) = self.snapshot.resource(id) else { continue };
+            let is_kustomization = id.is_here(GROUP, KIND);
+            if live.flag("/spec/suspend") {
+                let name = format!("{} {}", id.kind.to_lowercase(), id.name);
+                let rule = "it is suspended, and its deletion would leave its objects behind";
+                let hint = format!("resume it first: `kubectl gitops resume --spec {name} -n {}`", id.namespace);
+                return Err(NoOrder::new(id, rule).hint(hint));
+            }
+            if is_kustomization && KustomizationSpec::of(live).finalizer_deletes(true).is_err() {
+                keeping.insert(id.clone());
+            }
+        }
+        Ok(keeping)
+    }
+
+    /// Returns the units in steps: each as early as what must be gone before allows.
+    ///
+    /// Fails if some need each other.
+    fn layers(mut self) -> Result<Vec<Vec<Unit>>, NoOrder> {
+        let (mut steps, mut left): (Vec<Vec<Unit>>, BTreeSet<usize>) = (vec![], (0..self.units.len()).collect());
+        while !left.is_empty() {
+            let is_waiting = |at: &usize| self.edges.iter().any(|(first, then)| then == at && left.contains(first));
+            let ready: Vec<usize> = left.iter().filter(|at| !is_waiting(at)).copied().collect();
+            if ready.is_empty() {
+                let names: Vec<String> =
+                    left.iter().filter_map(|at| self.units[*at].removes.first()).map(ToString::to_string).collect();
+                let first = left.iter().find_map(|at| self.units[*at].removes.first()).cloned();
+                let rule = format!("each of {} must be gone before another one of them", names.join(", "));
+                return Err(NoOrder::new(&first.unwrap_or_else(|| ObjectId::new("", "", "", "")), rule));
+            }
+            left.retain(|at| !ready.contains(at));
+            let empty = || Unit { way: Way::ByHand, removes: BTreeSet::new(), takes: BTreeSet::new() };
+            steps.push(ready.into_iter().map(|at| std::mem::replace(&mut self.units[at], empty())).collect());
+        }
+        Ok(steps)
+    }
+}
+
+fn hint_to_retire(owner: &ObjectId) -> String {
+    format!(
+        "retire {}/{}/{} too, or remove the object from it first",
+        owner.namespace,
+        owner.kind.to_lowercase(),
+        owner.name
+    )
+}
+
+fn made_by(id: &ObjectId, parent: &ObjectId) -> NoOrder {
+    let rule = format!("{parent} makes it, and makes it again once it is deleted");
+    NoOrder::new(id, rule).hint(format!("remove it from what {parent} generates"))
+}

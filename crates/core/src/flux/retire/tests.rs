@@ -1,0 +1,195 @@
+//! The order of a removal, and what prevents one.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::{NoOrder, Way, order};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
+use crate::kubernetes::referrer::{Reference, Referrer, Usage};
+use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Action, Actor, Change, Plan, ReasonCode};
+use crate::testing::{self, Build, kustomization, object, resource_type};
+
+const DEFINITIONS: &str = "apiextensions.k8s.io";
+
+fn ks(name: &str) -> ObjectId {
+    ObjectId::new(GROUP, KIND, "flux-system", name)
+}
+
+/// A cluster with these objects and owners.
+fn snapshot(objects: Vec<ObjectMetadata>, owners: Vec<Resource>) -> Snapshot {
+    let all = objects.into_iter().chain(owners.iter().map(|owner| owner.object.clone()));
+    testing::snapshot(all.collect(), owners)
+}
+
+fn widget() -> ObjectMetadata {
+    let mut widget = object("example.com", "Widget", "shop", "w");
+    widget.finalizers = vec!["example.com/cleanup".into()];
+    widget
+}
+
+const WIDGET: &str = "shop_w_example.com_Widget";
+const DEFINITION: &str = "_widgets.example.com_apiextensions.k8s.io_CustomResourceDefinition";
+const DEPLOYMENT: &str = "shop_operator_apps_Deployment";
+
+/// A cluster with a widget, its definition and its controller, and these Kustomizations.
+fn cluster(owners: Vec<Resource>) -> Snapshot {
+    let definition = object(DEFINITIONS, "CustomResourceDefinition", "", "widgets.example.com");
+    let objects = vec![widget(), definition, object("apps", "Deployment", "shop", "operator")];
+    let mut snapshot = snapshot(objects, owners);
+    snapshot.types.push(resource_type("example.com", "Widget", "widgets", true));
+    snapshot
+}
+
+fn steps(targets: &[ObjectId], snapshot: &Snapshot) -> Result<Vec<Vec<String>>, String> {
+    steps_with(targets, snapshot, &[], &[])
+}
+
+fn steps_with(
+    targets: &[ObjectId],
+    snapshot: &Snapshot,
+    referrers: &[Referrer],
+    served: &[&str],
+) -> Result<Vec<Vec<String>>, String> {
+    let served: BTreeSet<String> = served.iter().map(|finalizer| (*finalizer).to_owned()).collect();
+    let found = order(&targets.iter().cloned().collect(), snapshot, referrers, &served);
+    let found = found.map_err(|NoOrder { object, rule, .. }| format!("{object}: {rule}"))?;
+    let names = found.steps.iter().map(|step| {
+        let names = step.iter().flat_map(|unit| {
+            let by_hand = if unit.way == Way::ByHand { " by hand" } else { "" };
+            unit.removes.iter().map(move |id| format!("{}{by_hand}", id.name))
+        });
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    });
+    Ok(names.collect())
+}
+
+#[test]
+fn resources_go_before_the_controller_that_serves_their_finalizers() {
+    let apart = cluster(vec![kustomization("apps", &[WIDGET]), kustomization("operator", &[DEFINITION, DEPLOYMENT])]);
+    let both = [ks("apps"), ks("operator")];
+    assert_eq!(steps(&both, &apart).unwrap(), [["apps by hand"], ["operator by hand"]]);
+    let refused = steps(&both[1..], &apart).unwrap_err();
+    assert!(
+        refused.contains("widget.example.com/w -n shop: kustomization/apps -n flux-system, which stays"),
+        "{refused}"
+    );
+    let together = cluster(vec![kustomization("all", &[WIDGET, DEFINITION, DEPLOYMENT])]);
+    assert_eq!(steps(&[ks("all")], &together).unwrap(), [["w"], ["all by hand"]], "the widget leaves Git first");
+    let by_hand = cluster(vec![kustomization("operator", &[DEFINITION, DEPLOYMENT])]);
+    assert_eq!(steps(&[ks("operator")], &by_hand).unwrap(), [["w by hand"], ["operator by hand"]], "nobody manages it");
+}
+
+#[test]
+fn a_finalizer_that_nobody_serves_prevents_every_order() {
+    let unserved = cluster(vec![kustomization("apps", &[WIDGET]), kustomization("crds", &[DEFINITION])]);
+    let refused = steps(&[ks("apps")], &unserved).unwrap_err();
+    assert!(refused.contains("w -n shop: it has the finalizer example.com/cleanup, and no workload"), "{refused}");
+    assert_eq!(steps_with(&[ks("apps")], &unserved, &[], &["example.com/cleanup"]).unwrap(), [["apps by hand"]]);
+}
+
+#[test]
+fn owners_go_after_what_they_own_and_what_depends_on_them() {
+    let child = "flux-system_web_kustomize.toolkit.fluxcd.io_Kustomization";
+    let other = "flux-system_db_kustomize.toolkit.fluxcd.io_Kustomization";
+    let mut web = kustomization("web", &[]);
+    web.content["spec"]["dependsOn"] = json!([{"name": "db"}]);
+    let tree = snapshot(vec![], vec![kustomization("root", &[child, other]), web, kustomization("db", &[])]);
+    assert_eq!(steps(&[ks("root")], &tree).unwrap(), [vec!["web"], vec!["db"], vec!["root by hand"]]);
+    assert_eq!(steps(&[ks("web")], &tree).unwrap(), [["web"]]);
+}
+
+#[test]
+fn a_namespace_goes_last_and_a_webhook_before_the_service_that_it_calls() {
+    let namespace = ObjectId::new("", "Namespace", "", "shop");
+    let objects = || {
+        vec![
+            object("", "Namespace", "", "shop"),
+            object("", "ConfigMap", "shop", "a"),
+            object("", "Service", "shop", "s"),
+        ]
+    };
+    let apart = snapshot(
+        objects(),
+        vec![
+            kustomization("base", &["_shop__Namespace", "shop_s__Service"]),
+            kustomization("web", &["shop_a__ConfigMap"]),
+        ],
+    );
+    assert_eq!(steps(&[ks("base"), ks("web")], &apart).unwrap(), [["web by hand"], ["base by hand"]]);
+    let refused = steps(&[ks("base")], &apart).unwrap_err();
+    assert!(refused.starts_with("configmap/a -n shop: kustomization/web -n flux-system, which stays"), "{refused}");
+    let found = steps(std::slice::from_ref(&namespace), &apart).unwrap();
+    assert_eq!(found, [vec!["a", "s"], vec!["shop"]], "objects leave the Kustomizations that stay");
+    let hooks = object("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "", "hooks");
+    let reference = Reference { to: ObjectId::new("", "Service", "shop", "s"), usage: Usage::Calls };
+    let calling = Referrer {
+        object: hooks.id.clone(),
+        references: vec![reference],
+        makes: vec![],
+        selector: None,
+        pod_labels: Default::default(),
+        is_scheduled: false,
+    };
+    let id = "_hooks_admissionregistration.k8s.io_ValidatingWebhookConfiguration";
+    let owners = vec![kustomization("hooks", &[id]), kustomization("service", &["shop_s__Service"])];
+    let called = snapshot([objects(), vec![hooks]].concat(), owners);
+    let both = [ks("hooks"), ks("service")];
+    assert_eq!(steps_with(&both, &called, &[calling], &[]).unwrap(), [["hooks by hand"], ["service by hand"]]);
+}
+
+#[test]
+fn a_suspended_owner_is_refused_and_one_that_orphans_is_known() {
+    let mut held = kustomization("held", &[]);
+    held.content["spec"] = json!({"prune": true, "deletionPolicy": "Orphan"});
+    let targets = BTreeSet::from([ks("held")]);
+    let found = order(&targets, &snapshot(vec![], vec![held.clone()]), &[], &BTreeSet::new()).unwrap();
+    assert_eq!(found.keeping, targets);
+    held.content["spec"]["suspend"] = true.into();
+    let refused = steps(&[ks("held")], &snapshot(vec![], vec![held])).unwrap_err();
+    assert!(refused.contains("it is suspended"), "{refused}");
+}
+
+#[test]
+fn a_source_that_only_a_removed_owner_uses_is_named() {
+    let source = |name: &str| object("source.toolkit.fluxcd.io", "GitRepository", "flux-system", name);
+    let of = |name: &str, source: &str| {
+        let mut owner = kustomization(name, &[]);
+        owner.content["spec"]["sourceRef"] = json!({"kind": "GitRepository", "name": source});
+        owner
+    };
+    let owners = || vec![of("web", "own"), of("base", "shared"), of("cart", "shared")];
+    let first = snapshot(vec![source("own"), source("shared")], owners());
+    let last = snapshot(vec![source("own"), source("shared")], vec![of("base", "shared")]);
+    assert_eq!(super::unused_sources(&first, &last), [source("own").id]);
+}
+
+#[test]
+fn the_reclaim_policy_decides_about_the_data_of_a_claim() {
+    let claim = object("", "PersistentVolumeClaim", "shop", "data");
+    let volume = |policy: &str| {
+        let uid = &claim.uid;
+        let spec = json!({"persistentVolumeReclaimPolicy": policy, "csi": {},
+            "claimRef": {"namespace": "shop", "name": "data", "uid": uid}});
+        object("", "PersistentVolume", "", "pv").with_content(json!({ "spec": spec }))
+    };
+    let fate = |volumes: Vec<Resource>, types: Vec<ResourceType>| {
+        let copy = object("snapshot.storage.k8s.io", "VolumeSnapshot", "shop", "daily");
+        let mut state = snapshot(vec![claim.clone(), copy], volumes);
+        state.types = types;
+        let mut plan = Plan::default();
+        plan.add_changes([Change::new(Action::Delete, &claim, None, Actor::User, ReasonCode::DeletedByHand)]);
+        let fates = super::fates(&plan.into(), &state, 2);
+        assert!(fates.iter().all(|fate| (fate.step, fate.snapshots.len()) == (2, 1)));
+        fates.iter().map(|fate| (fate.loses_data, fate.volume.is_some())).collect::<Vec<_>>()
+    };
+    let read = || vec![resource_type("", "PersistentVolume", "persistentvolumes", false)];
+    assert_eq!(fate(vec![volume("Delete")], read()), [(true, true)]);
+    assert_eq!(fate(vec![volume("Retain")], read()), [(false, true)]);
+    assert_eq!(fate(vec![], read()), [], "it is not bound");
+    assert_eq!(fate(vec![], vec![]), [(true, false)], "volumes were not read");
+}

@@ -1,0 +1,47 @@
+//! What somebody deletes by hand, and what the controllers do then.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, in_namespace, ks, set};
+use crate::flux::simulation::PreviewInput;
+use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+
+fn files() -> Files {
+    vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({})), ks("held", "./q", json!({"deletionPolicy": "Orphan"}))]),
+        ("p/a.yaml", vec![cm("a")]),
+        ("q/b.yaml", vec![cm("b")]),
+    ]
+}
+
+fn rows(cluster: &TestCluster, ids: &[ObjectId]) -> BTreeSet<String> {
+    let files = files();
+    let input = PreviewInput { by_hand: ids.iter().cloned().collect(), ..cluster.input(&files) };
+    let plan = cluster.finish_preview(input).plan;
+    plan.changes().iter().map(|change| format!("{} {} {}", change.action, change.object.id.name, change.by)).collect()
+}
+
+#[test]
+fn what_git_has_comes_back_and_what_nobody_applies_does_not() {
+    let cluster = TestCluster::new(&files());
+    let kustomization = |name: &str| ObjectId::new(GROUP, KIND, NS, name);
+    assert_eq!(rows(&cluster, &[ObjectId::new("", "ConfigMap", NS, "a")]), set(&["recreate a user"]));
+    let recreated = set(&["recreate k user", "recreate a kustomize-controller"]);
+    assert_eq!(rows(&cluster, &[kustomization("k")]), recreated, "its finalizer prunes, and its parent makes it again");
+    let deleted = ["delete root user", "delete k kustomize-controller", "delete held kustomize-controller"];
+    let deleted = [&deleted[..], &["delete a kustomize-controller", "keep b kustomize-controller"]].concat();
+    assert_eq!(rows(&cluster, &[kustomization("root")]), set(&deleted));
+}
+
+#[test]
+fn a_namespace_takes_its_content_along() {
+    let mut cluster = TestCluster::new(&files());
+    cluster.add(&cluster_scoped("Namespace", "shop"), None);
+    cluster.add(&in_namespace(cm("x"), "shop"), None);
+    cluster.snapshot.normalise();
+    let deleted = set(&["delete shop user", "delete x namespace-controller"]);
+    assert_eq!(rows(&cluster, &[ObjectId::new("", "Namespace", "", "shop")]), deleted);
+}

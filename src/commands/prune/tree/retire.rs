@@ -1,0 +1,196 @@
+//! The steps of a removal: patches of the tree and deletions by hand, each judged by its plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::handover::patch;
+use super::planner::{Planner, StepState};
+use super::{PlannedStep, SharedWork, TreeArgs};
+use crate::commands::Session;
+use crate::commands::prune::spokes::SpokeClusters;
+use crate::error::{Error, Result};
+use crate::output::sanitize::one_line;
+use crate::tools::git::WorktreeState;
+use crate::tools::worktree;
+use gitops_core::flux::handover::patch::{FilePatch, remove_from_tree};
+use gitops_core::flux::handover::{Hold, Holds};
+use gitops_core::flux::retire::{NoOrder, Order, Unit, Way, once_gone, order};
+use gitops_core::flux::source::tree::Tree;
+use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
+use gitops_core::kubernetes::object::{ObjectId, Resource};
+use gitops_core::kubernetes::referrer::Referrer;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::plan::FinishedPlan;
+use gitops_core::plan::mask::SecretMask;
+
+/// What is removed.
+pub(crate) struct Removal {
+    pub(crate) targets: BTreeSet<ObjectId>,
+    /// Finalizers that something outside of the cluster removes.
+    pub(crate) served: BTreeSet<String>,
+}
+
+/// Steps that remove everything.
+pub(crate) struct FoundRetirement {
+    pub(crate) order: Order,
+    pub(crate) steps: Vec<FoundStep>,
+    /// State after the last step.
+    pub(crate) last: Snapshot,
+}
+
+/// One step.
+pub(crate) struct FoundStep {
+    pub(crate) patches: Vec<FilePatch>,
+    /// Objects that are removed; none if the step prepares their owners.
+    pub(crate) removes: BTreeSet<ObjectId>,
+    /// Those of them that are deleted by hand.
+    pub(crate) by_hand: BTreeSet<ObjectId>,
+    /// Owners whose policy the step sets.
+    pub(crate) keeping: BTreeSet<ObjectId>,
+    /// Those of them where that is done by hand.
+    pub(crate) prepares: BTreeSet<ObjectId>,
+    pub(crate) plan: FinishedPlan,
+    pub(crate) secrets: SecretMask,
+    /// State that the step begins with.
+    pub(crate) before: Snapshot,
+}
+
+/// Finds the steps that remove owners and namespaces.
+///
+/// Fails as the plan of the tree, and if there is no order: then with the object and the rule that prevent it.
+pub(crate) async fn find_retirement(
+    args: &TreeArgs,
+    removal: &Removal,
+    session: &mut Session,
+    snapshot: &Snapshot,
+    offline: bool,
+) -> Result<FoundRetirement> {
+    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
+    let (mut planner, start, _) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
+    planner.without_dry_runs();
+    let (folder, commit) = planner.deployed()?;
+    let (referrers, gaps) = planner.referrers().await;
+    let order = order(&removal.targets, snapshot, &referrers, &removal.served).map_err(refused)?;
+    let tree = worktree::read(&folder, &WorktreeState::Revision(commit))?;
+    let mut state = start;
+    state.open.extend(gaps);
+    let mut play = Play { order: &order, referrers, tree, offline };
+    let mut steps = vec![];
+    if !order.keeping.is_empty() {
+        steps.push(play.prepare(&mut planner, &mut state).await?);
+    }
+    for units in &order.steps {
+        steps.push(play.remove(units, &mut planner, &mut state).await?);
+    }
+    Ok(FoundRetirement { steps, last: state.snapshot.into_owned(), order })
+}
+
+fn refused(no_order: NoOrder) -> Error {
+    let NoOrder { object, rule, hint } = no_order;
+    let error = Error::refused(format!("no order removes everything: {object}: {}", one_line(&rule)));
+    match hint {
+        Some(hint) => error.hint(hint),
+        None => error.hint("`kubectl gitops plan --steps FILE` shows the plans of an order of your own"),
+    }
+}
+
+/// The steps so far.
+struct Play<'o> {
+    order: &'o Order,
+    referrers: Vec<Referrer>,
+    /// Files after the last step.
+    tree: Tree,
+    offline: bool,
+}
+
+impl Play<'_> {
+    /// Lets Kustomizations delete their objects that would leave them behind.
+    async fn prepare<'s>(&mut self, planner: &mut Planner<'s>, state: &mut StepState<'s>) -> Result<FoundStep> {
+        let is_in_git = |id: &&ObjectId| {
+            let mut units = self.order.steps.iter().flatten();
+            units.any(|unit| unit.removes.contains(*id) && matches!(unit.way, Way::Git(_)))
+        };
+        let (in_git, by_hand): (Vec<&ObjectId>, Vec<&ObjectId>) = self.order.keeping.iter().partition(is_in_git);
+        let holds: Holds = in_git.into_iter().map(|id| (id.clone(), Hold::Delete)).collect();
+        let prepares: BTreeSet<ObjectId> = by_hand.into_iter().cloned().collect();
+        let patches = patch(&mut self.tree, &holds)?;
+        let prepared = prepares.clone();
+        state.edit(|snapshot| prepared.iter().for_each(|id| let_delete(snapshot, id)));
+        let keeping = self.order.keeping.clone();
+        let step = self.step(patches, BTreeSet::new(), &[], planner, state).await?;
+        Ok(FoundStep { prepares, keeping, ..step })
+    }
+
+    /// Removes units at once.
+    async fn remove<'s>(
+        &mut self,
+        units: &[Unit],
+        planner: &mut Planner<'s>,
+        state: &mut StepState<'s>,
+    ) -> Result<FoundStep> {
+        let before = self.tree.clone();
+        let (mut manifests, mut by_hand) = (BTreeMap::new(), BTreeSet::new());
+        for unit in units {
+            let Way::Git(parent) = &unit.way else {
+                by_hand.extend(unit.removes.iter().cloned());
+                continue;
+            };
+            let spec = spec_of(&state.snapshot, parent);
+            if spec.as_ref().is_some_and(|spec| !spec.prunes()) {
+                by_hand.extend(unit.removes.iter().cloned());
+            }
+            let path = spec.map(|spec| spec.path().to_owned()).unwrap_or_default();
+            manifests.extend(unit.removes.iter().map(|id| (id.clone(), path.clone())));
+        }
+        let staying = state.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
+        let staying =
+            staying.filter(|full| !manifests.contains_key(&full.object.id) && !by_hand.contains(&full.object.id));
+        let roots: BTreeSet<String> = staying.map(|full| KustomizationSpec::of(full).path().to_owned()).collect();
+        remove_from_tree(&mut self.tree, &manifests, &roots).map_err(|(id, why)| {
+            let message = format!("no order removes everything: {id} must leave Git, and {}", one_line(&why));
+            Error::refused(message)
+                .hint(format!("remove the manifest of {id} where it is made, commit it, and run this again"))
+        })?;
+        self.step(FilePatch::between(&before, &self.tree), by_hand, units, planner, state).await
+    }
+
+    /// Plans a step with the tree as it is now, judges it, and goes on to the state after it.
+    async fn step<'s>(
+        &self,
+        patches: Vec<FilePatch>,
+        by_hand: BTreeSet<ObjectId>,
+        units: &[Unit],
+        planner: &mut Planner<'s>,
+        state: &mut StepState<'s>,
+    ) -> Result<FoundStep> {
+        let mut trees = planner.files(&self.tree);
+        trees.by_hand.clone_from(&by_hand);
+        let (mut finished, mut next) = planner.step(state, &trees).await?;
+        finished.plan.set_live_referrers(self.referrers.clone());
+        planner.describe(&mut finished.plan, &trees);
+        finished.plan.add_gaps(state.open.clone());
+        let before = state.snapshot.clone().into_owned();
+        let title = String::new();
+        let planned = PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot: before };
+        let plan = planned.finish(self.offline);
+        next.edit(|snapshot| once_gone(&plan, snapshot));
+        self.order.judge(units, &plan, &planned.snapshot, &next.snapshot).map_err(refused)?;
+        *state = next;
+        let removes = units.iter().flat_map(|unit| unit.removes.iter().cloned()).collect();
+        let PlannedStep { secrets, snapshot: before, .. } = planned;
+        let (prepares, keeping) = (BTreeSet::new(), BTreeSet::new());
+        Ok(FoundStep { patches, removes, by_hand, prepares, keeping, plan, secrets, before })
+    }
+}
+
+fn spec_of(snapshot: &Snapshot, key: &NamespacedName) -> Option<KustomizationSpec> {
+    snapshot.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).map(KustomizationSpec::of)
+}
+
+/// Sets `deletionPolicy: Delete`.
+fn let_delete(snapshot: &mut Snapshot, id: &ObjectId) {
+    let Some(Resource { object, mut content }) = snapshot.resource(id).cloned() else { return };
+    let (field, value) = Hold::Delete.field();
+    content["spec"][field] = value.into();
+    snapshot.replace_resource(id, Some(Resource { object, content }));
+}

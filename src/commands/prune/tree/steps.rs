@@ -1,0 +1,248 @@
+//! `--steps FILE`: steps in a YAML file, each a commit or something that is done by hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::planner::{Planner, StepState, StepTrees};
+use crate::commands::resource_args::served_types;
+use crate::error::{Error, Result};
+use crate::output::sanitize::one_line;
+use crate::tools::{files, limits};
+use gitops_core::flux::kinds::{FluxKind, Suspends};
+use gitops_core::kubernetes::gap::{Gap, GapKind};
+use gitops_core::kubernetes::object::{ManagedFieldsEntry, ObjectId, Resource};
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::yaml;
+
+/// Name of the JSON schema; a contract with programs.
+pub const SCHEMA: &str = "kubectl-gitops/steps-file/v1";
+
+/// Value of `commit` that means the files that are checked out.
+const CHECKED_OUT: &str = ".";
+
+/// Steps in their order.
+#[derive(Clone, Debug, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StepsFile {
+    /// Steps, each planned on the predicted state after the one before it.
+    #[serde(rename = "steps")]
+    pub(super) entries: Vec<StepEntry>,
+}
+
+/// One step: exactly one of `commit`, `suspend`, `resume`, `annotate`, `delete` and `wait`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepEntry {
+    /// Revision that the sources get; `.` means what is checked out.
+    commit: Option<String>,
+    /// Object whose `spec.suspend` is set, as KIND/NAME.
+    suspend: Option<String>,
+    /// Object whose suspension ends, as KIND/NAME.
+    resume: Option<String>,
+    /// Object that gets `annotations`, as KIND/NAME.
+    annotate: Option<String>,
+    /// Object that is deleted by hand, as KIND/NAME.
+    delete: Option<String>,
+    /// Object that must be ready before the next step, as KIND/NAME.
+    wait: Option<String>,
+    /// Namespace of the object.
+    namespace: Option<String>,
+    /// Annotations that `annotate` sets; null removes one.
+    annotations: Option<BTreeMap<String, Option<String>>>,
+}
+
+/// What a step does, with the text of its object.
+enum Act<'e> {
+    Commit(&'e str),
+    Suspend(&'e str),
+    Resume(&'e str),
+    Annotate(&'e str, &'e BTreeMap<String, Option<String>>),
+    Delete(&'e str),
+    Wait(&'e str),
+}
+
+impl StepsFile {
+    /// Reads a file.
+    ///
+    /// Fails if it cannot be read, has another form, or a step is not exactly one thing.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let unusable = |why: &str| {
+            Error::usage(format!("cannot use --steps {}: {}", path.display(), one_line(why)))
+                .hint("it has `steps:`, a list of one each of commit, suspend, resume, annotate, delete and wait")
+        };
+        let text = files::read_named_text(path, limits::MAX_FILE).map_err(|error| unusable(&error.to_string()))?;
+        let value = yaml::document(&text).map_err(|error| unusable(&error.to_string()))?;
+        let file: Self = serde_json::from_value(value).map_err(|error| unusable(&error.to_string()))?;
+        if file.entries.is_empty() {
+            return Err(unusable("it has no steps"));
+        }
+        for (at, step) in file.entries.iter().enumerate() {
+            step.act().map_err(|why| unusable(&format!("step {}: {why}", at + 1)))?;
+        }
+        Ok(file)
+    }
+
+    /// Returns the steps of `--then`: what is checked out, and then these revisions.
+    pub(super) fn of_commits(revisions: &[String]) -> Self {
+        let revisions = [CHECKED_OUT].into_iter().chain(revisions.iter().map(String::as_str));
+        let entries = revisions.map(|it| StepEntry { commit: Some(it.to_owned()), ..StepEntry::default() });
+        Self { entries: entries.collect() }
+    }
+}
+
+impl StepEntry {
+    pub(super) fn is_commit(&self) -> bool {
+        self.commit.is_some()
+    }
+
+    fn act(&self) -> Result<Act<'_>, String> {
+        let acts = [
+            self.commit.as_deref().map(Act::Commit),
+            self.suspend.as_deref().map(Act::Suspend),
+            self.resume.as_deref().map(Act::Resume),
+            self.annotate.as_deref().zip(self.annotations.as_ref()).map(|(object, with)| Act::Annotate(object, with)),
+            self.delete.as_deref().map(Act::Delete),
+            self.wait.as_deref().map(Act::Wait),
+        ];
+        if self.annotate.is_some() != self.annotations.is_some() {
+            return Err("`annotate` and `annotations` belong together".to_owned());
+        }
+        let mut given = acts.into_iter().flatten();
+        match (given.next(), given.next()) {
+            (Some(act), None) => match act.object() {
+                None if self.namespace.is_some() => Err("a commit has no namespace".to_owned()),
+                Some(object)
+                    if !object.split_once('/').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty()) =>
+                {
+                    Err(format!("{object:?} is not KIND/NAME"))
+                }
+                _ => Ok(act),
+            },
+            (None, _) => Err("it does nothing".to_owned()),
+            (Some(_), Some(_)) => Err("it does several things; make a step of each".to_owned()),
+        }
+    }
+
+    /// Prepares a step: returns its title and the trees with which it is planned. What is done by hand changes the state.
+    /// `current` are the trees of the step before, and `checked_out` are those that are checked out.
+    ///
+    /// Fails if there is no such revision or object then.
+    pub(super) fn prepare(
+        &self,
+        number: usize,
+        planner: &Planner<'_>,
+        state: &mut StepState<'_>,
+        current: &StepTrees,
+        checked_out: &StepTrees,
+    ) -> Result<(String, StepTrees)> {
+        let in_step = |error: Error| Error { message: format!("step {number}: {}", error.message), ..error };
+        let act = self.act().map_err(Error::usage)?;
+        let mut trees = current.clone();
+        trees.by_hand.clear();
+        let Some(object) = act.object() else {
+            let Act::Commit(revision) = act else { return Ok((String::new(), trees)) };
+            let trees = if revision == CHECKED_OUT {
+                checked_out.clone()
+            } else {
+                planner.revision(revision).map_err(in_step)?
+            };
+            return Ok((trees.subject.tree_text(), trees));
+        };
+        let id = self.find(object, &state.snapshot).map_err(in_step)?;
+        match act {
+            Act::Delete(_) => trees.by_hand = BTreeSet::from([id.clone()]),
+            Act::Annotate(_, annotations) => state.edit(|snapshot| annotate(snapshot, &id, annotations)),
+            Act::Suspend(_) | Act::Resume(_) => {
+                let suspends = matches!(act, Act::Suspend(_));
+                let kind = state.snapshot.resource(&id).and_then(FluxKind::of).map(|kind| kind.suspends);
+                match kind {
+                    Some(Suspends::Spec) => state.edit(|snapshot| set_suspend(snapshot, &id, suspends)),
+                    Some(Suspends::Switch(key)) => {
+                        let value = suspends.then(|| "disabled".to_owned());
+                        state.edit(|snapshot| annotate(snapshot, &id, &BTreeMap::from([(key.to_owned(), value)])));
+                    }
+                    Some(Suspends::Nothing) | None => {
+                        return Err(in_step(Error::usage(format!("{id} cannot be suspended"))));
+                    }
+                }
+            }
+            Act::Wait(_) => {
+                let ready = state.snapshot.resource(&id).and_then(|full| full.condition("Ready"));
+                if ready.is_none_or(|ready| ready.status != "True") {
+                    let message = "in the predicted state it is not ready, so the step may wait in vain".to_owned();
+                    state.open.push(Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message });
+                }
+            }
+            Act::Commit(_) => {}
+        }
+        Ok((format!("{} {id}", act.verb()), trees))
+    }
+
+    fn find(&self, object: &str, snapshot: &Snapshot) -> Result<ObjectId> {
+        let (kind, name) = object.split_once('/').unwrap_or((object, ""));
+        let types = served_types(kind, snapshot)?;
+        let namespace = self.namespace.as_deref().unwrap_or_default();
+        let ids = types
+            .into_iter()
+            .map(|kind| ObjectId::new(&kind.group, &kind.kind, if kind.namespaced { namespace } else { "" }, name));
+        let ids: Vec<ObjectId> = ids.collect();
+        ids.iter().find(|id| snapshot.object(id).is_some()).cloned().ok_or_else(|| {
+            let shown = ids.first().map(ToString::to_string).unwrap_or_default();
+            let hint = if namespace.is_empty() { "name its `namespace:`" } else { "look at the steps before it" };
+            Error::failed(format!("{shown} does not exist then")).hint(hint)
+        })
+    }
+}
+
+impl<'e> Act<'e> {
+    fn object(&self) -> Option<&'e str> {
+        match self {
+            Self::Commit(_) => None,
+            Self::Suspend(object)
+            | Self::Resume(object)
+            | Self::Annotate(object, _)
+            | Self::Delete(object)
+            | Self::Wait(object) => Some(object),
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        match self {
+            Self::Commit(_) => "commit",
+            Self::Suspend(_) => "suspend",
+            Self::Resume(_) => "resume",
+            Self::Annotate(..) => "annotate",
+            Self::Delete(_) => "delete by hand",
+            Self::Wait(_) => "wait until ready:",
+        }
+    }
+}
+
+fn annotate(snapshot: &mut Snapshot, id: &ObjectId, annotations: &BTreeMap<String, Option<String>>) {
+    let Some(mut object) = snapshot.object(id).cloned() else { return };
+    let kept = object.annotations.iter().filter(|(key, _)| !annotations.contains_key(*key));
+    let set = annotations.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)));
+    object.annotations = kept.chain(set).collect();
+    match snapshot.resource(id).map(|full| full.content.clone()) {
+        Some(content) => snapshot.replace_resource(id, Some(Resource { object, content })),
+        None => snapshot.replace_object(id, Some(object)),
+    }
+}
+
+/// Sets or removes `spec.suspend`, as `suspend --spec` and `resume --spec` do.
+fn set_suspend(snapshot: &mut Snapshot, id: &ObjectId, suspends: bool) {
+    let Some(mut full) = snapshot.resource(id).cloned() else { return };
+    full.object.managed_fields.retain(|entry| !entry.suspend || entry.applies);
+    if suspends {
+        full.content["spec"]["suspend"] = true.into();
+        let manager = gitops_core::flux::suspension::FIELD_MANAGER.into();
+        full.object.managed_fields.push(ManagedFieldsEntry { manager, suspend: true, ..Default::default() });
+    } else if let Some(spec) = full.content["spec"].as_object_mut() {
+        spec.remove("suspend");
+    }
+    snapshot.replace_resource(id, Some(full));
+}

@@ -1,0 +1,217 @@
+//! `retire`: steps that remove owners with everything that they have, in an order in which nothing is stuck.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::handover::write;
+use super::prune::args::grave_kind;
+use super::prune::tree::{CheckoutOptions, FoundStep, Removal, TreeArgs, TreeOptions, find_retirement};
+use super::{Session, owners};
+use crate::cluster::config::args::shell_word;
+use crate::error::{Error, Result};
+use crate::exit::ExitCode;
+use crate::output::format::{self, Format, Render};
+use gitops_core::flux::handover::HandoverStep;
+use gitops_core::flux::handover::patch::Hold;
+use gitops_core::flux::retire::{Retirement, fates};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+use gitops_core::plan::grave::GraveKind;
+use gitops_core::text::join_limited;
+
+/// Number of objects that a message names.
+const NAMED: usize = 5;
+
+/// Show steps that remove owners with everything they have
+///
+/// Finds an order in which nothing is stuck: custom resources while their controller runs, definitions after them, owners
+/// after what they own, namespaces last. Each step is a patch for Git or a command, with its plan, which judges it in every
+/// order of events. Changes nothing. Refuses, with the object and the rule, where no order exists.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "kubectl gitops retire OWNER... [OPTIONS]",
+    after_help = "Examples:
+  # Show how to remove an application
+  kubectl gitops retire kustomization/web
+  # Let the data of its claims go
+  kubectl gitops retire kustomization/web --allow volumes
+  # Write the patches of the steps
+  kubectl gitops retire namespace/web --write patches/",
+    after_long_help = "Examples:
+  # Show how to remove an application
+  kubectl gitops retire kustomization/web
+
+  # Let the data of its claims go
+  kubectl gitops retire kustomization/web --allow volumes
+
+  # Remove a tenant, and write the patches of the steps
+  kubectl gitops retire namespace/web --write steps/"
+)]
+pub struct RetireArgs {
+    /// Owners, as KIND/NAME or NAMESPACE/KIND/NAME, or namespaces, as namespace/NAME
+    #[arg(value_name = "OWNER", required = true)]
+    pub owners: Vec<String>,
+    /// Checkout of what is deployed
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub repo: PathBuf,
+    /// Write the patches of the steps to DIR
+    #[arg(long, value_name = "DIR")]
+    pub write: Option<PathBuf>,
+    /// Confirm that data of volumes, or content of namespaces or crds that no owner has, goes
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', value_parser = grave_kind)]
+    pub allow: Vec<GraveKind>,
+    /// Finalizer that something outside of the cluster removes
+    #[arg(long, value_name = "FINALIZER", value_delimiter = ',')]
+    pub served: Vec<String>,
+    /// Read the cluster from FILE, which `snapshot` wrote
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+    #[command(flatten)]
+    pub checkout: CheckoutOptions,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Retirement::PARTS))]
+    pub output: Format,
+}
+
+/// Finds and shows the steps.
+pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
+    args.owners.iter().try_for_each(|text| owners::parse(text).map(drop))?;
+    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let removal =
+        Removal { targets: targets(args, session, &snapshot)?, served: args.served.iter().cloned().collect() };
+    let options = TreeOptions { checkout: args.checkout.clone(), offline: true, ..TreeOptions::default() };
+    let tree = TreeArgs { repo: Some(args.repo.clone()), options };
+    let found = find_retirement(&tree, &removal, session, &snapshot, args.snapshot.is_some()).await;
+    let found = found.inspect_err(|_| session.discard_warnings())?;
+    let (mut steps, mut data, mut strangers) = (vec![], vec![], vec![]);
+    for (number, step) in (1..).zip(found.steps) {
+        session.print_masked_warnings(std::slice::from_ref(&step.secrets));
+        data.extend(fates(&step.plan, &step.before, number));
+        strangers.extend(found.order.strangers(&step.plan, &step.before));
+        steps.push(proposed(number, step));
+    }
+    let retirement = Retirement::new(&found.order, data, steps, &snapshot, &found.last);
+    session.terminal.raw(&args.output.render(&retirement, session.terminal.look(true))?)?;
+    ensure_confirmed(args, &retirement, &strangers)?;
+    if let Some(directory) = &args.write {
+        write(&retirement.steps, directory, session)?;
+    }
+    Ok(super::handover::report(&retirement.steps, session))
+}
+
+/// Finds the objects of the owners and namespaces that are named.
+fn targets(args: &RetireArgs, session: &Session, snapshot: &Snapshot) -> Result<BTreeSet<ObjectId>> {
+    let index = Index::build(snapshot);
+    let mut targets = BTreeSet::new();
+    for text in &args.owners {
+        let (kind, name) = owners::parse(text)?;
+        if ["namespace", "namespaces", "ns"].contains(&&*kind.to_lowercase()) && !name.contains('/') {
+            let id = ObjectId::new("", "Namespace", "", name);
+            if snapshot.object(&id).is_none() {
+                return Err(Error::failed(format!("no namespace {name:?} in this cluster")));
+            }
+            targets.insert(id);
+            continue;
+        }
+        let owner = owners::find(text, session.connection.namespace.as_deref(), &index)?;
+        let object = index.owner(&owner).and_then(|owner| owner.object);
+        let Some(object) = object.filter(|_| owner.system == "flux") else {
+            return Err(Error::usage(format!(
+                "{owner} belongs to {}, and retire removes owners of Flux",
+                owner.system
+            ))
+            .hint("name a Kustomization, a HelmRelease, a ResourceSet or a namespace"));
+        };
+        targets.insert(object.id.clone());
+    }
+    Ok(targets)
+}
+
+/// Refuses steps by which data goes, or what somebody else has, unless that is confirmed.
+fn ensure_confirmed(args: &RetireArgs, retirement: &Retirement, strangers: &[(ObjectId, ObjectId)]) -> Result<()> {
+    let claims: Vec<&ObjectId> =
+        retirement.data.iter().filter(|fate| fate.loses_data).map(|fate| &fate.claim).collect();
+    if !claims.is_empty() && !args.allow.contains(&GraveKind::Volumes) {
+        let message = format!("the steps delete the data of {}", join_limited(&claims, NAMED));
+        return Err(
+            Error::refused(message).hint("take a snapshot of what you need, and confirm it with `--allow volumes`")
+        );
+    }
+    for kind in [GraveKind::Namespaces, GraveKind::Crds] {
+        let others = strangers.iter().filter(|(_, cause)| GraveKind::of(cause) == Some(kind));
+        let others: Vec<&ObjectId> = others.map(|(object, _)| object).collect();
+        if !others.is_empty() && !args.allow.contains(&kind) {
+            let message = format!("the steps delete objects that no owner manages: {}", join_limited(&others, NAMED));
+            let hint = format!("move what you need, and confirm it with `--allow {}`", kind.name());
+            return Err(Error::refused(message).hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// Returns a step as it is shown.
+fn proposed(number: usize, step: FoundStep) -> HandoverStep {
+    let FoundStep { patches, removes, by_hand, prepares, keeping, plan, before, .. } = step;
+    let (field, value) = Hold::Delete.field();
+    let patch = |id: &ObjectId| {
+        let patch = shell_word(&format!("{{\"spec\":{{\"{field}\":\"{value}\"}}}}"));
+        format!("kubectl patch {} --type merge -p {patch}", kubectl_name(id))
+    };
+    let delete = |id: &ObjectId| format!("kubectl delete {}", kubectl_name(id));
+    let commands: Vec<String> = prepares.iter().map(patch).chain(by_hand.iter().map(delete)).collect();
+    let purpose = if removes.is_empty() { "let the owners delete their objects".to_owned() } else { removed(&removes) };
+    let what = match (patches.is_empty(), commands.is_empty()) {
+        (false, true) => "commit this to the branch that is deployed, and wait until Flux has applied it",
+        (false, false) => "commit this, wait until Flux has applied it, and run the commands",
+        (true, false) => "run the commands",
+        (true, true) => "nothing is to do",
+    };
+    let waiting = plan.deletions().map(|change| &change.object.id);
+    let waiting = waiting.filter(|id| before.object(id).is_some_and(|object| !object.finalizers.is_empty()));
+    let gone: BTreeSet<&ObjectId> = removes.iter().chain(waiting).collect();
+    let mut done_when: Vec<String> =
+        gone.into_iter().map(|id| format!("kubectl wait --for=delete {} --timeout=10m", kubectl_name(id))).collect();
+    if removes.is_empty() {
+        done_when.extend(
+            keeping
+                .iter()
+                .map(|id| format!("kubectl get {} -o jsonpath='{{.spec.{field}}}' # {value}", kubectl_name(id))),
+        );
+    }
+    let way_back = match (removes.is_empty(), by_hand.is_empty()) {
+        (true, _) => "revert the commit: nothing is deleted yet",
+        (false, true) => {
+            "revert the commit: Flux creates the objects again, without uids, data and addresses that they had"
+        }
+        (false, false) => {
+            "apply the manifests of what the commands delete again; uids, data and addresses do not come back"
+        }
+    };
+    HandoverStep {
+        number,
+        title: format!("{purpose}: {what}"),
+        patches,
+        commands,
+        notes: vec![],
+        plan,
+        done_when,
+        way_back: way_back.to_owned(),
+    }
+}
+
+fn removed(removes: &BTreeSet<ObjectId>) -> String {
+    let name = |id: &ObjectId| match &*id.namespace {
+        "" => format!("{}/{}", id.kind.to_lowercase(), id.name),
+        namespace => format!("{}/{} -n {namespace}", id.kind.to_lowercase(), id.name),
+    };
+    format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
+}
+
+/// Returns an object as kubectl's arguments name it.
+fn kubectl_name(id: &ObjectId) -> String {
+    let name = format!("{}/{}", id.group_kind(), id.name);
+    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
+}

@@ -1,0 +1,75 @@
+//! Text of the steps of a removal.
+
+use super::document;
+use super::format::{Look, Part, Render};
+use super::handover::{comment_of_steps, text_of_steps};
+use super::markdown::escape::span;
+use super::sanitize::one_line;
+use gitops_core::flux::retire::{ClaimFate, Retirement};
+use gitops_core::text::{join_limited, pluralize};
+
+/// Number of objects that a line names.
+const NAMED: usize = 5;
+
+impl Render for Retirement {
+    const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
+
+    fn text(&self, wide: bool, look: Look) -> String {
+        let lines = |lines: Vec<String>| lines.iter().map(|line| one_line(line) + "\n").collect::<String>();
+        let data = lines(self.data.iter().map(fate).collect());
+        format!(
+            "{}\n{data}{}\n{}",
+            one_line(&heading(self)),
+            text_of_steps(&self.steps, wide, look),
+            lines(vec![end(self)])
+        )
+    }
+
+    /// Returns the names of the objects that the steps delete.
+    fn names(&self) -> String {
+        let deletions = self.steps.iter().flat_map(|step| step.plan.deletions());
+        deletions.map(|change| document::name(&change.object.id) + "\n").collect()
+    }
+
+    fn comment(&self) -> String {
+        let data: String = self.data.iter().map(|data| format!("- {}\n", span(&fate(data)))).collect();
+        let steps = comment_of_steps(&self.steps);
+        format!("**{}**\n\n{data}{steps}\n{}\n", span(&heading(self)), span(&end(self)))
+    }
+}
+
+fn heading(retirement: &Retirement) -> String {
+    let deleted: usize = retirement.steps.iter().map(|step| step.plan.deletions().count()).sum();
+    let owners = &retirement.owners;
+    let named = if owners.is_empty() { String::new() } else { format!(" with {}", join_limited(owners, NAMED)) };
+    let steps = pluralize(retirement.steps.len(), "step");
+    format!("{steps} delete {}{named}, in an order in which nothing is stuck:", pluralize(deleted, "object"))
+}
+
+/// Returns what becomes of the data of a claim, in one line.
+fn fate(fate: &ClaimFate) -> String {
+    let volume = fate.volume.as_ref().map(|volume| format!(" in {volume}")).unwrap_or_default();
+    let verb = if fate.loses_data { "may be lost" } else { "remains" };
+    let snapshots = match &fate.snapshots[..] {
+        [] => "no VolumeSnapshot is in its namespace".to_owned(),
+        found => format!("in its namespace: {}", join_limited(found, NAMED)),
+    };
+    format!("Data of {}{volume} {verb} in step {} ({}); {snapshots}.", fate.claim, fate.step, fate.reason)
+}
+
+/// Returns the last lines: what nothing uses any more, and what is left over, or that nothing is.
+fn end(retirement: &Retirement) -> String {
+    let sources = &retirement.unused_sources;
+    let unused = join_limited(sources, NAMED);
+    let unused = if sources.is_empty() { String::new() } else { format!("Nothing uses {unused} any more. ") };
+    unused + &left_over(retirement)
+}
+
+fn left_over(retirement: &Retirement) -> String {
+    let objects = &retirement.left_over;
+    if objects.is_empty() {
+        return "Nothing is left over: `kubectl gitops inventory --leaked --orphaned` shows it.".to_owned();
+    }
+    let named = join_limited(objects, NAMED);
+    format!("Left over: {} that no step deletes: {named}.", pluralize(objects.len(), "object"))
+}
