@@ -1,6 +1,6 @@
 //! Compares the answer of the tool `plan` of `kubectl gitops mcp` with the plan of the command line: both must be equal.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -17,9 +17,10 @@ pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path) -> R
         "params": {"name": "plan", "arguments": {"directory": checkout}}});
     let input = checkout.with_extension("mcp");
     fs::write(&input, format!("{call}\n"))?;
-    let own = run(program, kubeconfig, |command| command.arg("plan").arg(checkout).args(["-o", "json"]));
-    let asked = File::open(&input)?;
-    let agent = run(program, kubeconfig, |command| command.arg("mcp").stdin(asked));
+    let mut command = Command::new(program);
+    let own = run(command.arg("plan").arg(checkout).args(["-o", "json"]), kubeconfig);
+    let mut server = Command::new("sh");
+    let agent = run(server.args(["-c", r#"exec "$0" mcp < "$1""#]).args([program, &input]), kubeconfig);
     fs::remove_file(&input)?;
     let (code, plan) = own?;
     let (_, answer) = agent?;
@@ -35,13 +36,12 @@ pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path) -> R
 }
 
 /// Runs the program with the kubectl of the control plane, and returns its exit code and the document that it prints.
-fn run(program: &Path, kubeconfig: &Path, complete: impl FnOnce(&mut Command) -> &mut Command) -> Result<(i32, Value)> {
+fn run(command: &mut Command, kubeconfig: &Path) -> Result<(i32, Value)> {
     let kubectl = bin("kubectl");
     let own = std::env::var_os("PATH").unwrap_or_default();
     let folders = kubectl.parent().into_iter().map(Path::to_path_buf).chain(std::env::split_paths(&own));
-    let mut command = Command::new(program);
     command.env("KUBECONFIG", kubeconfig).env("PATH", std::env::join_paths(folders)?);
-    let output = child::output_within(complete(&mut command), PLAN_LIMIT)?;
+    let output = child::output_within(command, PLAN_LIMIT)?;
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let document = serde_json::from_slice(&output.stdout).with_context(|| format!("no document: {message}"))?;
     Ok((output.status.code().unwrap_or(-1), document))
