@@ -286,6 +286,9 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
     let text = format!("{{\"auths\": {{\"{registry}\": {{\"auth\": \"dXNlcjpzZWNyZXQ=\"}}}}}}");
     let mut allowed = helm(&bin("helm"));
     allowed.credentials = vec![("HELM_REGISTRY_CONFIG", folder.write("config.json", &text))];
-    let archive = pulled(&allowed, url, "").await.unwrap();
+    let archive = pulled(&allowed, url.clone(), "").await.unwrap();
     assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
+    // The registry serves the same manifest for every digest.
+    let other = pulled(&allowed, format!("{url}@sha256:{}", "0".repeat(64)), "").await.map(|archive| archive.len());
+    assert!(other.is_err(), "{other:?}");
 }

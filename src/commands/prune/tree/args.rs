@@ -54,7 +54,7 @@ pub struct TreeOptions {
     /// Read this revision instead of the working tree
     #[arg(long, value_name = "REVISION")]
     pub rev: Option<String>,
-    /// Plan this revision after the one before it; repeat it for a stack of commits
+    /// Plan this revision after the one before it; it can be repeated
     #[arg(long, value_name = "REVISION", hide_short_help = true, conflicts_with_all = ["diff", "spoke"])]
     pub then: Vec<String>,
     /// Plan the steps in the YAML file FILE, one after the other

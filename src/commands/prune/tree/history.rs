@@ -26,7 +26,7 @@ const MERGED_COMMITS: usize = 200;
 const NAMED: usize = 5;
 
 /// Number of owners above one another that are named.
-const MAX_PARENTS: usize = 8;
+const NAMED_PARENTS: usize = 8;
 
 /// The object that is searched for, and how far.
 pub(crate) struct HistoryQuery<'q> {
@@ -309,7 +309,7 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
         removal.reason = Some(if is_deleted { ReasonCode::Uninstalled.into() } else { ReasonCode::NotInChart.into() });
     }
     let mut next = owner.and_then(|owner| row_of(owner, plan)).filter(|row| row.is_deletion());
-    while let Some(row) = next.filter(|_| removal.owners_deleted.len() < MAX_PARENTS) {
+    while let Some(row) = next.filter(|_| removal.owners_deleted.len() < NAMED_PARENTS) {
         let by = row.owner.as_ref().map(ToString::to_string);
         removal.owners_deleted.push(DeletedOwner {
             owner: row.object.id.clone(),
