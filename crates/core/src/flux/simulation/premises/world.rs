@@ -219,9 +219,14 @@ impl<'s, 'a> World<'s, 'a> {
         Some(SimulationEvent::Apply(PassId { node: node.id.clone(), number }))
     }
 
-    /// Returns true if a run of a live Kustomization before the one with this spec prunes an object.
+    /// Returns true if a live Kustomization prunes an object in a run before the one with this spec, or deletes it before it is
+    /// created again itself.
     pub(super) fn was_pruned_before(&self, owner: &NamespacedName, spec: &KustomizationSpec, id: &ObjectId) -> bool {
         let node = self.state.node(&NodeId::live(owner));
+        let is_recreated = self.state.node(&NodeId::new(owner)).is_some();
+        if is_recreated && node.is_some_and(|node| node.deletion.is_some() && node.inventory.contains(id)) {
+            return true;
+        }
         let passes = node.map_or(&[][..], |node| &node.passes);
         let mut earlier = passes.iter().take_while(|pass| pass.spec != *spec);
         earlier.any(|pass: &Pass| !pass.is_optional && pass.condition.is_none() && pass.prunes(id))

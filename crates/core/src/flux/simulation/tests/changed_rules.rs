@@ -293,6 +293,23 @@ fn what_is_pruned_first_is_created_anew() {
 }
 
 #[test]
+fn what_a_finalizer_deletes_is_created_anew_by_the_owner_of_the_same_name() {
+    let files = |parent: &str, number: &str| {
+        vec![
+            ("root/m.yaml", vec![ks(parent, "./m", json!({}))]),
+            ("m/k.yaml", vec![ks("k", "./p", json!({}))]),
+            ("p/a.yaml", vec![value("d", number), cm("a")]),
+        ]
+    };
+    let mut cluster = TestCluster::new(&files("m", "1"));
+    let immutable = "ConfigMap \"d\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
+    cluster.refusals.push(refused("k", &value("d", "2"), &Value::Null, immutable));
+    assert_eq!(cluster.rows(&files("m", "2")), set(&["keep d"]));
+    let renamed = cluster.rows(&files("new", "2"));
+    assert!(renamed.is_superset(&set(&["recreate a", "recreate d"])), "{renamed:?}");
+}
+
+#[test]
 fn a_definition_that_changes_refuses_what_does_not_change() {
     let definition = |fields: Value, served: bool| {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
