@@ -203,6 +203,9 @@ impl Rehearsal {
     }
 }
 
+/// Status of a run that applied everything.
+const SUCCEEDED: &str = "ReconciliationSucceeded";
+
 /// Rules of the API server that the change touches, after which it can refuse an object that does not change.
 #[derive(Default)]
 struct TouchedRules {
@@ -254,8 +257,7 @@ impl State<'_> {
             !self.is_listed(owner, &built.id)
                 || !applied.contains(owner, spec, built)
                 || touched.concern(self, spec, &built.id)
-                // Anything can be what it fails at.
-                || !self.is_ready(owner)
+                || self.is_failing(owner)
                 || self
                     .last_success(owner)
                     .is_some_and(|last| newest_rule >= Some(last) || self.has_drifted(&built.id, last))
@@ -266,10 +268,17 @@ impl State<'_> {
         objects
     }
 
+    /// Returns true if a Kustomization is not ready, or its newest run failed: any object can be what it fails at. While it
+    /// tries again, its condition does not say so.
+    fn is_failing(&self, owner: &NamespacedName) -> bool {
+        let newest = self.live.get(owner).and_then(|live| live.at("/status/history/0/lastReconciledStatus"));
+        !self.is_ready(owner) || newest.is_some_and(|status| status != SUCCEEDED)
+    }
+
     /// Returns the time at which the controller applied a Kustomization last, if it records that.
     fn last_success(&self, owner: &NamespacedName) -> Option<DateTime<Utc>> {
         let runs = list_at(&self.live.get(owner)?.content, "/status/history").iter();
-        let mut times = runs.filter(|run| run["lastReconciledStatus"] == "ReconciliationSucceeded");
+        let mut times = runs.filter(|run| run["lastReconciledStatus"] == SUCCEEDED);
         let time = times.next()?["lastReconciled"].as_str()?;
         DateTime::parse_from_rfc3339(time).ok().map(|time| time.to_utc())
     }
