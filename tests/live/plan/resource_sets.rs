@@ -194,13 +194,8 @@ fn cases() -> Vec<Case> {
         case("rs-template", templated("eq 1 1"), templated("lt 1 (int inputs.size)"), &["delete ConfigMap/a"]),
         case("rs-account", account(both.clone()), account(only_a.clone()), &["delete? ConfigMap/b"]),
         Case {
-            owner: "not-followed",
-            ..case(
-                "rs-failing",
-                both.clone(),
-                set(&CONFIG_MAP.replace("inputs.app", "inputs.other"), &["a"]),
-                &["unknown ResourceSet/apps"],
-            )
+            owner: "build-failed",
+            ..case("rs-failing", both.clone(), set(&CONFIG_MAP.replace("inputs.app", "inputs.other"), &["a"]), &[])
         },
         Case {
             owner: "suspended",
@@ -338,8 +333,7 @@ fn play(cluster: &Cluster, cases: &[Case]) -> [usize; 2] {
         case.write(tree, 1);
         let run = plan(cluster, &case.name, tree, &[&operator]);
         let document = document(&run);
-        let is_unknown = case.owner == "not-followed";
-        assert_eq!(document["complete"], !is_unknown, "{}: {} {}", case.name, document["gaps"], run.stderr);
+        assert_eq!(document["complete"], true, "{}: {} {}", case.name, document["gaps"], run.stderr);
         let found = rows(&run);
         if let Some(expected) = case.rows {
             let is_shown = |row: &&String| !row.starts_with("create") && !row.starts_with("update");
