@@ -485,7 +485,7 @@ fn release_cases() -> Vec<ReleaseCase> {
             name: "sr-replaced",
             specs: [PLAIN, "releaseName: other"],
             chart: &[],
-            rows: &["delete ConfigMap/a@edge", "delete ConfigMap/b@edge", "keep ConfigMap/kept@edge"],
+            rows: &["recreate ConfigMap/a@edge", "recreate ConfigMap/b@edge", "keep ConfigMap/kept@edge"],
         },
         ReleaseCase {
             name: "sr-refused",
@@ -558,6 +558,7 @@ fn releases_in_another_cluster_delete_what_was_planned() {
     let before = clusters.objects();
     let helm = format!("--helm={}", bin("helm").display());
     let (mut planned, mut open, mut wrong) = (BTreeMap::new(), BTreeSet::new(), vec![]);
+    let mut recreated = BTreeSet::new();
     for (case, tree) in cases.iter().zip(&trees) {
         case.write(tree, 1);
         let run = clusters.plan(case.name, tree, &[&helm]);
@@ -572,6 +573,9 @@ fn releases_in_another_cluster_delete_what_was_planned() {
         for row in document["changes"].as_array().unwrap() {
             let uid = row["object"]["uid"].as_str().unwrap().to_owned();
             let is_deletion = ["delete", "recreate"].contains(&row["action"].as_str().unwrap());
+            if row["action"] == "recreate" && row["certainty"] == "certain" {
+                recreated.extend(before.get(&uid).cloned());
+            }
             if is_deletion && row["certainty"] == "certain" {
                 planned.insert(uid, String::new());
             } else if is_deletion {
@@ -597,5 +601,7 @@ fn releases_in_another_cluster_delete_what_was_planned() {
     let certain = before.iter().filter(is_certain).map(|(uid, what)| (uid.clone(), what.clone())).collect();
     assert_effect(&certain, &after, &planned);
     assert!(open.iter().all(|uid| after.contains_key(uid)), "the server refuses the upgrade");
+    let there: BTreeSet<&String> = after.values().collect();
+    assert!(recreated.len() >= 2 && recreated.iter().all(|object| there.contains(object)), "{recreated:?}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
