@@ -90,7 +90,9 @@ impl Helm {
         if !output.status.success() {
             let stderr = String::from_utf8_lossy(&output.stderr);
             let mut message = redact_urls(&first_lines(stderr.trim().trim_start_matches("Error: ")));
-            if self.credentials.is_empty() && ["401", "403"].iter().any(|code| message.contains(code)) {
+            if self.credentials.is_empty()
+                && ["401", "403", "credential not found"].iter().any(|code| message.contains(code))
+            {
                 message.push_str("; --chart-credentials uses your credentials of helm and docker");
             }
             return Err(message.into());
