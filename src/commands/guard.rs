@@ -200,8 +200,8 @@ fn print(guard: Guard, format: Format, users: Users, snapshot: &Snapshot, sessio
     session.terminal.raw(&text)?;
     session.terminal.status(&format!("{named} may delete what is guarded only with an approval; approved: {approved}"));
     for name in &users.assumed {
-        let account = format!("system:serviceaccount:{FLUX_NAMESPACE}:{name}");
-        session.terminal.warning(&format!("no Deployment {name} is in this cluster: {account} is assumed"));
+        let user = account_in_flux(name).user();
+        session.terminal.warning(&format!("no Deployment {name} is in this cluster: {user} is assumed"));
         session.terminal.hint("--for-user names the user of a controller that runs elsewhere");
     }
     if let Some((major, minor, patch)) = users.forgetful {
@@ -251,12 +251,16 @@ async fn find_users(cluster: Option<&Cluster>, snapshot: &Snapshot, version: Opt
             }
         }
         if controllers.len() == before && guard::has_owners(snapshot, name) {
-            let account = NamespacedName { namespace: FLUX_NAMESPACE.to_owned(), name: name.to_owned() };
-            controllers.push(DeletingController { name, account, default_account: None });
+            controllers.push(DeletingController { name, account: account_in_flux(name), default_account: None });
             assumed.push(name);
         }
     }
     Users { names: guard::users(&controllers, snapshot), forgetful, assumed, gaps }
+}
+
+/// Returns the service account that a controller has by default.
+fn account_in_flux(controller: &str) -> NamespacedName {
+    NamespacedName { namespace: FLUX_NAMESPACE.to_owned(), name: controller.to_owned() }
 }
 
 /// Returns true if a version of kustomize-controller forgets what it may not delete.

@@ -128,12 +128,7 @@ impl Role {
     /// Returns commands that show that a step is done.
     fn done_when(self, holds: &Holds, plan: &FinishedPlan) -> Vec<String> {
         if let Self::Hold = self {
-            let shows = holds.iter().map(|(owner, hold)| {
-                let (field, value) = hold.field();
-                let name = format!("{}/{}", owner.group_kind(), owner.name);
-                format!("kubectl get {name} -n {} -o jsonpath='{{.spec.{field}}}' # {value}", owner.namespace)
-            });
-            return shows.collect();
+            return holds.iter().map(|(owner, hold)| shows_hold(owner, *hold)).collect();
         }
         let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
         let shows = applied.filter(|row| row.owner.kind == "Kustomization").map(|row| {
@@ -165,6 +160,18 @@ impl Role {
             }
         }
     }
+}
+
+/// Returns an object as kubectl's arguments name it.
+pub(super) fn kubectl_name(id: &ObjectId) -> String {
+    let name = format!("{}/{}", id.group_kind(), id.name);
+    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
+}
+
+/// Returns the command that shows that an owner has a setting.
+pub(super) fn shows_hold(owner: &ObjectId, hold: Hold) -> String {
+    let (field, value) = hold.field();
+    format!("kubectl get {} -o jsonpath='{{.spec.{field}}}' # {value}", kubectl_name(owner))
 }
 
 /// Writes the patches and commands of the steps, one file each.

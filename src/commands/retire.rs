@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::handover::write;
+use super::handover::{kubectl_name, report, shows_hold, write};
 use super::prune::args::grave_kind;
 use super::prune::tree::{CheckoutOptions, FoundStep, Removal, TreeArgs, TreeOptions, find_retirement};
 use super::{Session, owners};
@@ -99,7 +99,7 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     if let Some(directory) = &args.write {
         write(&retirement.steps, directory, session)?;
     }
-    Ok(super::handover::report(&retirement.steps, session))
+    Ok(report(&retirement.steps, session))
 }
 
 /// Finds the objects of the owners and namespaces that are named.
@@ -175,11 +175,7 @@ fn proposed(number: usize, step: FoundStep) -> HandoverStep {
     let mut done_when: Vec<String> =
         gone.into_iter().map(|id| format!("kubectl wait --for=delete {} --timeout=10m", kubectl_name(id))).collect();
     if removes.is_empty() {
-        done_when.extend(
-            keeping
-                .iter()
-                .map(|id| format!("kubectl get {} -o jsonpath='{{.spec.{field}}}' # {value}", kubectl_name(id))),
-        );
+        done_when.extend(keeping.iter().map(|id| shows_hold(id, Hold::Delete)));
     }
     let way_back = match (removes.is_empty(), by_hand.is_empty()) {
         (true, _) => "revert the commit: nothing is deleted yet",
@@ -208,10 +204,4 @@ fn removed(removes: &BTreeSet<ObjectId>) -> String {
         namespace => format!("{}/{} -n {namespace}", id.kind.to_lowercase(), id.name),
     };
     format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
-}
-
-/// Returns an object as kubectl's arguments name it.
-fn kubectl_name(id: &ObjectId) -> String {
-    let name = format!("{}/{}", id.group_kind(), id.name);
-    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
 }

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use test_support::fake_api::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::gitops_as;
+use test_support::random::number;
 
 use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 
@@ -97,7 +98,7 @@ fn document(planned: &Planned) -> String {
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn no_output_shows_a_value_of_a_secret_or_depends_on_it() {
-    let random = std::env::var("LEAK_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES);
+    let random = number("LEAK_CASES", CASES);
     let ways = LeakCase::number_of_ways();
     let cases = ways as u64 + random;
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;

@@ -9,11 +9,6 @@ use crate::cluster::http::failure::Failure;
 use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::ResourceType;
 
-/// Returns the user name of a service account.
-pub(crate) fn user_of(account: &NamespacedName) -> String {
-    format!("system:serviceaccount:{}:{}", account.namespace, account.name)
-}
-
 /// Returns true if the user may use this verb on the objects of a type in a namespace; empty for a cluster-scoped type.
 /// Without a name, the right must hold for every object.
 ///
@@ -42,7 +37,7 @@ pub(crate) async fn is_account_allowed(
 ) -> Result<bool, Failure> {
     let own_group = format!("system:serviceaccounts:{}", account.namespace);
     let spec = json!({
-        "user": user_of(account),
+        "user": account.user(),
         "groups": ["system:serviceaccounts", own_group, "system:authenticated"],
         "resourceAttributes": attributes(verb, kind, namespace, name),
     });

@@ -120,7 +120,7 @@ pub struct InventoryArgs {
     pub snapshot: Option<PathBuf>,
 }
 
-/// Where and how far `--why-gone` searches.
+/// Flags of `--why-gone`: the checkout, and the part of its history.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryArgs {
     /// Checkout with the history that --why-gone searches

@@ -7,7 +7,7 @@ use serde_json::Value;
 use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::folder::Folder;
 use test_support::gitops::{Run, gitops};
-use test_support::random::Random;
+use test_support::random::{Random, number};
 use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
@@ -287,7 +287,7 @@ impl<'a> World<'a> {
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn the_commit_and_the_owner_of_random_deletions_are_found() {
-    let cases = std::env::var("WHY_GONE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    let cases = number("WHY_GONE_CASES", CASES);
     let running = cluster();
     let mut world = World::new(&running, "why-gone");
     let mut random = Random::new(7);

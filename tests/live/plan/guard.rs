@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::rehearsal::DEPLOYMENT;
 use serde_json::Value;
 use test_support::cluster::{LIMIT, up};
 use test_support::flux::settled;
@@ -19,12 +20,8 @@ use xtask::controlplane::bin;
 /// User of the controller.
 const CONTROLLER: &str = "system:serviceaccount:flux-system:kustomize-controller";
 
-/// Accounts, and the Deployment that shows that of the controller, which itself runs elsewhere.
-const ACCOUNTS: &str = "
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: kustomize-controller, namespace: flux-system}
----
+/// Namespace and service account of a tenant.
+const TENANT: &str = "
 apiVersion: v1
 kind: Namespace
 metadata: {name: fleet}
@@ -35,23 +32,9 @@ metadata: {name: team, namespace: fleet}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: accounts}
+metadata: {name: team}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects:
-- {kind: ServiceAccount, name: kustomize-controller, namespace: flux-system}
-- {kind: ServiceAccount, name: team, namespace: fleet}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: kustomize-controller, namespace: flux-system}
-spec:
-  replicas: 0
-  selector: {matchLabels: {app: kustomize-controller}}
-  template:
-    metadata: {labels: {app: kustomize-controller}}
-    spec:
-      serviceAccountName: kustomize-controller
-      containers: [{name: manager, image: 'ghcr.io/fluxcd/kustomize-controller:v1.9.5'}]
+subjects: [{kind: ServiceAccount, name: team, namespace: fleet}]
 ";
 
 /// Returns a program that runs the controller as its service account.
@@ -71,7 +54,9 @@ fn controller() -> PathBuf {
 fn start() -> Cluster {
     let kustomize_controller = Some(controller());
     let cluster = up(Options { flux: Flux::Kustomize, whole: true, kustomize_controller, ..Options::default() });
-    cluster.kubectl_stdin(&["apply", "-f", "-"], ACCOUNTS).unwrap();
+    for manifests in [DEPLOYMENT, TENANT] {
+        cluster.kubectl_stdin(&["apply", "-f", "-"], manifests).unwrap();
+    }
     cluster
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::folder::{Folder, folder};
 use test_support::gitops::{Run, gitops};
-use test_support::random::Random;
+use test_support::random::{Random, number};
 use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
@@ -235,7 +235,7 @@ const CASES: u64 = 6;
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn random_moves_keep_every_uid() {
-    let cases = std::env::var("HANDOVER_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    let cases = number("HANDOVER_CASES", CASES);
     let mut steps = vec![];
     for case in 0..cases {
         let mut random = Random::new(case);

@@ -16,7 +16,7 @@ use super::upgrades::publish_chart;
 use test_support::cluster::LIMIT;
 use test_support::flux::applied;
 use test_support::folder::{commit, folder, init};
-use test_support::random::Random;
+use test_support::random::{Random, number};
 use test_support::tree_plan::{document, plan, reason};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
@@ -355,10 +355,6 @@ fn play(seeds: impl Iterator<Item = u64>, total: &mut Total) -> Vec<String> {
         }
     }
     wrong
-}
-
-fn number(variable: &str, default: usize) -> usize {
-    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use test_support::flux::{applied, settled};
 use test_support::folder::{commit, folder, init};
-use test_support::random::Random;
+use test_support::random::{Random, number};
 use test_support::tree_plan::{document, plan};
 use xtask::cluster::Cluster;
 
@@ -141,10 +141,6 @@ impl Sample {
     }
 }
 
-fn environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 /// Waits until generators and Kustomizations have nothing more to do: nothing changes for some seconds.
 fn calm(cluster: &Cluster) -> BTreeMap<String, String> {
     let mut last = objects(cluster);
@@ -162,8 +158,8 @@ fn calm(cluster: &Cluster) -> BTreeMap<String, String> {
 #[test]
 fn random_changes_of_generators_delete_what_was_planned() {
     let cluster = &start();
-    let first = environment("SEED", 1);
-    let mut samples: Vec<Sample> = (first..first + environment("RANDOM_GENERATORS", 20)).map(Sample::new).collect();
+    let first = number("SEED", 1);
+    let mut samples: Vec<Sample> = (first..first + number("RANDOM_GENERATORS", 20)).map(Sample::new).collect();
     samples.iter().for_each(|sample| deploy(cluster, &sample.namespace, &sample.tree));
     samples.iter().for_each(|sample| settled(cluster, &sample.namespace, "root"));
     let before = calm(cluster);

@@ -10,7 +10,7 @@ use test_support::tree_plan::{arguments, document, plan, rows};
 use xtask::cluster::Cluster;
 
 /// The controller's Deployment and service account, as Flux installs them. The controller itself runs elsewhere.
-const DEPLOYMENT: &str = "
+pub(super) const DEPLOYMENT: &str = "
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: kustomize-controller, namespace: flux-system}

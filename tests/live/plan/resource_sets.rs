@@ -11,7 +11,7 @@ use serde_json::Value;
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, settled};
 use test_support::folder::{commit, folder, init};
-use test_support::random::Random;
+use test_support::random::{Random, number};
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
@@ -381,7 +381,6 @@ fn resource_sets_delete_what_was_planned() {
 
 #[test]
 fn random_changes_of_resource_sets_delete_what_was_planned() {
-    let number = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().unwrap());
     let seed = number("SEED", 1);
     let cluster = &start();
     let mut random = Random::new(seed as u64);

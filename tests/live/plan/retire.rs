@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::folder::{Folder, folder};
 use test_support::gitops::{Run, gitops};
-use test_support::random::Random;
+use test_support::random::{Random, number};
 use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
@@ -253,7 +253,7 @@ const CASES: u64 = 4;
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn random_removals_leave_nothing() {
-    let cases = std::env::var("RETIRE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
+    let cases = number("RETIRE_CASES", CASES);
     let mut steps = vec![];
     let cluster = cluster();
     for case in 0..cases {

@@ -1,4 +1,12 @@
-//! Numbers that are the same for the same seed everywhere.
+//! Numbers that are the same for the same seed everywhere, and the numbers of cases.
+
+use std::str::FromStr;
+
+/// Returns the number in a variable of the environment, such as a number of cases or a seed, or the default without it.
+pub fn number<N: FromStr>(variable: &str, default: N) -> N {
+    std::env::var(variable)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{variable} is no number: {text:?}")))
+}
 
 /// A small generator (xorshift64*).
 pub struct Random(u64);

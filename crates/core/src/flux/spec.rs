@@ -19,6 +19,11 @@ impl NamespacedName {
     pub fn of(id: &ObjectId) -> Self {
         Self { namespace: id.namespace.to_string(), name: id.name.to_string() }
     }
+
+    /// Returns the user that a service account of this name is.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
 }
 
 /// Kind, namespace and name of a source.

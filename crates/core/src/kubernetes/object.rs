@@ -400,6 +400,11 @@ impl Resource {
     pub fn condition(&self, kind: &str) -> Option<Condition<'_>> {
         self.conditions().find(|condition| condition.kind == kind)
     }
+
+    /// Returns true if the status condition of a type is true, of whatever generation.
+    pub fn is_true(&self, kind: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| condition.status == "True")
+    }
 }
 
 /// One entry of `status.conditions`.
@@ -484,6 +489,11 @@ impl ResourceType {
     /// Returns `deployments.apps` or `configmaps`, as kubectl writes a type.
     pub fn resource(&self) -> String {
         if self.group.is_empty() { self.plural.to_string() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// Returns the identity of the CustomResourceDefinition of the type, which only custom resources have.
+    pub(crate) fn definition(&self) -> ObjectId {
+        ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &self.resource())
     }
 
     /// Returns `apps/v1` or `v1`, as manifests write it.

@@ -30,7 +30,7 @@ pub struct ControllerUpgrade {
     pub from: String,
     /// Version that the change installs; without the patch number if a FluxInstance names a range.
     pub to: String,
-    /// What is so in the new version, and not in the one that runs now.
+    /// Rules of the new version that the running one does not have.
     pub rules: Vec<String>,
 }
 

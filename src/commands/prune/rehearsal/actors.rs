@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::cluster::read::access::{is_account_allowed, is_allowed, user_name, user_of};
+use crate::cluster::read::access::{is_account_allowed, is_allowed, user_name};
 use crate::cluster::{Cluster, Failure};
 use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
@@ -125,7 +125,7 @@ impl Actors {
     }
 
     async fn find(&self, account: &NamespacedName) -> Subject {
-        let user = user_of(account);
+        let user = account.user();
         let own_name = self.own_name.get_or_init(|| async { user_name(&self.cluster).await.ok() }).await;
         if own_name.as_deref() == Some(&user) {
             return Subject { cluster: self.cluster.clone(), account: Some(account.clone()), is_account: true };
@@ -180,7 +180,7 @@ impl Actors {
                     "" => String::new(),
                     namespace => format!(" in namespace {namespace}"),
                 };
-                return Some(format!("{} may not {verb} {}{place}", user_of(account), kind.resource()));
+                return Some(format!("{} may not {verb} {}{place}", account.user(), kind.resource()));
             }
         }
         None

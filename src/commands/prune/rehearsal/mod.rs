@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures::{StreamExt, stream};
 
 use super::spokes::SpokeClusters;
-use crate::cluster::read::access::{is_allowed, user_of};
+use crate::cluster::read::access::is_allowed;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::error::Error;
 pub(super) use actors::ControllerUser;
@@ -146,7 +146,7 @@ impl<'a> Rehearsal<'a> {
         if let (true, Some(account)) = (is_account, account) {
             let name = Some(&*id.name).filter(|name| !name.is_empty());
             let is_allowed = self.request(id, is_allowed(cluster, verb, kind, &id.namespace, name)).await?;
-            let refusal = format!("{} may not {verb} {}", user_of(account), kind.resource());
+            let refusal = format!("{} may not {verb} {}", account.user(), kind.resource());
             return Ok(if is_allowed { DryRunResult::Accepted } else { DryRunResult::Refused(refusal) });
         }
         let missing = sender.actors.missing_right(&sender.subject, &[verb], kind, id).await;

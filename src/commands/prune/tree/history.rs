@@ -60,7 +60,7 @@ pub(crate) async fn search_history(
     Ok((found, history.checkout))
 }
 
-/// A search.
+/// The state of a search.
 struct History<'q, 's> {
     planner: Planner<'s>,
     start: &'q StepState<'s>,

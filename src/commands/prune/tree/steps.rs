@@ -55,14 +55,20 @@ pub(super) struct StepEntry {
     annotations: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// What a step does, with the text of its object.
+/// A commit, or something that is done by hand.
 enum Act<'e> {
     Commit(&'e str),
-    Suspend(&'e str),
-    Resume(&'e str),
-    Annotate(&'e str, &'e BTreeMap<String, Option<String>>),
-    Delete(&'e str),
-    Wait(&'e str),
+    /// The act, and the text of its object.
+    ByHand(ByHand<'e>, &'e str),
+}
+
+/// Something that is done by hand to an object.
+enum ByHand<'e> {
+    Suspend,
+    Resume,
+    Annotate(&'e BTreeMap<String, Option<String>>),
+    Delete,
+    Wait,
 }
 
 impl StepsFile {
@@ -99,29 +105,28 @@ impl StepEntry {
         self.commit.is_some()
     }
 
-    fn act(&self) -> Result<Act<'_>, String> {
-        let acts = [
-            self.commit.as_deref().map(Act::Commit),
-            self.suspend.as_deref().map(Act::Suspend),
-            self.resume.as_deref().map(Act::Resume),
-            self.annotate.as_deref().zip(self.annotations.as_ref()).map(|(object, with)| Act::Annotate(object, with)),
-            self.delete.as_deref().map(Act::Delete),
-            self.wait.as_deref().map(Act::Wait),
-        ];
+    fn act<'e>(&'e self) -> Result<Act<'e>, String> {
         if self.annotate.is_some() != self.annotations.is_some() {
             return Err("`annotate` and `annotations` belong together".to_owned());
         }
+        let by_hand = |object: &'e Option<String>, act| object.as_deref().map(|object| Act::ByHand(act, object));
+        let acts = [
+            self.commit.as_deref().map(Act::Commit),
+            by_hand(&self.suspend, ByHand::Suspend),
+            by_hand(&self.resume, ByHand::Resume),
+            self.annotations.as_ref().and_then(|with| by_hand(&self.annotate, ByHand::Annotate(with))),
+            by_hand(&self.delete, ByHand::Delete),
+            by_hand(&self.wait, ByHand::Wait),
+        ];
         let mut given = acts.into_iter().flatten();
         match (given.next(), given.next()) {
-            (Some(act), None) => match act.object() {
-                None if self.namespace.is_some() => Err("a commit has no namespace".to_owned()),
-                Some(object)
-                    if !object.split_once('/').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty()) =>
-                {
-                    Err(format!("{object:?} is not KIND/NAME"))
-                }
-                _ => Ok(act),
-            },
+            (Some(Act::Commit(_)), None) if self.namespace.is_some() => Err("a commit has no namespace".to_owned()),
+            (Some(Act::ByHand(_, object)), None)
+                if !object.split_once('/').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty()) =>
+            {
+                Err(format!("{object:?} is not KIND/NAME"))
+            }
+            (Some(act), None) => Ok(act),
             (None, _) => Err("it does nothing".to_owned()),
             (Some(_), Some(_)) => Err("it does several things; make a step of each".to_owned()),
         }
@@ -140,24 +145,22 @@ impl StepEntry {
         checked_out: &StepTrees,
     ) -> Result<(String, StepTrees)> {
         let in_step = |error: Error| Error { message: format!("step {number}: {}", error.message), ..error };
-        let act = self.act().map_err(Error::usage)?;
         let mut trees = current.clone();
         trees.by_hand.clear();
-        let Some(object) = act.object() else {
-            let Act::Commit(revision) = act else { return Ok((String::new(), trees)) };
-            let trees = if revision == CHECKED_OUT {
-                checked_out.clone()
-            } else {
-                planner.revision(revision).map_err(in_step)?
-            };
-            return Ok((trees.subject.tree_text(), trees));
+        let (act, object) = match self.act().map_err(Error::usage)? {
+            Act::ByHand(act, object) => (act, object),
+            Act::Commit(CHECKED_OUT) => return Ok((checked_out.subject.tree_text(), checked_out.clone())),
+            Act::Commit(revision) => {
+                let trees = planner.revision(revision).map_err(in_step)?;
+                return Ok((trees.subject.tree_text(), trees));
+            }
         };
         let id = self.find(object, &state.snapshot).map_err(in_step)?;
         match act {
-            Act::Delete(_) => trees.by_hand = BTreeSet::from([id.clone()]),
-            Act::Annotate(_, annotations) => state.edit(|snapshot| annotate(snapshot, &id, annotations)),
-            Act::Suspend(_) | Act::Resume(_) => {
-                let suspends = matches!(act, Act::Suspend(_));
+            ByHand::Delete => trees.by_hand = BTreeSet::from([id.clone()]),
+            ByHand::Annotate(annotations) => state.edit(|snapshot| annotate(snapshot, &id, annotations)),
+            ByHand::Suspend | ByHand::Resume => {
+                let suspends = matches!(act, ByHand::Suspend);
                 let kind = state.snapshot.resource(&id).and_then(FluxKind::of).map(|kind| kind.suspends);
                 match kind {
                     Some(Suspends::Spec) => state.edit(|snapshot| set_suspend(snapshot, &id, suspends)),
@@ -170,14 +173,12 @@ impl StepEntry {
                     }
                 }
             }
-            Act::Wait(_) => {
-                let ready = state.snapshot.resource(&id).and_then(|full| full.condition("Ready"));
-                if ready.is_none_or(|ready| ready.status != "True") {
+            ByHand::Wait => {
+                if !state.snapshot.resource(&id).is_some_and(|full| full.is_true("Ready")) {
                     let message = "in the predicted state it is not ready, so the step may wait in vain".to_owned();
                     state.open.push(Gap { kind: GapKind::Failed, subject: id.to_string(), namespace: None, message });
                 }
             }
-            Act::Commit(_) => {}
         }
         Ok((format!("{} {id}", act.verb()), trees))
     }
@@ -198,26 +199,14 @@ impl StepEntry {
     }
 }
 
-impl<'e> Act<'e> {
-    fn object(&self) -> Option<&'e str> {
-        match self {
-            Self::Commit(_) => None,
-            Self::Suspend(object)
-            | Self::Resume(object)
-            | Self::Annotate(object, _)
-            | Self::Delete(object)
-            | Self::Wait(object) => Some(object),
-        }
-    }
-
+impl ByHand<'_> {
     fn verb(&self) -> &'static str {
         match self {
-            Self::Commit(_) => "commit",
-            Self::Suspend(_) => "suspend",
-            Self::Resume(_) => "resume",
-            Self::Annotate(..) => "annotate",
-            Self::Delete(_) => "delete by hand",
-            Self::Wait(_) => "wait until ready:",
+            Self::Suspend => "suspend",
+            Self::Resume => "resume",
+            Self::Annotate(_) => "annotate",
+            Self::Delete => "delete by hand",
+            Self::Wait => "wait until ready:",
         }
     }
 }

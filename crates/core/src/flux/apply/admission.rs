@@ -11,6 +11,10 @@ use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text
 
 /// Group of webhooks and admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
+/// Version of its policies and webhooks.
+pub(crate) const ADMISSION_V1: &str = "admissionregistration.k8s.io/v1";
+pub(crate) const POLICY: &str = "ValidatingAdmissionPolicy";
+pub(crate) const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 
 /// A change of an object that the API server asks its rules about.
 #[derive(Clone, Copy)]

@@ -188,9 +188,7 @@ pub struct UnknownFieldRetries {
 
 impl UnknownFieldRetries {
     pub fn new(kind: &ResourceType, snapshot: &Snapshot) -> Self {
-        let name = format!("{}.{}", kind.plural, kind.group);
-        let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
-        let is_custom = snapshot.object(&definition).is_some();
+        let is_custom = snapshot.object(&kind.definition()).is_some();
         Self { left: if is_custom { 0 } else { UNKNOWN_FIELD_RETRIES } }
     }
 

@@ -49,7 +49,7 @@ fn is_account(subject: &Value, binding: &ObjectId, account: &NamespacedName) -> 
             let of_subject = if of_subject.is_empty() { &*binding.namespace } else { of_subject };
             name == own && of_subject == namespace
         }
-        "User" => name == format!("system:serviceaccount:{namespace}:{own}"),
+        "User" => name == account.user(),
         "Group" => match name.strip_prefix("system:serviceaccounts") {
             Some(rest) => rest.is_empty() || rest.strip_prefix(':') == Some(namespace),
             None => name == "system:authenticated",

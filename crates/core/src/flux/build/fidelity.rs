@@ -11,6 +11,7 @@ use super::failure::Interrupt;
 use super::needs::BuildContext;
 use super::run::{build, build_digest};
 use crate::flux::source::artifact::Artifact;
+use crate::flux::source::matching::commit_of;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::object::Resource;
 use crate::plan::Fidelity;
@@ -47,7 +48,7 @@ impl RecordedBuild {
 
     /// Returns the Git commit of the revision, if it names one.
     pub fn commit(&self) -> Option<&str> {
-        self.revision.rsplit_once("sha1:").map(|(_, commit)| commit)
+        commit_of(&self.revision)
     }
 
     /// Builds the artifact of the commit and compares the digests; `None` if a build added to the needs of the context.

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 pub use check::{approval_findings, installation_findings};
 pub use users::{DELETING_CONTROLLERS, DeletingController, deployments, has_owners, is_owner_kind, users};
 
-use crate::flux::apply::admission::ADMISSION;
+use crate::flux::apply::admission::{ADMISSION, ADMISSION_V1, BINDING, POLICY};
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::DELETION_APPROVED_UNTIL;
@@ -91,9 +91,9 @@ pub struct Guard {
     pub namespace: String,
     /// Rules for the kinds that are guarded.
     rules: Vec<Value>,
-    /// What is approved, by uid.
+    /// Objects whose deletion is approved, by uid.
     pub approvals: BTreeMap<String, String>,
-    /// Digest of the plan that approves it.
+    /// Digest of the plan that approves them.
     pub digest: Option<String>,
 }
 
@@ -185,7 +185,7 @@ impl Guard {
         let users: Vec<String> = self.users.iter().map(|user| json!(user).to_string()).collect();
         let is_listed = format!("request.userInfo.username in [\n  {}\n]", users.join(",\n  "));
         json!({
-            "apiVersion": VERSION,
+            "apiVersion": ADMISSION_V1,
             "kind": POLICY,
             "metadata": metadata(name),
             "spec": {
@@ -211,10 +211,7 @@ impl Serialize for Guard {
     }
 }
 
-const VERSION: &str = "admissionregistration.k8s.io/v1";
-const POLICY: &str = "ValidatingAdmissionPolicy";
-
-/// What a policy asks about a deletion.
+/// Condition of a policy for a deletion.
 struct Check {
     parameters: Value,
     expression: String,
@@ -260,14 +257,15 @@ fn expiry() -> Check {
 
 fn binding(name: &str, parameters: &Value) -> Value {
     json!({
-        "apiVersion": VERSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
+        "apiVersion": ADMISSION_V1,
+        "kind": BINDING,
         "metadata": metadata(name),
         "spec": {"policyName": name, "paramRef": parameters, "validationActions": ["Deny", "Audit"]},
     })
 }
 
-/// Returns the metadata of a manifest. Policies cannot guard policies, so kustomize-controller is told to keep them.
+/// Returns the metadata of a manifest. Policies cannot guard policies, so an annotation keeps kustomize-controller from pruning
+/// them.
 fn metadata(name: &str) -> Value {
     json!({"name": name, "annotations": {PRUNE: "disabled"}})
 }

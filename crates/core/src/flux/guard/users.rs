@@ -24,14 +24,9 @@ pub struct DeletingController {
     pub default_account: Option<String>,
 }
 
-/// Returns a service account as a user.
-fn user_of(account: &NamespacedName) -> String {
-    format!("system:serviceaccount:{}:{}", account.namespace, account.name)
-}
-
 /// Returns the users as which controllers delete objects in their own cluster.
 pub fn users(controllers: &[DeletingController], snapshot: &Snapshot) -> BTreeSet<String> {
-    let own = controllers.iter().map(|controller| user_of(&controller.account));
+    let own = controllers.iter().map(|controller| controller.account.user());
     let impersonated = snapshot.resources.iter().flat_map(|owner| {
         let controllers =
             controllers.iter().filter(|controller| is_owner_of(controller.name, &owner.object.id.group_kind()));
@@ -48,7 +43,7 @@ impl DeletingController {
         }
         let named = owner.text("/spec/serviceAccountName").filter(|name| !name.is_empty());
         let name = named.or(self.default_account.as_deref())?;
-        Some(user_of(&NamespacedName { namespace: owner.object.id.namespace.to_string(), name: name.to_owned() }))
+        Some(NamespacedName { namespace: owner.object.id.namespace.to_string(), name: name.to_owned() }.user())
     }
 }
 

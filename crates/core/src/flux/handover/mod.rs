@@ -167,7 +167,7 @@ pub struct HandoverStep {
     pub plan: FinishedPlan,
     /// Commands for the cluster, to run once Flux has applied the patches.
     pub commands: Vec<String>,
-    /// What the step costs, and what it leaves behind.
+    /// Costs of the step, and objects that it leaves behind.
     pub notes: Vec<String>,
     /// Commands that show that the step is done.
     pub done_when: Vec<String>,

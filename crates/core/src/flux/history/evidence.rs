@@ -1,4 +1,4 @@
-//! What a cluster still knows of deletions and of the revisions that owners applied.
+//! Evidence of deletions in a cluster: Events, and the revisions that owners applied.
 
 use chrono::{DateTime, Utc};
 use serde::Serialize;
@@ -70,16 +70,11 @@ impl Applied {
             has_commit: has_commit(&revision),
             first,
             suspended: full.flag("/spec/suspend"),
-            ready: full.condition("Ready").is_some_and(|ready| ready.status == "True"),
+            ready: full.is_true("Ready"),
             owner: owner.clone(),
             revision,
         })
     }
-}
-
-/// Returns the Git commit of a revision, if it names one.
-pub fn commit_of(revision: &str) -> Option<&str> {
-    revision.rsplit_once("sha1:").map(|(_, commit)| commit)
 }
 
 /// Returns the cluster with nothing that keeps owners from applying a revision, and without the wanted objects. Older

@@ -38,7 +38,7 @@ pub struct WhyGone {
     pub last: Option<Commit>,
     /// The commit that takes it out, and what follows by the rules of the controllers.
     pub removal: Option<Removal>,
-    /// What the owners that exist have applied since.
+    /// Revisions that the owners which still exist applied last.
     pub applied: Vec<Applied>,
     /// Events about its deletion, newest first.
     pub events: Vec<ControllerEvent>,
@@ -68,7 +68,7 @@ pub enum Presence {
     },
 }
 
-/// What is known about the deletion.
+/// Conclusion about the deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -85,7 +85,7 @@ pub enum Verdict {
     NotFound,
 }
 
-/// A commit.
+/// A commit of the checkout, as it is shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Commit {
@@ -137,7 +137,7 @@ pub struct DeletedOwner {
 pub struct Searched {
     /// Newest commit: that which is deployed.
     pub from: Option<Commit>,
-    /// Oldest commit.
+    /// Oldest commit that was searched.
     pub to: Option<Commit>,
     /// Number of commits on the branch, merges counted once.
     pub commits: usize,
@@ -145,7 +145,7 @@ pub struct Searched {
     pub whole: bool,
 }
 
-/// What the commits say alone.
+/// Result of the search in the history, before the cluster is asked.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     /// The object, as the commits declare it.

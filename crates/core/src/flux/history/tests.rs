@@ -1,7 +1,8 @@
 //! The verdict follows from the commits, from what the owners applied, and from the Events.
 
-use super::evidence::{Applied, ControllerEvent, commit_of, unobstructed};
+use super::evidence::{Applied, ControllerEvent, unobstructed};
 use super::{Commit, Presence, Removal, Search, Verdict, WhyGone};
+use crate::flux::source::matching::commit_of;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Action;
 use crate::testing;

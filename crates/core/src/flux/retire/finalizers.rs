@@ -20,16 +20,11 @@ pub(super) fn foreign_finalizers(object: &ObjectMetadata) -> impl Iterator<Item 
     finalizers.filter(|finalizer| !is_removed_by_kubernetes(finalizer) && !is_of_flux(finalizer))
 }
 
-/// Returns the identity of a definition by its name.
-pub(super) fn definition(name: &str) -> ObjectId {
-    ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", name)
-}
-
 /// Returns the workloads that serve the finalizers of a custom resource; none if none is known.
 pub(super) fn servers<'a>(object: &ObjectMetadata, index: &Index<'a>) -> Vec<&'a ObjectId> {
     let snapshot = index.snapshot();
     let Some(kind) = snapshot.type_of(&object.id) else { return vec![] };
-    let Some(definition) = snapshot.object(&definition(&kind.resource())) else { return vec![] };
+    let Some(definition) = snapshot.object(&kind.definition()) else { return vec![] };
     let workloads = || snapshot.objects.iter().filter(|object| is_workload(&object.id));
     let of = |owners: &[&OwnerId]| -> Vec<&'a ObjectId> {
         let own = workloads().filter(|it| index.recorded_by(&it.id).iter().any(|owner| owners.contains(&owner)));

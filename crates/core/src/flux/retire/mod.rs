@@ -47,7 +47,7 @@ pub struct Retirement {
     pub unused_sources: Vec<ObjectId>,
 }
 
-/// What becomes of the data of a deleted claim.
+/// Fate of the data of a deleted claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -57,7 +57,7 @@ pub struct ClaimFate {
     pub step: usize,
     /// Volume that it is bound to; `null` if there is none.
     pub volume: Option<ObjectId>,
-    /// What the reclaim policy of the volume makes of the data.
+    /// Effect of the reclaim policy of the volume on the data.
     pub reason: Reason,
     /// The data may be gone afterwards.
     pub loses_data: bool,
@@ -144,7 +144,7 @@ impl Order {
         let index = Index::build(before);
         plan.deletions().try_for_each(|change| self.judge_deletion(change, &index))?;
         if let Some(blocked) =
-            plan.blocked_by_finalizers().iter().find(|blocked| !is_served(&blocked.object, before, after))
+            plan.blocked_by_finalizers().iter().find(|blocked| !is_served(&blocked.object, &index, after))
         {
             let why = match (&blocked.controller, &blocked.detail) {
                 (Some(controller), _) => format!(": {controller} is deleted in the same step"),
@@ -165,7 +165,7 @@ impl Order {
         }
         for row in plan.owners().iter().filter(|row| !self.owners.contains(&row.owner)) {
             let live = index.owner(&row.owner).and_then(|owner| owner.full);
-            let is_well = live.is_some_and(|live| live.condition("Ready").is_some_and(|ready| ready.status == "True"));
+            let is_well = live.is_some_and(|live| live.is_true("Ready"));
             if let (Outcome::Blocked, true, Some(live)) =
                 (row.outcome, is_well && row.reason.code != ReasonCode::Suspended, live)
             {
@@ -240,13 +240,12 @@ impl Order {
 
 /// Returns true if something that is still there after a step removes the finalizers of an object, or something that is not in the
 /// cluster: [`order`] has refused what nobody serves.
-fn is_served(id: &ObjectId, before: &Snapshot, after: &Snapshot) -> bool {
-    let index = Index::build(before);
-    let Some(object) = before.object(id) else { return true };
+fn is_served(id: &ObjectId, before: &Index<'_>, after: &Snapshot) -> bool {
+    let Some(object) = before.snapshot().object(id) else { return true };
     if finalizers::foreign_finalizers(object).next().is_none() {
         return false;
     }
-    let servers = finalizers::servers(object, &index);
+    let servers = finalizers::servers(object, before);
     servers.is_empty() || servers.into_iter().any(|server| after.object(server).is_some())
 }
 

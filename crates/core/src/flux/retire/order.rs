@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finalizers::{self, foreign_finalizers};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::volumes::CLAIM;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::referrer::{Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::{Index, Owner};
@@ -44,13 +44,13 @@ pub enum Way {
     ByHand,
 }
 
-/// What is removed at once, and what goes with it.
+/// Objects that are removed at once, and those that are deleted with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     pub way: Way,
     /// Objects that are removed.
     pub removes: BTreeSet<ObjectId>,
-    /// Live objects that they take along, themselves included.
+    /// Live objects that are deleted with them, themselves included.
     pub takes: BTreeSet<ObjectId>,
 }
 
@@ -63,12 +63,12 @@ pub struct Order {
     pub steps: Vec<Vec<Unit>>,
     /// Kustomizations whose deletion would leave their objects behind.
     pub keeping: BTreeSet<ObjectId>,
-    /// Claims that their Pods mount and that nothing of it takes along: those of a StatefulSet.
+    /// Claims that their Pods mount and that are not deleted with them: those of a StatefulSet.
     pub(super) claims: BTreeSet<ObjectId>,
 }
 
 impl Order {
-    /// Returns the object that the removal of a unit takes along; `None` if it stays or only follows from something.
+    /// Returns true if an object is deleted with a unit.
     pub(super) fn takes(&self, id: &ObjectId) -> bool {
         self.steps.iter().flatten().any(|unit| unit.takes.contains(id))
     }
@@ -282,7 +282,7 @@ impl<'a> Units<'a> {
 
     /// Returns the unit that deletes the namespace or the definition of an object that nobody manages.
     fn container_unit(&self, object: &ObjectMetadata) -> Option<usize> {
-        let definition = self.snapshot.type_of(&object.id).map(|kind| finalizers::definition(&kind.resource()));
+        let definition = self.snapshot.type_of(&object.id).map(ResourceType::definition);
         let containers = [Some(object.id.namespace_object()), definition];
         containers.into_iter().flatten().find_map(|id| self.units.iter().position(|unit| unit.takes.contains(&id)))
     }

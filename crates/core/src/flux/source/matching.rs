@@ -71,9 +71,14 @@ pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource>
     snapshot.resources.iter().find(|full| SourceId::of(&full.object.id) == *id)
 }
 
+/// Returns the Git commit of a revision such as `main@sha1:COMMIT`, if it names one.
+pub fn commit_of(revision: &str) -> Option<&str> {
+    revision.rsplit_once("sha1:").map(|(_, commit)| commit)
+}
+
 /// Returns the commit of the artifact that a source has now.
 pub fn deployed_commit<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a str> {
-    deployed_revision(snapshot, id)?.rsplit_once("sha1:").map(|(_, commit)| commit)
+    deployed_revision(snapshot, id).and_then(commit_of)
 }
 
 /// Returns the sources that the Kustomizations, HelmReleases, HelmCharts and ArtifactGenerators of a cluster use.

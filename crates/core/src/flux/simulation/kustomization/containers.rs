@@ -41,9 +41,7 @@ fn containers_of<'i>(state: &'i State<'_>, id: &'i ObjectId) -> impl Iterator<It
 /// Returns the definition of the kind of an object; `None` for a kind that is not served.
 pub(crate) fn definition_of(state: &State<'_>, id: &ObjectId) -> Option<ObjectId> {
     let served = state.input.snapshot.type_of(id)?;
-    let name = format!("{}.{}", served.plural, served.group);
-    let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
-    Some(definition.in_cluster(id.cluster.as_ref()))
+    Some(served.definition().in_cluster(id.cluster.as_ref()))
 }
 
 /// Returns true if the namespace or the definition of an object is deleted and not created again.

@@ -8,13 +8,12 @@ use serde_json::Value;
 use super::event::Event;
 use super::world::{Fact, Precedence, World};
 use crate::flux::apply::AppliedObject;
-use crate::flux::apply::admission::{ADMISSION, AdmissionRequest, AdmissionRule, deleted_object};
+use crate::flux::apply::admission::{
+    ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, POLICY, deleted_object,
+};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at};
 
-const VERSION: &str = "admissionregistration.k8s.io/v1";
-const POLICY: &str = "ValidatingAdmissionPolicy";
-const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
 /// A rule that is asked about a request before or after the change.
@@ -48,9 +47,9 @@ fn reached<'w>(
     if id.cluster.is_some() {
         return None;
     }
-    let policies = world.facts(VERSION, &[POLICY]);
-    let bindings = world.facts(VERSION, &[BINDING]);
-    let webhooks = world.facts(VERSION, &WEBHOOKS);
+    let policies = world.facts(ADMISSION_V1, &[POLICY]);
+    let bindings = world.facts(ADMISSION_V1, &[BINDING]);
+    let webhooks = world.facts(ADMISSION_V1, &WEBHOOKS);
     let (policies, bindings, webhooks) = (policies?, bindings?, webhooks?);
     let is_free = id.namespace.is_empty();
     let labels = if is_free { None } else { Some(world.namespace_labels(id)?) };

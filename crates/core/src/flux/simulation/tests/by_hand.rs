@@ -1,4 +1,4 @@
-//! What somebody deletes by hand, and what the controllers do then.
+//! Deletions by hand, and the reactions of the controllers.
 
 use std::collections::BTreeSet;
 

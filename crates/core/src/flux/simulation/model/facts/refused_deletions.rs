@@ -99,9 +99,7 @@ fn was_pruned_before(state: &State<'_>, node: &Node, refusal: &DeletionRefusal) 
 /// Returns true if a definition of the cluster defines the kind of an object.
 fn is_custom(state: &State<'_>, id: &ObjectId) -> bool {
     let Some(kind) = state.input.snapshot.type_of(id) else { return true };
-    let name = format!("{}.{}", kind.plural, kind.group);
-    let definition = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &name);
-    state.live_object(&definition.in_cluster(id.cluster.as_ref())).is_some()
+    state.live_object(&kind.definition().in_cluster(id.cluster.as_ref())).is_some()
 }
 
 /// Returns true if a Kustomization deletes an object that its inventory lists, unless something prevents it.

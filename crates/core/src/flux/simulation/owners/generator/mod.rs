@@ -231,7 +231,7 @@ fn generation(
     }
     let inventory = inventory(live);
     let live_spec = live.map(|live| GeneratorSpec::read(live.spec(), &id.namespace)).unwrap_or_default();
-    let is_ready = live.and_then(|live| live.condition("Ready")).is_some_and(|ready| ready.status == "True");
+    let is_ready = live.is_some_and(|live| live.is_true("Ready"));
     let mut found = generate(spec, &contents, |artifact| {
         let is_listed = *spec == live_spec
             || (live_spec.path_pattern.is_empty()

@@ -220,7 +220,8 @@ impl Attempt<'_> {
         text_at(self.spec, if self.kind == ActionKind::Install { "/install/crds" } else { "/upgrade/crds" })
     }
 
-    /// Returns the definitions in `crds/`, of the chart alone or also of its dependencies, that the action creates before everything else, by the kind that they define.
+    /// Returns the definitions in `crds/`, of the chart alone or also of its dependencies, that the action creates before
+    /// everything else, by the kind that they define.
     pub(super) fn definitions(&self, with_dependencies: bool) -> BTreeMap<GroupKind, Value> {
         if self.crd_policy() == "Skip" { BTreeMap::new() } else { self.chart.definitions(with_dependencies) }
     }

@@ -135,7 +135,7 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
     if let Some(why) = missing_chart(comparison.state(), id, &new_spec) {
         return Ok(Prepared::Blocked(blocked(ReasonCode::RenderFails, why)));
     }
-    let is_resumed = is_deployed && live.flag("/spec/suspend") && is_true(live, "Ready");
+    let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
     if is_resumed {
         return resumed(comparison, live, new_spec);
     }
@@ -207,15 +207,10 @@ fn missing_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Strin
     metadata(tree, chart).err()
 }
 
-/// Returns true if a condition of a HelmRelease is true, of whatever generation.
-fn is_true(live: &Resource, kind: &str) -> bool {
-    live.condition(kind).is_some_and(|condition| condition.status == "True")
-}
-
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
 fn was_rolled_back(live: &Resource) -> bool {
     let is_false = |kind: &str| live.condition(kind).is_some_and(|condition| condition.status == "False");
-    is_false("Ready") && is_true(live, "Remediated")
+    is_false("Ready") && live.is_true("Remediated")
 }
 
 /// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.
