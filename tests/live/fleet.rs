@@ -121,7 +121,7 @@ impl World {
 
     fn plan(&self, kubeconfig: &Path, contexts: &str) -> Run {
         let (repo, kustomize) =
-            (self.repo().display().to_string(), format!("--kustomize={}", bin("kustomize").display()));
+            (self.repo().display().to_string(), format!("--kustomize={}", bin("kubectl").display()));
         let spokes = ["--spoke", "fleet/eu=eu", "--spoke", "fleet/us=us"];
         let line = ["plan", &repo, "--contexts", contexts, &kustomize, "-o", "json", "--max-percent=100"];
         gitops_as(kubeconfig, &[&line[..], &spokes].concat())
