@@ -205,6 +205,7 @@ fn what_is_about_one_cluster_is_refused() {
     scene.record_three();
     for (line, code, error) in [
         ("plan --snapshots ../clusters --out plan.json", 2, "--out writes the plan of one cluster"),
+        ("plan --snapshots ../clusters -o vap", 2, "-o vap prints the policies of one cluster"),
         ("plan --snapshots ../clusters -o name", 2, "the format name does not say in which cluster"),
         ("plan --snapshots ../clusters --context eu", 2, "--context is about one cluster, --snapshots about several"),
         ("plan --snapshots ../clusters --snapshot x", 2, "--snapshots <DIR> cannot be used with --snapshot <FILE>"),
