@@ -159,7 +159,7 @@ impl<'s> Planner<'s> {
                 progress: BuildProgress::new(session.terminal.can_ask()),
             },
             shared,
-            answers: Answers::default(),
+            answers: Answers { builds: shared.no_answers(), ..Answers::default() },
             deadline,
             limit: *plan_timeout,
         };
