@@ -17,7 +17,7 @@ use super::model::affected_owner::Reaction;
 use super::model::facts::unknown_builds::unknown_reason;
 use super::model::node::{Node, Pass, PassOutcome};
 use super::model::protection::{is_marked, is_never_applied, is_never_changed, label_owner};
-use super::model::questions::Answers;
+use super::model::questions::{Answers, FinishedPreview};
 use super::model::state::State;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
@@ -48,17 +48,18 @@ pub struct StateAfter {
 }
 
 impl Preview<'_> {
-    /// Returns the state once the controllers have carried out `plan`, the finished plan of this preview. `step` is its
-    /// number, and `revisions` are those that the sources of the trees have then.
+    /// Returns the state once the controllers have carried out the finished plan of this preview. `step` is its number, and
+    /// `revisions` are those that the sources of the trees have then. The gaps hold no value of a Secret: a later plan does
+    /// not know the names of this one.
     pub fn after(
         &self,
-        plan: &Plan,
+        finished: &FinishedPreview,
         answers: &Answers,
         step: usize,
         revisions: &BTreeMap<SourceId, String>,
     ) -> StateAfter {
         let state = &self.state;
-        let mut plan = plan.clone();
+        let mut plan = finished.plan.clone();
         add_volume_outcomes(&mut plan, state.input.snapshot);
         let controllers = FluxControllers::new(&plan, state.input.snapshot);
         add_blocked_by_finalizers(&mut plan, state.input.snapshot, &controllers);
@@ -72,7 +73,7 @@ impl Preview<'_> {
         next.snapshot.normalise();
         next.snapshot.spokes.values_mut().for_each(Snapshot::normalise);
         StateAfter {
-            open: next.open.into_iter().collect(),
+            open: next.open.into_iter().map(|gap| finished.secrets.mask_gap(gap)).collect(),
             snapshot: next.snapshot,
             data: self.data_after(&plan, answers),
         }

@@ -28,8 +28,12 @@ const ROUNDS: usize = 50;
 
 impl TestCluster {
     /// Answers a computation until it is done.
-    pub(crate) fn finish<T>(&self, mut step: impl FnMut(&Answers) -> Progress<T>) -> T {
-        let mut answers = Answers::default();
+    pub(crate) fn finish<T>(&self, step: impl FnMut(&Answers) -> Progress<T>) -> T {
+        self.finish_from(Answers::default(), step)
+    }
+
+    /// Answers a computation that knows some answers already, until it is done.
+    pub(crate) fn finish_from<T>(&self, mut answers: Answers, mut step: impl FnMut(&Answers) -> Progress<T>) -> T {
         for _ in 0..ROUNDS {
             match step(&answers) {
                 Progress::Done(done) => return done,

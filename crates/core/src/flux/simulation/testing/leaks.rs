@@ -3,15 +3,22 @@
 //! The same change is planned twice: with the value of the Secret, and with a value of a ConfigMap in its place. The second
 //! one must be shown, or the search for the first one proves nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, artifact, cm, finished, ks};
+use crate::flux::build;
+use crate::flux::handover::{left_over, losses};
+use crate::flux::simulation::questions::{Answers, FinishedPreview, Progress};
+use crate::flux::simulation::{Declared, Preview, StateAfter};
+use crate::flux::spec::SourceId;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::contradictions::contradictions;
 use crate::plan::finished::FinishedPlan;
 use crate::testing::Dice;
 use crate::text::hex;
@@ -25,6 +32,10 @@ pub struct Planned {
     pub snapshot: Snapshot,
     /// Text that the command prints on standard error.
     pub messages: String,
+    /// Plan of a second step, which takes the change back.
+    pub back: FinishedPlan,
+    /// What the searches of `handover` and `--why-gone` read of both steps, as they write it.
+    pub searches: String,
 }
 
 /// A change that is planned with a secret value, with another secret value, and with a public one in its place.
@@ -716,11 +727,50 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
         object.uid = format!("uid-{number}").into();
     }
     cluster.snapshot.normalise();
-    let preview = cluster.finish_preview(cluster.input(&after));
+    let (preview, declared, next) = played(&cluster, &after, build::Answers::default());
     let messages: Vec<&str> = preview.not_compared.iter().map(String::as_str).collect();
     let messages = preview.secrets.mask_values(&messages.join(", "));
-    let plan = finished(preview.plan, &cluster.snapshot, &preview.secrets);
-    Planned { plan, messages, snapshot: cluster.snapshot }
+    let first = cluster.snapshot.clone();
+    let plan = finished(preview.plan.clone(), &first, &preview.secrets);
+    // The second step takes the change back, as the way back of a list of steps does. No API server has this state.
+    let StateAfter { snapshot, open, data } = next;
+    cluster.snapshot = snapshot;
+    (cluster.quotes_manifests, cluster.quoted_values) = (false, vec![]);
+    let mut answers = build::Answers::default();
+    answers.swap_data(data.into_iter().map(|(reference, found)| (reference, Some(found))).collect());
+    let before = cluster.history.replace(after).unwrap_or_default();
+    let (mut second, declared_then, last) = played(&cluster, &before, answers);
+    second.plan.add_gaps(open);
+    let steps = [(&preview.plan, &preview.secrets), (&second.plan, &second.secrets)];
+    let mut searches = format!("{declared}{declared_then}");
+    for loss in losses(steps, &last.snapshot) {
+        writeln!(searches, "{} {:?} {}", loss.object, loss.owner, loss.reason).expect("a text takes everything");
+    }
+    for id in left_over(&first, &last.snapshot, steps.map(|(_, secrets)| secrets)) {
+        writeln!(searches, "{id}").expect("a text takes everything");
+    }
+    let back = finished(second.plan, &cluster.snapshot, &second.secrets);
+    Planned { plan, messages, snapshot: first, back, searches }
+}
+
+/// Plans files in a cluster. Also returns what owners declare then, and the state after it.
+fn played(cluster: &TestCluster, files: &Files, builds: build::Answers) -> (FinishedPreview, String, StateAfter) {
+    let source = SourceId { kind: "GitRepository".into(), namespace: NS.into(), name: "repo".into() };
+    let revisions = BTreeMap::from([(source, "main@sha1:2".to_owned())]);
+    let mut preview = Preview::new(cluster.input(files));
+    let answers = Answers { builds, ..Answers::default() };
+    let (finished, next) = cluster.finish_from(answers, |answers| match preview.step(answers) {
+        Progress::Done(finished) => {
+            let next = preview.after(&finished, answers, 1, &revisions);
+            Progress::Done((*finished, next))
+        }
+        Progress::Needs(needs) => Progress::Needs(needs),
+    });
+    assert_eq!(contradictions(&finished.plan), [""; 0]);
+    let Declared { objects, unknown } = preview.declared(|_| true);
+    let objects = objects.iter().map(|(id, owners)| format!("{id} of {owners:?}\n"));
+    let unknown = unknown.iter().map(|(owner, reason)| format!("{owner}: {reason}\n"));
+    (finished, objects.chain(unknown).collect(), next)
 }
 
 /// Gives the release and the ResourceSet the state after they were applied.
