@@ -15,7 +15,7 @@ use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use gitops_core::flux::handover::HandoverStep;
 use gitops_core::flux::handover::patch::Hold;
-use gitops_core::flux::retire::{Retirement, fates};
+use gitops_core::flux::retire::Retirement;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
