@@ -21,7 +21,8 @@ use test_support::random::number;
 
 use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 
-/// Number of random cases, unless `LEAK_CASES` has another one. Each way has a case of its own beside them.
+/// Number of random cases, unless `LEAK_CASES` has another one. They begin with the number in `LEAK_FIRST`. Each way has cases
+/// of its own beside them.
 const CASES: u64 = 8;
 
 /// Ways on which no value reaches an output: the substitution fails before, an owner is deleted, which its name describes, or
@@ -100,7 +101,7 @@ fn document(planned: &Planned) -> String {
 #[test]
 #[expect(clippy::print_stdout, reason = "the figures are the result")]
 fn no_output_shows_a_value_of_a_secret_or_depends_on_it() {
-    let random = number("LEAK_CASES", CASES);
+    let (random, first) = (number("LEAK_CASES", CASES), number("LEAK_FIRST", 0));
     let ways = LeakCase::number_of_ways();
     let steps = ways as u64 + random;
     let cases = steps + ways as u64;
@@ -116,7 +117,10 @@ fn no_output_shows_a_value_of_a_secret_or_depends_on_it() {
                             cases.iter().for_each(|case| try_case("way", case, &mut found));
                         }
                         // The random cases are spread over all ways.
-                        Some(number) => try_case(&format!("case {number}"), &LeakCase::new(number * 13), &mut found),
+                        Some(number) => {
+                            let case = LeakCase::new((first + number) * 13);
+                            try_case(&format!("case {}", first + number), &case, &mut found);
+                        }
                     }
                 }
                 found

@@ -66,7 +66,16 @@ fn id(value: &Value) -> &str {
 /// Returns the crates of the program on a target, as `NAME@VERSION`.
 fn crates_of_program(target: &str) -> Result<BTreeSet<String>> {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["tree", "--locked", "--package", "kubectl-gitops", "--edges", "normal,no-proc-macro", "--target", target]);
+    cargo.args([
+        "tree",
+        "--locked",
+        "--package",
+        "kubectl-gitops",
+        "--edges",
+        "normal,no-proc-macro",
+        "--target",
+        target,
+    ]);
     cargo.args(["--prefix", "none", "--no-dedupe", "--format", "{p}"]).current_dir(workspace_root());
     let tree = String::from_utf8(child::output(&mut cargo)?).context("cargo tree prints no UTF-8")?;
     let crates = tree.lines().filter_map(|line| {
@@ -98,7 +107,8 @@ fn named_crates(program: &[u8]) -> BTreeSet<String> {
     let mark = b"registry/src/";
     let is_separator = |byte: &u8| matches!(byte, b'/' | b'\\');
     let starts = program.windows(mark.len()).enumerate();
-    let starts = starts.filter(|(_, window)| window.iter().zip(mark).all(|(a, b)| a == b || is_separator(a) && *b == b'/'));
+    let starts =
+        starts.filter(|(_, window)| window.iter().zip(mark).all(|(a, b)| a == b || is_separator(a) && *b == b'/'));
     let folder = |(at, _): (usize, &[u8])| {
         let mut parts = program[at + mark.len()..].splitn(3, is_separator);
         let folder = parts.nth(1).filter(|folder| folder.len() < 100)?;

@@ -252,7 +252,11 @@ mod tests {
         let lost = losses([(&plan, &SecretMask::default())], &lists(object(), "shop_a__ConfigMap"));
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
         assert_eq!(losses([(&plan, &SecretMask::default())], &lists(object(), "shop_b__ConfigMap")), []);
-        assert_eq!(losses([(&plan, &SecretMask::default())], &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+        assert_eq!(
+            losses([(&plan, &SecretMask::default())], &lists(vec![], "shop_a__ConfigMap")),
+            [],
+            "an inventory that nobody has updated"
+        );
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl<'a> Preview<'a> {
             cascade: Cascade::new(snapshot),
             input,
             live,
-            nodes: Vec::new(),
+            nodes: Nodes::default(),
             refusals: vec![],
             delays: vec![],
             forced: vec![],

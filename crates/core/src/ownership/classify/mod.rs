@@ -130,7 +130,8 @@ impl Index<'_> {
         let is_evidence = |owner: &Owner<'_>| {
             let namespace = &owner.id.namespace;
             let is_home = owner.scheme.home == Some(namespace);
-            let was_there = *object.id.namespace == **namespace || !owner.object.is_some_and(|live| is_older(object, live));
+            let was_there =
+                *object.id.namespace == **namespace || !owner.object.is_some_and(|live| is_older(object, live));
             is_home || owner.in_hub || namespace.is_empty() || (*namespace == claim.owner.namespace && was_there)
         };
         let mut owners = self

@@ -90,9 +90,8 @@ fn an_owner_that_a_tenant_makes_later_is_no_evidence_against_a_hub() {
     };
     let ready = json!({"spec": {"prune": true}, "status": {"observedGeneration": 1, "inventory": {"entries": []},
         "conditions": [{"type": "Ready", "status": "True"}]}});
-    let other = |created: i64| {
-        object(flux, "Kustomization", "tenant-a", "other").created(created).with_content(ready.clone())
-    };
+    let other =
+        |created: i64| object(flux, "Kustomization", "tenant-a", "other").created(created).with_content(ready.clone());
     assert_eq!(decisions(&[of_tenant("shop")], &[]), ["keep orphaned", "keep owner-elsewhere"]);
     assert_eq!(decisions(&[of_tenant("shop")], &[other(AFTER)]), ["keep orphaned", "keep owner-elsewhere"]);
     assert_eq!(decisions(&[of_tenant("shop")], &[other(BEFORE)])[1], "delete orphaned", "it was there all the time");
