@@ -33,10 +33,14 @@ use crate::ownership::schemes::inventory_id;
 use crate::plan::finished::finalizers::add_blocked_by_finalizers;
 use crate::plan::finished::volumes::add_volume_outcomes;
 use crate::plan::{Action, Certainty, Change, Plan, ReasonCode};
+use crate::text::hash_of_parts;
 use metadata::{AppliedMetadata, own_spec};
 
 /// Finalizer of the controllers of Flux.
 const FINALIZER: &str = "finalizers.fluxcd.io";
+
+/// Number of digits of a hash in the uid of a created object.
+const UID_LENGTH: usize = 12;
 
 /// The predicted state after a plan.
 pub struct StateAfter {
@@ -64,7 +68,15 @@ impl Preview<'_> {
         let controllers = FluxControllers::new(&plan, state.input.snapshot);
         add_blocked_by_finalizers(&mut plan, state.input.snapshot, &controllers);
         let snapshot = state.input.snapshot.clone();
-        let mut next = Successor { state, plan: &plan, step, revisions, snapshot, open: BTreeSet::new(), created: 0 };
+        let mut next = Successor {
+            state,
+            plan: &plan,
+            step,
+            revisions,
+            snapshot,
+            open: BTreeSet::new(),
+            created: BTreeMap::new(),
+        };
         next.carry_out_deletions();
         next.apply_builds();
         next.apply_of_owners();
@@ -109,8 +121,8 @@ struct Successor<'s, 'a> {
     revisions: &'s BTreeMap<SourceId, String>,
     snapshot: Snapshot,
     open: BTreeSet<Gap>,
-    /// Number of objects that were given a uid.
-    created: usize,
+    /// Number of objects that were given a uid, by the hash of their identities as they are written.
+    created: BTreeMap<String, usize>,
 }
 
 impl Successor<'_, '_> {
@@ -119,10 +131,13 @@ impl Successor<'_, '_> {
         self.open.insert(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.into() });
     }
 
-    /// Returns the uid of an object that the step creates. It stands for one that nobody knows yet.
-    fn new_uid(&mut self) -> Box<str> {
-        self.created += 1;
-        format!("created-by-step-{}-{}", self.step, self.created).into()
+    /// Returns the uid of an object that the step creates. It stands for one that nobody knows yet, and follows from the
+    /// identity as it is written: a number in the order of the names would tell the order of values of Secrets.
+    fn new_uid(&mut self, id: &ObjectId) -> Box<str> {
+        let shown = hash_of_parts([id.to_string().as_bytes()]);
+        let alike = self.created.entry(shown.clone()).or_default();
+        *alike += 1;
+        format!("created-by-step-{}-{}-{alike}", self.step, &shown[..UID_LENGTH]).into()
     }
 
     fn cluster_of(&mut self, id: &ObjectId) -> Option<&mut Snapshot> {
@@ -151,7 +166,7 @@ impl Successor<'_, '_> {
     }
 
     fn delete(&mut self, change: &Change, is_blocked: bool) {
-        let (id, uid, taken) = (&change.object.id, self.new_uid(), self.snapshot.taken);
+        let (id, uid, taken) = (&change.object.id, self.new_uid(&change.object.id), self.snapshot.taken);
         let Some(cluster) = self.cluster_of(id) else { return };
         let Some(mut object) = cluster.object(id).cloned() else { return };
         if change.action == Action::Delete && !is_blocked {
@@ -242,7 +257,7 @@ impl Successor<'_, '_> {
         ObjectMetadata {
             id: id.clone(),
             version: built.version.as_str().into(),
-            uid: self.new_uid(),
+            uid: self.new_uid(id),
             resource_version: "".into(),
             generation: 0,
             creation_timestamp: Some(self.snapshot.taken),

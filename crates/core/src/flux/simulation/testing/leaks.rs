@@ -730,9 +730,6 @@ fn source_ways() -> Vec<Way> {
             ));
             c.add(ks("of-bucket", "./", json!({"sourceRef": {"kind": "Bucket", "name": "bucket"}})));
         }),
-        ("commit", |c, e| {
-            c.change("GitRepository", "repo", json!({"spec": {"ref": {"commit": e, "tag": e, "semver": e}}}))
-        }),
         ("url of charts", |c, e| c.change("HelmRepository", "charts", json!({"spec": {"url": e}}))),
         ("generator source", |c, e| {
             let sources = json!([{"alias": "repo", "kind": "GitRepository", "name": e}]);
@@ -789,9 +786,16 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
     let after = files(&change.after, &change.child, &change.templates[1]);
     let mut cluster = TestCluster::new(&before);
     cluster.has_operator = true;
-    let definitions = ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false);
-    let (group, kind, plural, is_namespaced) = definitions;
-    cluster.snapshot.types.push(crate::testing::resource_type(group, kind, plural, is_namespaced));
+    let types = [
+        ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false),
+        ("apps", "Deployment", "deployments", true),
+        ("external-secrets.io", "ExternalSecret", "externalsecrets", true),
+        ("source.toolkit.fluxcd.io", "Bucket", "buckets", true),
+    ];
+    let types =
+        types.map(|(group, kind, plural, namespaced)| crate::testing::resource_type(group, kind, plural, namespaced));
+    cluster.snapshot.types.extend(types);
     cluster.quotes_manifests = server == Server::QuotesSome;
     if server == Server::QuotesValues {
         cluster.quoted_values = vec![secret.to_owned(), public_value.to_owned()];
