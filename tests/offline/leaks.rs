@@ -25,10 +25,10 @@ use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 /// of its own beside them.
 const CASES: u64 = 8;
 
-/// Ways on which no value reaches an output: the substitution fails before, an owner is deleted, which its name describes, or
-/// the name of what is made is private whatever it is made of.
-const SILENT: [&str; 6] =
-    ["malformed", "removed Kustomization", "removed release", "removed set", "role", "values of a Secret in a name"];
+/// Ways on which no value reaches an output, so that nothing is hidden on them: the substitution fails before, an owner is
+/// deleted, which its name describes, and no plan names an address or a distribution.
+const SILENT: [&str; 5] =
+    ["instance distribution", "instance url", "malformed", "removed Kustomization", "url of charts"];
 
 /// Results of the cases.
 #[derive(Default)]

@@ -134,7 +134,7 @@ impl Successor<'_, '_> {
     /// Returns the uid of an object that the step creates. It stands for one that nobody knows yet, and follows from the
     /// identity as it is written: a number in the order of the names would tell the order of values of Secrets.
     fn new_uid(&mut self, id: &ObjectId) -> Box<str> {
-        let shown = hash_of_parts([id.to_string().as_bytes()]);
+        let shown = hash_of_parts(std::iter::once(id.to_string().as_bytes()));
         let alike = self.created.entry(shown.clone()).or_default();
         *alike += 1;
         format!("created-by-step-{}-{}-{alike}", self.step, &shown[..UID_LENGTH]).into()
