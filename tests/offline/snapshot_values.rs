@@ -62,7 +62,7 @@ fn the_order_of_objects_in_a_snapshot_changes_no_answer() {
     for list in ["types", "objects", "full"] {
         edited[list].as_array_mut().unwrap().reverse();
     }
-    let file = folder.write("edited.json", &edited.to_string()).display().to_string();
+    let file = folder.write("edited.json", edited.to_string()).display().to_string();
     for words in [&["prune", "--plan", "-o", "json"][..], &["inventory", "-o", "json"], &["get", "-A", "-o", "json"]] {
         let ask = |file: &str| Run::of(&mut command(&[words, &["--snapshot", file]].concat()));
         let (whole, other) = (ask(example), ask(&file));
