@@ -279,10 +279,14 @@ fn the_bill_of_materials_has_the_linked_crates_of_a_target() {
     let has_license = |component: &serde_json::Value| component.get("licenses").is_some();
     assert!(linux["components"].as_array().unwrap().iter().all(has_license));
     let (program, text) = (fs::read(binary()).unwrap(), linux.to_string());
-    dist::sbom::check(&program, &text).unwrap();
+    let missing =
+        |text: &str| dist::sbom::check(&program, text).err().map(|error| error.to_string()).unwrap_or_default();
+    let found = missing(&text);
+    // The tests build the program with its JSON Schemas, which a release does not have.
+    let others = found.trim_start_matches("the bill of materials lacks crates of the program: ").split(", ");
+    assert_eq!(others.filter(|one| !one.is_empty() && !one.starts_with("schemars-")).count(), 0, "{found}");
     let without_kube = text.replace("\"name\":\"kube-client\"", "\"name\":\"other\"");
-    let error = dist::sbom::check(&program, &without_kube).unwrap_err().to_string();
-    assert!(error.starts_with("the bill of materials lacks crates of the program: kube-client-"), "{error}");
+    assert!(missing(&without_kube).contains("kube-client-"));
     assert!(dist::sbom::check(b"stripped", &text).unwrap_err().to_string().contains("names 0 crates"));
 }
 

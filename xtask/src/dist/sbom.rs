@@ -109,10 +109,12 @@ fn named_crates(program: &[u8]) -> BTreeSet<String> {
     let starts = program.windows(mark.len()).enumerate();
     let starts =
         starts.filter(|(_, window)| window.iter().zip(mark).all(|(a, b)| a == b || is_separator(a) && *b == b'/'));
+    let is_name = |byte: &&u8| byte.is_ascii_alphanumeric() || b"_.+-".contains(byte);
+    // Tables for debuggers end a folder with a zero.
     let folder = |(at, _): (usize, &[u8])| {
-        let mut parts = program[at + mark.len()..].splitn(3, is_separator);
-        let folder = parts.nth(1).filter(|folder| folder.len() < 100)?;
-        Some(std::str::from_utf8(folder).ok()?.to_owned())
+        let folder = program[at + mark.len()..].splitn(3, is_separator).nth(1)?;
+        let name: Vec<u8> = folder.iter().take_while(is_name).copied().collect();
+        String::from_utf8(name).ok().filter(|name| !name.is_empty())
     };
     starts.filter_map(folder).collect()
 }
