@@ -65,7 +65,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let tree = TreeArgs { repo: Some(args.repo.clone()), options };
     let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
-    let left_over = left_over(&snapshot, &found.last);
+    let left_over = left_over(&snapshot, &found.last, found.steps.iter().map(|(_, step)| &step.secrets));
     let (mut steps, last) = (vec![], found.steps.len());
     for (at, (patches, step)) in found.steps.into_iter().enumerate() {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
@@ -164,6 +164,7 @@ impl Role {
 
 /// Returns an object as kubectl's arguments name it.
 pub(super) fn kubectl_name(id: &ObjectId) -> String {
+    let id = id.shown();
     let name = format!("{}/{}", id.group_kind(), id.name);
     if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
 }

@@ -15,7 +15,7 @@ use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use gitops_core::flux::handover::HandoverStep;
 use gitops_core::flux::handover::patch::Hold;
-use gitops_core::flux::retire::{Retirement, fates};
+use gitops_core::flux::retire::Retirement;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
@@ -86,14 +86,16 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     let tree = TreeArgs { repo: Some(args.repo.clone()), options };
     let found = find_retirement(&tree, &removal, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
-    let (mut steps, mut data, mut strangers) = (vec![], vec![], vec![]);
+    let (mut steps, mut data, mut strangers, mut secrets) = (vec![], vec![], vec![], vec![]);
     for (number, step) in (1..).zip(found.steps) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
-        data.extend(fates(&step.plan, &step.before, number));
-        strangers.extend(found.order.strangers(&step.plan, &step.before));
+        data.extend(step.data.iter().cloned());
+        strangers.extend(step.strangers.iter().cloned());
+        secrets.push(step.secrets.clone());
         steps.push(proposed(number, step));
     }
-    let retirement = Retirement::new(&found.order, data, steps, &snapshot, &found.last);
+    let states = (&snapshot, &found.last);
+    let retirement = Retirement::new(&found.order, data, steps, states, &secrets);
     session.terminal.raw(&args.output.render(&retirement, session.terminal.look(true))?)?;
     ensure_confirmed(args, &retirement, &strangers)?;
     if let Some(directory) = &args.write {
@@ -199,9 +201,10 @@ fn proposed(number: usize, step: FoundStep) -> HandoverStep {
 }
 
 fn removed(removes: &BTreeSet<ObjectId>) -> String {
-    let name = |id: &ObjectId| match &*id.namespace {
-        "" => format!("{}/{}", id.kind.to_lowercase(), id.name),
-        namespace => format!("{}/{} -n {namespace}", id.kind.to_lowercase(), id.name),
+    let name = |id: &ObjectId| {
+        let id = id.shown();
+        let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
+        format!("{}/{}{place}", id.kind.to_lowercase(), id.name)
     };
     format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
 }

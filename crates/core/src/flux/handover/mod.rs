@@ -16,6 +16,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId};
+use crate::plan::mask::SecretMask;
 use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
 pub use patch::Hold;
@@ -29,7 +30,7 @@ pub const MAX_LISTS: usize = 24;
 /// Settings of owners before the change.
 pub type Holds = BTreeMap<ObjectId, Hold>;
 
-/// An object that a list of steps would delete although something manages it in the end.
+/// An object that a list of steps would delete although something manages it in the end. Its texts hold no value of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub object: ObjectId,
@@ -44,13 +45,13 @@ pub struct Loss {
 }
 
 /// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
-/// in the end.
-pub fn losses<'p>(plans: impl IntoIterator<Item = &'p Plan>, last: &Snapshot) -> Vec<Loss> {
+/// in the end. Each plan comes with the names that it must not show.
+pub fn losses<'p>(steps: impl IntoIterator<Item = (&'p Plan, &'p SecretMask)>, last: &Snapshot) -> Vec<Loss> {
     let managed = listed(last);
-    let deletions = plans.into_iter().flat_map(Plan::deletions);
+    let deletions = steps.into_iter().flat_map(|(plan, secrets)| plan.deletions().map(move |change| (change, secrets)));
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
     let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
-    deletions.filter(|change| is_lost(&change.object.id)).map(loss).collect()
+    deletions.filter(|(change, _)| is_lost(&change.object.id)).map(|(change, secrets)| loss(change, secrets)).collect()
 }
 
 /// Returns the objects that the inventories of a state list.
@@ -63,16 +64,16 @@ fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
     members.flatten().collect()
 }
 
-fn loss(change: &Change) -> Loss {
+fn loss(change: &Change, secrets: &SecretMask) -> Loss {
     let codes = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
     let release = change.cause.as_ref().filter(|_| change.reason.code == ReasonCode::Uninstalled);
     let kustomization = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
     let kustomization = kustomization.map(|owner| ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name));
     Loss {
-        object: change.object.id.clone(),
-        holder: release.cloned().or(kustomization),
-        owner: change.owner.clone(),
-        reason: change.reason.to_string(),
+        object: secrets.written(&change.object.id),
+        holder: release.cloned().or(kustomization).map(|holder| secrets.written(&holder)),
+        owner: change.owner.clone().map(|owner| secrets.masked_owner(owner)),
+        reason: secrets.mask(&change.reason.to_string()),
         owner_is_deleted: change.cause.is_some() || codes.contains(&change.reason.code),
     }
 }
@@ -107,11 +108,16 @@ pub fn next_holds(
 }
 
 /// Returns the objects that an owner of the first state lists, that exist in the last one, and that nothing lists there:
-/// nobody would ever delete them.
-pub fn left_over(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+/// nobody would ever delete them. `secrets` are the names that the plans of the steps must not show.
+pub fn left_over<'p>(
+    first: &Snapshot,
+    last: &Snapshot,
+    secrets: impl IntoIterator<Item = &'p SecretMask>,
+) -> Vec<ObjectId> {
     let managed = listed(last);
     let before = listed(first).into_iter();
-    before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect()
+    let left: Vec<ObjectId> = before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect();
+    secrets.into_iter().fold(left, |left, secrets| left.iter().map(|id| secrets.written(id)).collect())
 }
 
 /// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.
@@ -243,16 +249,21 @@ mod tests {
         let plan = plan(deletion("old", ReasonCode::Moved));
         let object = || vec![testing::object("", "ConfigMap", "shop", "a")];
         let lists = |objects, id: &str| testing::snapshot(objects, vec![testing::kustomization("new", &[id])]);
-        let lost = losses([&plan], &lists(object(), "shop_a__ConfigMap"));
+        let lost = losses([(&plan, &SecretMask::default())], &lists(object(), "shop_a__ConfigMap"));
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
-        assert_eq!(losses([&plan], &lists(object(), "shop_b__ConfigMap")), []);
-        assert_eq!(losses([&plan], &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+        assert_eq!(losses([(&plan, &SecretMask::default())], &lists(object(), "shop_b__ConfigMap")), []);
+        assert_eq!(
+            losses([(&plan, &SecretMask::default())], &lists(vec![], "shop_a__ConfigMap")),
+            [],
+            "an inventory that nobody has updated"
+        );
     }
 
     #[test]
     fn an_owner_gets_one_hold_after_the_other_and_then_there_is_no_list() {
         let live = testing::snapshot(vec![], vec![testing::kustomization("old", &[])]);
         let mut tried = BTreeSet::new();
+        let loss = |change: &Change| super::loss(change, &SecretMask::default());
         let given_away = [loss(&deletion("old", ReasonCode::Moved))];
         let first = next_holds(&Holds::new(), &mut tried, &given_away, &live).unwrap();
         assert_eq!(first, Holds::from([(key("old"), Hold::KeepInventory)]));
