@@ -270,6 +270,23 @@ impl Chart {
         Ok(Self { files: Arc::new(files), ..self.clone() })
     }
 
+    /// Returns the values of a chart without subcharts; `None` if it has some, or if its values cannot be read.
+    pub(crate) fn own_defaults(&self) -> Option<Value> {
+        let has_subcharts = self.files.keys().any(|at| at.starts_with("charts/"));
+        let Some(content) = self.files.get(VALUES) else { return (!has_subcharts).then(|| Value::Object(Map::new())) };
+        match document(content).filter(|_| !has_subcharts)? {
+            Value::Null => Some(Value::Object(Map::new())),
+            values => values.is_object().then_some(values),
+        }
+    }
+
+    /// Returns the chart with these values in place of its own.
+    pub(crate) fn with_defaults(&self, values: &Value) -> Self {
+        let mut files = (*self.files).clone();
+        files.insert(VALUES.to_owned(), values.to_string().into_bytes().into());
+        Self { files: Arc::new(files), ..self.clone() }
+    }
+
     /// Returns the chart with this version in its metadata.
     pub(crate) fn with_version(&self, version: &str) -> Self {
         if self.version == version {

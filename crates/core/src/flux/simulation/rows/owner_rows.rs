@@ -173,7 +173,7 @@ pub(super) fn add_owner_deletion(row: &mut Change, owner: &ObjectId, deletion: &
     if let Some(code) = deletion.code {
         row.reason.code = code;
     }
-    deletion.remarks.iter().for_each(|remark| row.reason.add_detail(remark));
+    deletion.remarks.iter().chain(&deletion.open).for_each(|remark| row.reason.add_detail(remark));
     deletion.conditions.iter().for_each(|condition| row.make_race(condition));
 }
 

@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::release_charts::last_chart;
 use super::release_values::{ReleaseValues, values};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::{check_recorded, check_spec};
+use super::upgrades::check_recorded;
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::hooks::Hook;
+use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -36,7 +37,7 @@ pub(super) fn uninstall_hooks(
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {
     let (id, spec) = (&live.object.id, live.spec());
     check_recorded(spec)?;
-    check_spec(spec)?;
+    post_renderers::check(spec)?;
     let ReleaseValues::Known(values) = values(comparison, id, spec, false)? else {
         return Err("the values of its last release are not known".to_owned().into());
     };

@@ -15,11 +15,12 @@ use super::release_charts::first_chart;
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::{applies, blocked, check_recorded, check_spec, hook_runs, shown_version};
+use super::upgrades::{applies, blocked, check_recorded, hook_runs, shown_version};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
@@ -56,7 +57,7 @@ pub(super) fn rendered<'s>(
     live: Option<&Resource>,
 ) -> Asked<Result<Installed<'s>, Followed>> {
     check_recorded(spec)?;
-    check_spec(spec)?;
+    post_renderers::check(spec)?;
     let (chart, assumption) = first_chart(comparison, id, spec, live)?;
     let (found, removed_values) = match values(comparison, id, spec, true)? {
         ReleaseValues::Known(found) => (found, None),

@@ -8,6 +8,7 @@ mod dry_runs;
 mod failure;
 mod installs;
 mod lookups;
+mod preserved_values;
 pub(crate) mod release_charts;
 mod release_values;
 mod remedies;

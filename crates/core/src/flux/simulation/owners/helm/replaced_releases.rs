@@ -53,9 +53,6 @@ struct Replacement {
 /// Helm looks there for objects whose manifest has no namespace.
 const IMPLIED_NAMESPACE: &str = "it is deleted if its template sets metadata.namespace, and is left behind otherwise";
 
-/// Remark for an object of which it is not known whether the new release has it.
-const MAY_COME_BACK: &str = "the installation creates it again if the new release has it too";
-
 /// Returns a HelmRelease whose release is replaced, with the reaction of helm-controller. Answers that are missing are added to
 /// the needs.
 pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<AffectedOwner> {
@@ -156,7 +153,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     effect.deletes.retain(|_, deletion| deletion.code != Some(ReasonCode::Hook));
     for (id, deletion) in &mut effect.deletes {
         let comes_back = new.objects.contains(id) || hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
-        deletion.remarks.retain(|remark| remark != MAY_COME_BACK);
+        deletion.open = None;
         if comes_back && deletion.action == Action::Delete {
             deletion.action = Action::Recreate;
         }
@@ -186,7 +183,7 @@ fn settle_namespaces(effect: &mut Effect, old: &Rendered, Replacement { old: tar
         let is_deleted = if is_old { is_written(id) } else { !is_written(&namesake) };
         if is_deleted {
             deletion.action = Action::Delete;
-            deletion.remarks.truncate(1);
+            deletion.open = None;
         } else if is_old {
             let why = "its template sets no metadata.namespace, so that Helm looks for it in the new namespace";
             keeps.insert(id.clone(), Reason::new(ReasonCode::LeftBehind, why));
@@ -226,7 +223,7 @@ fn replaced_object(
     let id = &object.id;
     if is_namesake {
         deletion.action = Action::Unknown;
-        deletion.remark(format!(
+        deletion.open = Some(format!(
             "it has the name of an object of the release in the namespace {}, and is deleted instead of that if the \
              template of the object does not set metadata.namespace",
             old.namespace
@@ -245,9 +242,9 @@ fn replaced_object(
         }
     } else if old.namespace != new.namespace && *id.namespace == *old.namespace {
         deletion.action = Action::Unknown;
-        deletion.remark(IMPLIED_NAMESPACE);
+        deletion.open = Some(IMPLIED_NAMESPACE.to_owned());
     } else {
-        deletion.remark(MAY_COME_BACK);
+        deletion.open = Some("the installation creates it again if the new release has it too".to_owned());
     }
     deletion.is_doubtful = !deletion.conditions.is_empty();
     deletion
