@@ -337,7 +337,8 @@ async fn a_repository_over_tls_with_a_password_is_read_with_the_entry_of_the_use
     let folder = Folder::outside_checkouts("helm-repositories");
     let ca = folder.write("ca.pem", &certificate);
     let entry = |password: &str, more: &str| {
-        let text = format!("repositories:\n- {{name: mine, url: '{url}/', username: user, password: {password}{more}}}\n");
+        let text =
+            format!("repositories:\n- {{name: mine, url: '{url}/', username: user, password: {password}{more}}}\n");
         let mut helm = helm(&bin("helm"));
         helm.credentials = vec![("HELM_REPOSITORY_CONFIG", folder.write("repositories.yaml", text))];
         helm

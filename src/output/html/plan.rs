@@ -125,9 +125,9 @@ fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, 
         let words = Prose::default().own("Its objects: ").own(reason.code.to_string());
         section.notes.push(words.foreign_after(": ", &reason.detail));
     }
-    section.notes.extend(common.lines().map(|(label, text)| {
-        Prose::default().own(format!("Its objects, {label}: ")).foreign(text)
-    }));
+    section.notes.extend(
+        common.lines().map(|(label, text)| Prose::default().own(format!("Its objects, {label}: ")).foreign(text)),
+    );
     // Rows stand behind the row above them: the last ones are closed first.
     let mut open: Vec<Row<'a>> = vec![];
     for nested in &group.rows {
@@ -149,12 +149,7 @@ fn close<'a>(open: &mut Vec<Row<'a>>, depth: usize, rows: &mut Vec<Row<'a>>) {
     }
 }
 
-fn row<'a>(
-    plan: &Plan,
-    nested: NestedRow<'a>,
-    common: &Common<'_>,
-    diffs: &HashMap<&'a ObjectId, &'a str>,
-) -> Row<'a> {
+fn row<'a>(plan: &Plan, nested: NestedRow<'a>, common: &Common<'_>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Row<'a> {
     let change = nested.change;
     let id = &change.object.id;
     let mut row = Row::new((tone(change.action), action(change)), id, note(plan, nested, common));

@@ -60,8 +60,9 @@ impl<'p> Common<'p> {
 
     fn without_conditions(&self, change: &Change) -> Reason {
         let sort = sort(change);
-        let is_said =
-            |part: &str| self.conditions.iter().any(|said| said.sorts.contains(&sort) && condition(part) == Some(said.text));
+        let is_said = |part: &str| {
+            self.conditions.iter().any(|said| said.sorts.contains(&sort) && condition(part) == Some(said.text))
+        };
         let parts = parts(&change.reason.detail);
         let own = parts.filter(|part| change.certainty == Certainty::Certain || !is_said(part));
         Reason::new(change.reason.code, own.collect::<Vec<_>>().join(SEPARATOR))

@@ -13,6 +13,7 @@ use super::report::{self, ReportedFinding};
 use super::sanitize::{escape, one_line};
 use super::table::Columns;
 use super::{document, html, markdown, owner};
+use common::Common;
 use gitops_core::flux::guard;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
@@ -23,7 +24,6 @@ use gitops_core::plan::{
     OwnerOutcome, Plan, Reason, ReasonCode, Summary,
 };
 use gitops_core::text::{and_more, pluralize};
-use common::Common;
 use groups::{NestedRow, follows_from_place, race_of};
 
 /// Advice for alarms that need no other one.

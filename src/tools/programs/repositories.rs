@@ -20,7 +20,8 @@ impl UserRepository {
     /// Returns the entry of a file for the repository at a URL; `None` if it has none, or cannot be read.
     pub(super) fn find(file: &Path, url: &str) -> Option<Self> {
         let text = String::from_utf8(files::read_regular(file, SIZE).ok()?).ok()?;
-        let mut document: Value = gitops_core::yaml::check_depth(&text).ok().and_then(|()| serde_yaml::from_str(&text).ok())?;
+        let mut document: Value =
+            gitops_core::yaml::check_depth(&text).ok().and_then(|()| serde_yaml::from_str(&text).ok())?;
         let entries = document.get_mut("repositories")?.as_array_mut()?;
         let is_same = |entry: &Value| {
             let own = entry.get("url").and_then(Value::as_str).unwrap_or_default();

@@ -118,7 +118,8 @@ impl Builds<'_> {
 
     /// Returns a packed chart from the cache or from the storage of source-controller, or the reason why it cannot be read.
     async fn fetch_chart(&self, artifact: &StoredArtifact) -> std::result::Result<Vec<u8>, String> {
-        let key = artifact.digest.strip_prefix("sha256:").filter(|digest| digest.bytes().all(|b| b.is_ascii_hexdigit()));
+        let key =
+            artifact.digest.strip_prefix("sha256:").filter(|digest| digest.bytes().all(|b| b.is_ascii_hexdigit()));
         let Some(key) = key.filter(|_| self.cluster.is_some()) else { return self.fetch_stored(artifact).await };
         let cached = self.helm.cache.read(CACHED_CHARTS, key).filter(|archive| sha256(archive) == artifact.digest);
         if let Some(archive) = cached {
