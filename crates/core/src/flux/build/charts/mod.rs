@@ -239,9 +239,9 @@ impl Chart {
         self.files.values().filter_map(|content| std::str::from_utf8(content).ok())
     }
 
-    /// Returns true if the chart may have hooks of an uninstall.
-    pub(crate) fn may_have_uninstall_hooks(&self) -> bool {
-        let words = ["pre-delete", "post-delete"];
+    /// Returns true if the chart may have hooks of an uninstall, or objects that an uninstall keeps.
+    pub(crate) fn decides_uninstall(&self) -> bool {
+        let words = ["pre-delete", "post-delete", "resource-policy"];
         self.texts().map(str::to_lowercase).any(|text| words.iter().any(|word| text.contains(word)))
     }
 

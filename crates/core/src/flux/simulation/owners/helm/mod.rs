@@ -46,7 +46,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     find_out,
     deleted: uninstall::deleted,
     finalized: uninstall::finalized,
-    hooks: deployed::uninstall_hooks,
+    stored: deployed::stored,
 };
 
 const RULES: ChangeRules = ChangeRules {

@@ -11,8 +11,10 @@ use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::conditions::condition;
 use super::deployed::deployed;
+use super::failure::{Attempt, Failure};
 use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment};
+use super::remedies::{Remedy, can_fail_later};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
 use super::upgrades::{applies, hook_runs};
 use crate::flux::build::{Interrupt, charts};
@@ -140,30 +142,47 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
         settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
     }
-    let new = match rendered(comparison, id, spec, Some(live))? {
-        Ok(installed) => {
-            effect.assumption = installed.assumption;
-            installed.new
-        }
-        // The release is uninstalled first.
-        Err(_) => Rendered::default(),
-    };
-    let (state, members) = (comparison.state(), fates(comparison.state(), live));
-    let hooks = hook_runs(spec, ActionKind::Install, &new, None, &BTreeMap::new());
     effect.deletes.retain(|_, deletion| deletion.code != Some(ReasonCode::Hook));
+    // Without an installation, the release is uninstalled all the same.
+    let Ok(installed) = rendered(comparison, id, spec, Some(live))? else {
+        effect.deletes.values_mut().for_each(|deletion| deletion.open = None);
+        return Ok(effect);
+    };
+    effect.assumption.clone_from(&installed.assumption);
+    let gone = effect.deletes.keys().cloned().collect();
+    let attempt = installed.attempt(id, spec, &gone);
+    let is_impossible = attempt.obstacle(comparison).is_some();
+    let doubt = if is_impossible { None } else { doubt(comparison, &attempt) };
+    let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
+    let hooks = hook_runs(spec, ActionKind::Install, new, None, &BTreeMap::new());
     for (id, deletion) in &mut effect.deletes {
         let comes_back = new.objects.contains(id) || hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
         deletion.open = None;
-        if comes_back && deletion.action == Action::Delete {
+        if comes_back && !is_impossible && deletion.action == Action::Delete {
             deletion.action = Action::Recreate;
+            deletion.conditions.extend(doubt.clone());
         }
     }
+    if is_impossible {
+        return Ok(effect);
+    }
     let mut action = ReleaseAction::new(ActionKind::Install);
-    effect.applies = applies(state, id, [&new], &hooks, &BTreeMap::new(), false);
+    effect.applies = applies(state, id, [new], &hooks, &BTreeMap::new(), doubt.is_some());
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
     action.waits.clone_from(&replacement.condition);
     effect.deletes.extend(action.effect(state, id).deletes);
     Ok(effect)
+}
+
+/// Returns the condition under which an installation leaves objects behind that it does not create, or that its remedy deletes
+/// again, for people; `None` if nothing makes it fail.
+fn doubt(comparison: &mut Comparison<'_, '_, '_>, attempt: &Attempt<'_>) -> Option<String> {
+    let (failure, _) = attempt.failure(comparison, &BTreeSet::new());
+    let is_remedied = matches!(Remedy::of(attempt.spec, attempt.kind), Remedy::Uninstall { .. });
+    let may_fail =
+        failure != Failure::Unexpected || (is_remedied && can_fail_later(attempt.spec, attempt.kind, attempt.new));
+    let why = failure.describe(attempt.kind).map(|why| format!(": {why}")).unwrap_or_default();
+    may_fail.then(|| format!("it does not come back if the installation fails{why}"))
 }
 
 /// Settles the deletions of objects whose manifest may have no namespace, by the manifest of the deployed release: Helm looks for

@@ -427,6 +427,7 @@ fn acted(
         old_chart: change.old.as_ref().map(|old| &old.chart),
         new,
         old: Some(old),
+        gone: &BTreeSet::new(),
         has_consequences: action.can_delete(state),
         changes_all: change.changes_all,
         is_private,
