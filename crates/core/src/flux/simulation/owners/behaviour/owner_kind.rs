@@ -1,7 +1,5 @@
 //! Interface of a kind of owners.
 
-use std::collections::BTreeMap;
-
 use super::comparison::Comparison;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;

@@ -154,7 +154,7 @@ impl Attempt<'_> {
     }
 
     /// Returns what can fail although the API server accepts all objects, for people.
-    fn failing_step(&self) -> Option<String> {
+    pub(super) fn failing_step(&self) -> Option<String> {
         let [before, _] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
         let mut failing = self.new.hooks_at([before]).filter(|(_, hook)| runs_hooks && hook.can_fail());

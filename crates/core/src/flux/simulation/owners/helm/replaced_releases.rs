@@ -177,7 +177,11 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
 /// Returns the condition under which an installation leaves objects behind that it does not create, or that its remedy deletes
 /// again, for people; `None` if nothing makes it fail.
 fn doubt(comparison: &mut Comparison<'_, '_, '_>, attempt: &Attempt<'_>) -> Option<String> {
-    let (failure, _) = attempt.failure(comparison, &BTreeSet::new());
+    // Without dry-runs, the plan says that nothing of it is rehearsed.
+    let failure = match comparison.state().input.dry_runs {
+        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible),
+        Some(_) => attempt.failure(comparison, &BTreeSet::new()).0,
+    };
     let is_remedied = matches!(Remedy::of(attempt.spec, attempt.kind), Remedy::Uninstall { .. });
     let may_fail =
         failure != Failure::Unexpected || (is_remedied && can_fail_later(attempt.spec, attempt.kind, attempt.new));
