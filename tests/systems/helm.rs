@@ -282,7 +282,7 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
         let parts = registry_parts();
         match path.rsplit('/').next().unwrap_or_default() {
             "v2" | "" => (200, &[], Some(vec![])),
-            "1.0.0" => {
+            tag if tag == "1.0.0" || tag == parts[0].1 => {
                 (200, &[("Content-Type", "application/vnd.oci.image.manifest.v1+json")], Some(parts[0].0.clone()))
             }
             asked => match parts.iter().find(|(_, digest)| digest == asked) {
@@ -303,7 +303,7 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
     let archive = pulled(&allowed, url.clone(), "").await.unwrap();
     assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
     let exact = format!("{url}@{}", registry_parts()[0].1);
-    assert_eq!(pulled(&allowed, exact, "").await.as_ref(), Ok(&archive));
+    assert!(pulled(&allowed, exact, "").await == Ok(archive), "the same chart by its digest");
     // The registry serves the same manifest for every digest.
     let other = pulled(&allowed, format!("{url}@sha256:{}", "0".repeat(64)), "").await.map(|archive| archive.len());
     assert!(other.is_err(), "{other:?}");

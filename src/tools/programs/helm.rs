@@ -26,6 +26,8 @@ use gitops_core::private::Private;
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
 
+/// Beginning of the line of `helm repo update` before the reason of a failure.
+const NOT_UPDATED: &str = "Unable to get an update from the ";
 /// Variable that names the file with the user's repositories.
 const REPOSITORIES: &str = "HELM_REPOSITORY_CONFIG";
 /// Folder of the cache with archives of charts, by the digests of their manifests in registries.
@@ -139,8 +141,11 @@ impl Helm {
         if output.status.success() {
             return Ok(());
         }
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        let mut message = redact_urls(&first_lines(stderr.trim().trim_start_matches("Error: ")));
+        // `helm repo update` writes the reason to its output, and only the names of repositories to its errors.
+        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let reason = stdout.split_once(NOT_UPDATED).and_then(|(_, reason)| reason.split_once("):"));
+        let reason = reason.map_or_else(|| stderr.trim().trim_start_matches("Error: "), |(_, reason)| reason.trim());
+        let mut message = redact_urls(&first_lines(reason));
         let is_refused = ["401", "403", "credential not found"].iter().any(|code| message.contains(code));
         if self.credentials.is_empty() && is_refused {
             message.push_str("; --chart-credentials uses your credentials of helm and docker");

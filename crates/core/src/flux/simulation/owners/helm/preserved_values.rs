@@ -41,7 +41,9 @@ pub(super) fn check_deployed(live: &Resource) -> Result<(), String> {
 /// Fails if Helm merges the values in a way that is not followed here.
 pub(super) fn preserved(old: &Version, new: Version) -> Result<Version, String> {
     let Some(defaults) = old.chart.own_defaults() else {
-        return Err("upgrade.preserveValues merges the values of the subcharts of its chart".to_owned());
+        return Err(
+            "upgrade.preserveValues merges the values of its chart, which has subcharts or cannot be read".to_owned()
+        );
     };
     let before = old.values.merged();
     let is_plain = [&defaults, &before, &new.values.merged()].into_iter().all(|values| !has_null(values));
@@ -89,6 +91,7 @@ mod tests {
         assert_eq!(new.values.merged(), json!({"b": {"c": 2, "d": 3}, "f": 2}));
         let defaults = json!({"a": 1, "b": {"c": 2, "d": 1}, "e": 1, "f": 2});
         assert_eq!(new.chart.own_defaults(), Some(defaults), "the defaults of the new chart are gone");
+        assert!(preserved(&version("on: 1", "{}"), version("", "{}")).is_err(), "Go reads the key as true");
         let null = preserved(&old, version("", "{b: null}"));
         assert_eq!(null.err().as_deref(), Some("upgrade.preserveValues merges values that are null"));
     }
