@@ -11,7 +11,7 @@ use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::conditions::condition;
 use super::deployed::deployed;
-use super::failure::{Attempt, Failure};
+use super::failure::Failure;
 use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment};
 use super::remedies::{Remedy, can_fail_later};
@@ -149,11 +149,21 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
         return Ok(effect);
     };
     effect.assumption.clone_from(&installed.assumption);
-    let gone = effect.deletes.keys().cloned().collect();
+    let gone: BTreeSet<ObjectId> = effect.deletes.keys().cloned().collect();
     let attempt = installed.attempt(id, spec, &gone);
     let is_impossible = attempt.obstacle(comparison).is_some();
-    let doubt = if is_impossible { None } else { doubt(comparison, &attempt) };
+    let failure = attempt.failure(comparison, &BTreeSet::new()).0;
+    // Without dry-runs, the plan says that nothing of it is rehearsed.
+    let failure = match comparison.state().input.dry_runs {
+        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible),
+        Some(_) => failure,
+    };
     let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
+    let mut action = ReleaseAction::new(ActionKind::Install);
+    action.can_fail_later = can_fail_later(spec, action.kind, new);
+    action.remedy = Remedy::of(spec, action.kind);
+    action.failure = failure;
+    let doubt = doubt(&action);
     let hooks = hook_runs(spec, ActionKind::Install, new, None, &BTreeMap::new());
     for (id, deletion) in &mut effect.deletes {
         let comes_back = new.objects.contains(id) || hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
@@ -166,8 +176,9 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if is_impossible {
         return Ok(effect);
     }
-    let mut action = ReleaseAction::new(ActionKind::Install);
     effect.applies = applies(state, id, [new], &hooks, &BTreeMap::new(), doubt.is_some());
+    action.remedied = action.remedy.deletions(state, spec, new, None);
+    action.remedied.retain(|id, _| !gone.contains(id));
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
     action.waits.clone_from(&replacement.condition);
     effect.deletes.extend(action.effect(state, id).deletes);
@@ -176,16 +187,10 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
 
 /// Returns the condition under which an installation leaves objects behind that it does not create, or that its remedy deletes
 /// again, for people; `None` if nothing makes it fail.
-fn doubt(comparison: &mut Comparison<'_, '_, '_>, attempt: &Attempt<'_>) -> Option<String> {
-    // Without dry-runs, the plan says that nothing of it is rehearsed.
-    let failure = match comparison.state().input.dry_runs {
-        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible),
-        Some(_) => attempt.failure(comparison, &BTreeSet::new()).0,
-    };
-    let is_remedied = matches!(Remedy::of(attempt.spec, attempt.kind), Remedy::Uninstall { .. });
-    let may_fail =
-        failure != Failure::Unexpected || (is_remedied && can_fail_later(attempt.spec, attempt.kind, attempt.new));
-    let why = failure.describe(attempt.kind).map(|why| format!(": {why}")).unwrap_or_default();
+fn doubt(action: &ReleaseAction) -> Option<String> {
+    let is_remedied = matches!(action.remedy, Remedy::Uninstall { .. });
+    let may_fail = action.failure != Failure::Unexpected || (is_remedied && action.can_fail_later);
+    let why = action.failure.describe(action.kind).map(|why| format!(": {why}")).unwrap_or_default();
     may_fail.then(|| format!("it does not come back if the installation fails{why}"))
 }
 
