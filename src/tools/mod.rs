@@ -1,6 +1,7 @@
 //! Programs and files on this machine: git, kustomize, helm, flux-operator, qbec, working trees, charts, manifests, snapshot and plan files.
 
 pub mod backup;
+pub mod cache;
 pub mod chart_folder;
 pub mod files;
 pub mod git;

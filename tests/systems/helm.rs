@@ -2,7 +2,7 @@
 //! values of Secrets are not shown.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use gitops_core::private::Private;
 use kubectl_gitops::tools::programs::helm::Helm;
 use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
+use rustls::pki_types::PrivateKeyDer;
 use test_support::folder::Folder;
 use test_support::gitops::binary;
 use xtask::controlplane::{bin, ensure};
@@ -167,24 +168,37 @@ type Answered = (u16, &'static [(&'static str, &'static str)], Option<Vec<u8>>);
 
 /// Serves answers of a repository or a registry on loopback, and returns its address. An answer without a body never ends.
 fn repository(answer: fn(&str, bool) -> Answered) -> String {
+    serve(answer, Ok)
+}
+
+/// Serves answers over what `open` makes of a connection.
+fn serve<S: Read + Write>(
+    answer: fn(&str, bool) -> Answered,
+    open: impl Fn(TcpStream) -> std::io::Result<S> + Clone + Send + 'static,
+) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let served = move |mut stream: TcpStream| {
+    let served = move |stream: TcpStream| {
+        let Ok(mut stream) = open(stream) else { return };
         let mut request = String::new();
-        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        let mut lines = BufReader::new(&mut stream).lines();
         while let Some(Ok(line)) = lines.next().filter(|line| line.as_ref().is_ok_and(|line| !line.is_empty())) {
             request += &(line + "\n");
         }
+        drop(lines);
         let path = request.split(' ').nth(1).unwrap_or_default();
         // The name `user` and the password `secret`.
         let (code, headers, body) = answer(path, request.contains("Authorization: Basic dXNlcjpzZWNyZXQ="));
         let Some(body) = body else { return std::thread::sleep(Duration::from_secs(60)) };
         let mut head = format!("HTTP/1.1 {code} Answer\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
         headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
-        let _ = stream.write_all(&[format!("{head}\r\n").as_bytes(), &body].concat());
+        let _ = stream.write_all(&[format!("{head}\r\n").as_bytes(), &body].concat()).and_then(|()| stream.flush());
     };
     std::thread::spawn(move || {
-        listener.incoming().flatten().for_each(|stream| drop(std::thread::spawn(move || served(stream))))
+        for stream in listener.incoming().flatten() {
+            let served = served.clone();
+            std::thread::spawn(move || served(stream));
+        }
     });
     address
 }
@@ -268,7 +282,7 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
         let parts = registry_parts();
         match path.rsplit('/').next().unwrap_or_default() {
             "v2" | "" => (200, &[], Some(vec![])),
-            "1.0.0" => {
+            tag if tag == "1.0.0" || tag == parts[0].1 => {
                 (200, &[("Content-Type", "application/vnd.oci.image.manifest.v1+json")], Some(parts[0].0.clone()))
             }
             asked => match parts.iter().find(|(_, digest)| digest == asked) {
@@ -288,7 +302,56 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
     allowed.credentials = vec![("HELM_REGISTRY_CONFIG", folder.write("config.json", &text))];
     let archive = pulled(&allowed, url.clone(), "").await.unwrap();
     assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
+    let exact = format!("{url}@{}", registry_parts()[0].1);
+    assert!(pulled(&allowed, exact, "").await == Ok(archive), "the same chart by its digest");
     // The registry serves the same manifest for every digest.
     let other = pulled(&allowed, format!("{url}@sha256:{}", "0".repeat(64)), "").await.map(|archive| archive.len());
     assert!(other.is_err(), "{other:?}");
+}
+
+/// Serves answers over TLS on loopback. Returns the address, and the certificate in PEM.
+fn serve_over_tls(answer: fn(&str, bool) -> Answered) -> (String, String) {
+    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = signed.cert.pem();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
+    let config = Arc::new(builder.with_no_client_auth().with_single_cert(vec![signed.cert.into()], key).unwrap());
+    let open = move |stream| {
+        let connection = rustls::ServerConnection::new(config.clone()).map_err(std::io::Error::other)?;
+        Ok(rustls::StreamOwned::new(connection, stream))
+    };
+    (serve(answer, open), certificate)
+}
+
+#[tokio::test]
+async fn a_repository_over_tls_with_a_password_is_read_with_the_entry_of_the_user() {
+    ensure(&["helm"]).unwrap();
+    let (address, certificate) = serve_over_tls(|path, is_user| match path {
+        _ if !is_user => (401, &[], Some(vec![])),
+        "/charts/index.yaml" => (200, &[], Some(INDEX.as_bytes().to_vec())),
+        "/charts/app-1.0.0.tgz" => (200, &[], Some(packed_chart(10))),
+        _ => (404, &[], Some(vec![])),
+    });
+    let url = format!("https://{address}/charts");
+    let folder = Folder::outside_checkouts("helm-repositories");
+    let ca = folder.write("ca.pem", &certificate);
+    let entry = |password: &str, more: &str| {
+        let text =
+            format!("repositories:\n- {{name: mine, url: '{url}/', username: user, password: {password}{more}}}\n");
+        let mut helm = helm(&bin("helm"));
+        helm.credentials = vec![("HELM_REPOSITORY_CONFIG", folder.write("repositories.yaml", text))];
+        helm
+    };
+    let trusted = format!(", caFile: {}", ca.display());
+    let why = pulled(&helm(&bin("helm")), url.clone(), "app").await.unwrap_err();
+    assert!(why.contains("certificate"), "{why}");
+    let why = pulled(&entry("secret", ""), url.clone(), "app").await.unwrap_err();
+    assert!(why.contains("certificate") && !why.contains("secret"), "{why}");
+    let why = pulled(&entry("wrong", &trusted), url.clone(), "app").await.unwrap_err();
+    assert!(why.contains("401"), "{why}");
+    let archive = pulled(&entry("secret", &trusted), url.clone(), "app").await.unwrap();
+    assert_eq!(archive::unpack(&archive).unwrap().len(), 2);
+    let why = pulled(&entry("secret", &trusted), url, "other").await.unwrap_err();
+    assert!(why.contains("other"), "{why}");
 }

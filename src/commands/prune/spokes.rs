@@ -1,7 +1,7 @@
 //! `--spoke NAMESPACE/SECRET=CLUSTER`: reads the clusters to which owners with `spec.kubeConfig` apply.
 //!
-//! The Secret with the kubeconfig is never read. The user says which cluster it reaches, and reads that cluster with the
-//! user's own rights, or from a snapshot.
+//! Neither the Secret with the kubeconfig nor the ConfigMap with the address is read. The user says which cluster it reaches,
+//! and reads that cluster with the user's own rights, or from a snapshot.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Formatter};
@@ -19,16 +19,18 @@ use crate::error::{Error, Result};
 use crate::tools::snapshot_file;
 use gitops_core::kubernetes::object::{ObjectId, Resource};
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, DEFAULT_KEY, Snapshot};
+use gitops_core::ownership::index::hub::access;
 
 /// Connections to other clusters by their names. A cluster that was read from a file has none.
 pub(super) type SpokeClusters = BTreeMap<Arc<str>, Cluster>;
 
+const CONFIG_MAP: &str = "ConfigMap";
+
 /// A value of `--spoke`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spoke {
-    /// Secret with the kubeconfig, as NAMESPACE/NAME.
-    namespace: String,
-    secret: String,
+    /// Secret with the kubeconfig, or ConfigMap with the address of the cluster.
+    config: ObjectId,
     /// Key in the Secret, if it is not the default one.
     key: Option<String>,
     /// Context of the kubeconfig, or file of a snapshot.
@@ -38,43 +40,40 @@ pub struct Spoke {
 impl FromStr for Spoke {
     type Err = String;
 
-    /// Parses `NAMESPACE/SECRET=CLUSTER` or `NAMESPACE/SECRET/KEY=CLUSTER`.
+    /// Parses `NAMESPACE/SECRET=CLUSTER`, `NAMESPACE/SECRET/KEY=CLUSTER` or `ConfigMap/NAMESPACE/NAME=CLUSTER`. No namespace has
+    /// a capital letter.
     fn from_str(text: &str) -> Result<Self, String> {
-        const FORM: &str = "write NAMESPACE/SECRET=CONTEXT, or NAMESPACE/SECRET=FILE with the file of a snapshot";
-        let (secret, cluster) = text.split_once('=').ok_or(FORM)?;
-        let parts: Vec<&str> = secret.split('/').collect();
-        let (namespace, secret, key) = match parts[..] {
-            [namespace, secret] => (namespace, secret, None),
-            [namespace, secret, key] => (namespace, secret, Some(key)),
+        const FORM: &str = "write NAMESPACE/SECRET=CONTEXT, or NAMESPACE/SECRET=FILE with the file of a snapshot; \
+                            ConfigMap/NAMESPACE/NAME names a ConfigMap";
+        let (config, cluster) = text.split_once('=').ok_or(FORM)?;
+        let parts: Vec<&str> = config.split('/').collect();
+        let (kind, namespace, name, key) = match parts[..] {
+            [CONFIG_MAP, namespace, name] => (CONFIG_MAP, namespace, name, None),
+            [namespace, name] => ("Secret", namespace, name, None),
+            [namespace, name, key] => ("Secret", namespace, name, Some(key)),
             _ => return Err(FORM.to_owned()),
         };
         if parts.iter().any(|part| part.is_empty()) || cluster.is_empty() {
             return Err(FORM.to_owned());
         }
         let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
-        Ok(Self { namespace: namespace.to_owned(), secret: secret.to_owned(), key, cluster: cluster.to_owned() })
+        Ok(Self { config: ObjectId::new("", kind, namespace, name), key, cluster: cluster.to_owned() })
     }
 }
 
 impl Display for Spoke {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}/{}={}", self.namespace, self.secret, self.cluster)
+        let ObjectId { kind, namespace, name, .. } = &self.config;
+        let prefix = if &**kind == CONFIG_MAP { "ConfigMap/" } else { "" };
+        write!(formatter, "{prefix}{namespace}/{name}={}", self.cluster)
     }
 }
 
 impl Spoke {
-    /// Returns true if a cluster has the Secret, or an owner that names it.
+    /// Returns true if a cluster has the Secret or ConfigMap, or an owner that names it.
     pub(super) fn is_of(&self, snapshot: &Snapshot) -> bool {
-        let (secret, _) = self.access();
-        let is_named = |owner: &Resource| {
-            *owner.object.id.namespace == *self.namespace
-                && owner.text("/spec/kubeConfig/secretRef/name") == Some(&self.secret)
-        };
-        snapshot.object(&secret).is_some() || snapshot.resources.iter().any(is_named)
-    }
-
-    fn access(&self) -> (ObjectId, Option<String>) {
-        (ObjectId::new("", "Secret", &self.namespace, &self.secret), self.key.clone())
+        let is_named = |owner: &Resource| access(owner).is_some_and(|access| access.id == self.config);
+        snapshot.object(&self.config).is_some() || snapshot.resources.iter().any(is_named)
     }
 }
 
@@ -87,7 +86,7 @@ enum Place {
 /// Reads the clusters of `--spoke` into a snapshot, each once. With a snapshot from a file, no cluster is contacted.
 ///
 /// # Errors
-/// If a Secret is named twice, if a cluster is neither a context nor a file, if it cannot be read, or if two of the clusters
+/// If a Secret or ConfigMap is named twice, if a cluster is neither a context nor a file, if it cannot be read, or if two of the clusters
 /// are the same.
 pub(super) async fn read(
     spokes: &[Spoke],
@@ -111,11 +110,11 @@ pub(super) async fn read(
         clusters.extend(cluster.map(|cluster| (name.into(), cluster)));
     }
     for spoke in spokes {
-        let known = snapshot.kube_configs.insert(spoke.access(), spoke.cluster.as_str().into());
-        if known.is_some() {
-            let Spoke { namespace, secret, .. } = spoke;
-            return Err(Error::usage(format!("--spoke names the Secret {namespace}/{secret} twice"))
-                .hint("name each Secret once, with the cluster that its kubeconfig reaches"));
+        let access = (spoke.config.clone(), spoke.key.clone());
+        if snapshot.kube_configs.insert(access, spoke.cluster.as_str().into()).is_some() {
+            let ObjectId { kind, namespace, name, .. } = &spoke.config;
+            return Err(Error::usage(format!("--spoke names the {kind} {namespace}/{name} twice"))
+                .hint(format!("name each {kind} once, with the cluster that it reaches")));
         }
     }
     Ok(clusters)
@@ -188,12 +187,18 @@ mod tests {
     #[test]
     fn a_spoke_names_a_secret_a_key_and_a_cluster() {
         let parsed: Spoke = "flux-system/edge=arn:aws:eks:eu:1:cluster/edge".parse().unwrap();
-        assert_eq!((&*parsed.namespace, &*parsed.secret, parsed.key.as_deref()), ("flux-system", "edge", None));
+        assert_eq!(
+            (&parsed.config, parsed.key.as_deref()),
+            (&ObjectId::new("", "Secret", "flux-system", "edge"), None)
+        );
         assert_eq!(parsed.cluster, "arn:aws:eks:eu:1:cluster/edge");
         let key = |text: &str| text.parse::<Spoke>().unwrap().key;
         assert_eq!(key("a/b/c=x"), Some("c".to_owned()));
         assert_eq!(key("a/b/value=x"), None, "the default key");
-        for wrong in ["", "edge", "a=b", "a/=b", "/a=b", "a/b=", "a/b/c/d=e"] {
+        let map: Spoke = "ConfigMap/flux-system/edge=edge".parse().unwrap();
+        assert_eq!((&map.config, map.key.as_deref()), (&ObjectId::new("", "ConfigMap", "flux-system", "edge"), None));
+        assert_eq!(map.to_string(), "ConfigMap/flux-system/edge=edge");
+        for wrong in ["ConfigMap/a/b/c=x", "ConfigMap//b=x", "", "edge", "a=b", "a/=b", "/a=b", "a/b=", "a/b/c/d=e"] {
             assert!(wrong.parse::<Spoke>().is_err(), "{wrong:?}");
         }
     }

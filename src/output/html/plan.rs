@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, gap_notices, objects};
-use crate::output::plan::groups::{Group, NestedRow, common_reason, groups};
+use crate::output::plan::common::Common;
+use crate::output::plan::groups::{Group, NestedRow, groups};
 use crate::output::plan::{
     action, counts, fleet, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
     way_without_loss,
@@ -13,7 +14,7 @@ use crate::output::sanitize::one_line;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::fleet::{CommonPlan, Fleet};
-use gitops_core::plan::{Action, Certainty, Outcome, OwnerOutcome, Plan, Reason};
+use gitops_core::plan::{Action, Certainty, Outcome, OwnerOutcome, Plan};
 use gitops_core::text::pluralize;
 
 /// Deepest nesting of objects. Owner references that others wrote could nest without end.
@@ -113,22 +114,25 @@ fn sections(plan: &Plan) -> Vec<Section<'_>> {
 
 fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Section<'a> {
     let heading = group.owner.map_or_else(|| "In no inventory".to_owned(), ToString::to_string);
-    let common = common_reason(&group.rows);
+    let common = Common::of(&group.rows);
     let summary = format!("{} to delete, {}", group.deletions(), objects(group.rows.len()));
     let mut section = Section { summary, depth: group.depth, ..Section::new(heading) };
     if let Some(row) = group.outcome {
         section.tag = Some(outcome_tag(row.outcome));
         section.notes.extend(has_own_reason(row).then(|| owner_explanation(plan, row)));
     }
-    if let Some(reason) = common {
+    if let Some(reason) = &common.reason {
         let words = Prose::default().own("Its objects: ").own(reason.code.to_string());
         section.notes.push(words.foreign_after(": ", &reason.detail));
     }
+    section.notes.extend(
+        common.lines().map(|(label, text)| Prose::default().own(format!("Its objects, {label}: ")).foreign(text)),
+    );
     // Rows stand behind the row above them: the last ones are closed first.
     let mut open: Vec<Row<'a>> = vec![];
     for nested in &group.rows {
         close(&mut open, nested.depth.min(DEEPEST), &mut section.rows);
-        open.push(row(plan, *nested, common, diffs));
+        open.push(row(plan, *nested, &common, diffs));
     }
     close(&mut open, 0, &mut section.rows);
     section
@@ -145,12 +149,7 @@ fn close<'a>(open: &mut Vec<Row<'a>>, depth: usize, rows: &mut Vec<Row<'a>>) {
     }
 }
 
-fn row<'a>(
-    plan: &Plan,
-    nested: NestedRow<'a>,
-    common: Option<&Reason>,
-    diffs: &HashMap<&'a ObjectId, &'a str>,
-) -> Row<'a> {
+fn row<'a>(plan: &Plan, nested: NestedRow<'a>, common: &Common<'_>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Row<'a> {
     let change = nested.change;
     let id = &change.object.id;
     let mut row = Row::new((tone(change.action), action(change)), id, note(plan, nested, common));

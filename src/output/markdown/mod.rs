@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use escape::{fenced, html_code, quote, span};
 
 use super::gaps;
-use super::plan::groups::{Group, NestedRow, common_reason, groups};
+use super::plan::common::Common;
+use super::plan::groups::{Group, NestedRow, groups};
 use super::plan::{
     NAMED, action, counts, fleet, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies,
     warnings, way_without_loss,
@@ -20,7 +21,7 @@ use super::plan::{
 use super::prose::Prose;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::plan::fleet::{CommonPlan, Fleet};
-use gitops_core::plan::{Change, Plan, Reason};
+use gitops_core::plan::{Change, Plan};
 use gitops_core::text::{and_more, pluralize};
 
 /// Maximum size of a comment in bytes. GitHub and GitLab accept about 64 KiB, and a job may add a line.
@@ -41,8 +42,8 @@ struct OwnerSection<'a> {
     plan: &'a Plan,
     heading: String,
     rows: Vec<NestedRow<'a>>,
-    /// Reason of several rows, which the heading has.
-    common: Option<&'a Reason>,
+    /// What several rows have in common, which the heading has.
+    common: Common<'a>,
     shown: String,
     number: usize,
     diffs: String,
@@ -205,10 +206,13 @@ fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a
     if let Some(row) = group.outcome.filter(|row| has_own_reason(row)) {
         notes += &format!("Reason: {}\n\n", quote(&owner_explanation(plan, row)));
     }
-    let common = common_reason(&group.rows);
-    if let Some(reason) = common {
+    let common = Common::of(&group.rows);
+    if let Some(reason) = &common.reason {
         let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
         notes += &format!("Reason of its objects, unless another one stands there: {}\n\n", quote(&words));
+    }
+    for (label, text) in common.lines() {
+        notes += &format!("Its objects, {label}: {}\n\n", span(text));
     }
     let doubt = group.outcome.filter(|_| group.is_in_doubt());
     let outcome = doubt.map(|row| format!(", {}", outcome_words(row.outcome))).unwrap_or_default();
@@ -229,7 +233,7 @@ fn fill(sections: &mut [OwnerSection<'_>], room: &mut usize) {
                 if next.change.is_deletion() != wanted {
                     break;
                 }
-                let row = row(section.plan, *next, section.common);
+                let row = row(section.plan, *next, &section.common);
                 section.is_full = row.len() > *room;
                 if !section.is_full {
                     *room -= row.len();
@@ -242,7 +246,7 @@ fn fill(sections: &mut [OwnerSection<'_>], room: &mut usize) {
 }
 
 /// Returns a line of a table. A row below another one says only what its place does not say.
-fn row(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> String {
+fn row(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> String {
     let (id, place) = (span(&row.change.object.id.to_string()), if row.depth > 0 { "↳ " } else { "" });
     format!("| {} | {place}{id} | {} |\n", action(row.change), quote(&note(plan, row, common)))
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use dialoguer::console::{Style, measure_text_width};
 
-use super::groups::{Group, NestedRow, common_reason, groups};
+use super::common::Common;
+use super::groups::{Group, NestedRow, groups};
 use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
 use crate::output::gaps;
 use crate::output::prose::Prose;
@@ -98,15 +99,15 @@ impl Lines {
         }
         self.heading(group, margin, namespace);
         // Rows that are only counted need no reason beside those that are listed.
-        let common = common_reason(if shown.is_empty() { &group.rows } else { &shown });
+        let common = Common::of(if shown.is_empty() { &group.rows } else { &shown });
         let own = group.outcome.filter(|row| has_own_reason(row)).map(|row| owner_explanation(plan, row).to_string());
         let of_objects = if own.is_some() { "its objects" } else { "reason" };
-        for (label, reason) in [("reason", own), (of_objects, common.map(Reason::to_string))] {
-            if let Some(reason) = reason {
-                self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(&reason)));
-            }
+        let reasons = [("reason", own), (of_objects, common.reason.as_ref().map(Reason::to_string))];
+        let reasons = reasons.into_iter().filter_map(|(label, reason)| Some((label.to_owned(), reason?)));
+        for (label, text) in reasons.chain(common.lines().map(|(label, text)| (label, text.to_owned()))) {
+            self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(&text)));
         }
-        let notes: Vec<String> = shown.iter().map(|row| group_note(plan, group, *row, common)).collect();
+        let notes: Vec<String> = shown.iter().map(|row| group_note(plan, group, *row, &common)).collect();
         let names: Vec<String> = shown.iter().map(|row| object(&row.change.object.id, namespace)).collect();
         let widths = shown.iter().zip(&names).map(|(row, name)| indent(row) + measure_text_width(name));
         let column = widths.max().unwrap_or_default().min(OBJECT);
@@ -375,7 +376,7 @@ fn text_of(note: &Prose) -> String {
 }
 
 /// Returns what a row says beside its object. The object of the owner itself says nothing that the owner has said.
-fn group_note(plan: &Plan, group: &Group<'_>, row: NestedRow<'_>, common: Option<&Reason>) -> String {
+fn group_note(plan: &Plan, group: &Group<'_>, row: NestedRow<'_>, common: &Common<'_>) -> String {
     let is_told = group
         .outcome
         .is_some_and(|outcome| outcome.owner.is_object(&row.change.object.id) && outcome.reason == row.change.reason);

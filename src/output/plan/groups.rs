@@ -47,24 +47,6 @@ impl<'p> Group<'p> {
     }
 }
 
-/// Returns the reason that several rows of an owner have in common, so that it is shown once: that of most deletions, or
-/// else of most rows.
-pub(crate) fn common_reason<'p>(rows: &[NestedRow<'p>]) -> Option<&'p Reason> {
-    let own = rows.iter().filter(|row| row.depth == 0).map(|row| row.change);
-    let (deletions, others): (Vec<_>, Vec<_>) = own.partition(|change| change.is_deletion());
-    most_common(&deletions).or_else(|| most_common(&others))
-}
-
-/// Returns the reason of most changes, if several have it.
-fn most_common<'p>(changes: &[&'p Change]) -> Option<&'p Reason> {
-    let mut numbers: BTreeMap<&Reason, usize> = BTreeMap::new();
-    changes.iter().filter(|change| change.cause.is_none()).for_each(|change| {
-        *numbers.entry(&change.reason).or_default() += 1;
-    });
-    let (reason, number) = numbers.into_iter().max_by_key(|(reason, number)| (*number, Reverse(*reason)))?;
-    (number > 1).then_some(reason)
-}
-
 /// Returns the owners that change or delete something, are blocked, or have an unknown outcome. Those with most deletions
 /// are first, and objects that no inventory lists are last.
 pub(crate) fn groups(plan: &Plan) -> Vec<Group<'_>> {

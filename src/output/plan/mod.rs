@@ -1,5 +1,6 @@
 //! Text of plans: the tables, the summary, the warnings, and the hints.
 
+pub(crate) mod common;
 pub(crate) mod fleet;
 mod grouped;
 pub(crate) mod groups;
@@ -12,6 +13,7 @@ use super::report::{self, ReportedFinding};
 use super::sanitize::{escape, one_line};
 use super::table::Columns;
 use super::{document, html, markdown, owner};
+use common::Common;
 use gitops_core::flux::guard;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
@@ -237,7 +239,7 @@ pub(crate) fn action(change: &Change) -> String {
 
 /// Returns the reason of a change with its cause, the finalizers that block it, and the flag that lifts it.
 pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
-    let mut text = explanation(change);
+    let mut text = explanation(change, &change.reason);
     if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
         text = text.own("; kept terminating by ").foreign(blocked.finalizers.join(", "));
     }
@@ -247,20 +249,20 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
     }
 }
 
-/// Returns what a row says beside its object: what the reason that its owner's rows have in common, and its place below
-/// the deletion that causes it, do not say.
-pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: Option<&Reason>) -> Prose {
+/// Returns what a row says beside its object: what neither the other rows of its owner have in common with it, nor its place
+/// below the deletion that causes it says.
+pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Prose {
     let NestedRow { change, depth, condition } = row;
-    let Reason { code, detail } = &change.reason;
-    let detail = &condition.map_or_else(|| detail.clone(), |id| without_part(detail, &race_of(id)));
+    let reason = common.own_reason(&row);
+    let detail = condition.map_or_else(|| reason.detail.clone(), |id| without_part(&reason.detail, &race_of(id)));
     let mut text = if depth > 0 && follows_from_place(change) {
-        Prose::default().foreign_after("", detail)
+        Prose::default().foreign_after("", &detail)
     } else if depth > 0 {
-        Prose::default().own(code.to_string()).foreign_after(": ", detail)
-    } else if common == Some(&change.reason) && change.cause.is_none() {
+        Prose::default().own(reason.code.to_string()).foreign_after(": ", &detail)
+    } else if common.reason.as_ref() == Some(&reason) && change.cause.is_none() {
         Prose::default()
     } else {
-        explanation(change)
+        explanation(change, &reason)
     };
     if let Some(blocked) = plan.blocked_by_finalizers().iter().find(|blocked| blocked.object == change.object.id) {
         let separator = if text.parts().is_empty() { "" } else { "; " };
@@ -289,8 +291,7 @@ const OF_STAYING_OWNERS: [ReasonCode; 7] = [
 ];
 
 /// Returns the reason of a change with its cause.
-fn explanation(change: &Change) -> Prose {
-    let reason = &change.reason;
+fn explanation(change: &Change, reason: &Reason) -> Prose {
     let text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
     match &change.cause {
         Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),

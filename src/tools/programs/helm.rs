@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::OnceCell;
 
+use super::repositories::{self, UserRepository};
 use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, first_lines};
 use crate::error::Result;
+use crate::tools::cache::Cache;
 use crate::tools::program::Program;
 use crate::tools::sandbox::PrivateDirectories;
 use crate::tools::{files, limits};
@@ -24,12 +26,21 @@ use gitops_core::private::Private;
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
 
+/// Beginning of the line of `helm repo update` before the reason of a failure.
+const NOT_UPDATED: &str = "Unable to get an update from the ";
+/// Variable that names the file with the user's repositories.
+const REPOSITORIES: &str = "HELM_REPOSITORY_CONFIG";
+/// Folder of the cache with archives of charts, by the digests of their manifests in registries.
+const CACHED_PULLS: &str = "chart-manifests";
+
 /// Renders and fetches charts with the `helm` of this machine, inside the sandbox.
 #[derive(Debug)]
 pub struct Helm {
     pub program: SandboxedProgram,
     /// Files with credentials for repositories and registries, and the variables that name them. A pull reads no others.
     pub credentials: Vec<(&'static str, PathBuf)>,
+    /// Keeps charts that are named by a digest.
+    pub cache: Cache,
     /// The program, or the reason why it cannot be used.
     found: OnceCell<Answer<Program>>,
 }
@@ -38,7 +49,7 @@ impl Helm {
     /// Uses the `helm` in `PATH`, or the program at a path. A program in one of the working trees is not looked for.
     pub fn new(program: Option<&Path>, trees: impl IntoIterator<Item = PathBuf>) -> Self {
         let program = SandboxedProgram::new("helm", program, trees, limits::RENDER_TIME);
-        Self { program, credentials: vec![], found: OnceCell::new() }
+        Self { program, credentials: vec![], cache: Cache::of_user(), found: OnceCell::new() }
     }
 
     /// Renders charts, `parallel` at a time. Returns the output or the failure of each, by key.
@@ -63,10 +74,20 @@ impl Helm {
         sandboxed::run_all(charts, parallel, async |chart| self.pull(chart).await, |chart| chart).await
     }
 
+    /// Returns a chart of a digest from the cache, or else what [`Self::fetch`] returns.
     async fn pull(&self, chart: &RemoteChart) -> Result<Vec<u8>, NoAnswer> {
-        let mut workspace = self.workspace().await?.fetching(&self.program.trees());
+        let Some(digest) = chart.digest() else { return self.fetch(chart).await };
+        if let Some(archive) = self.cache.read(CACHED_PULLS, digest) {
+            return Ok(archive);
+        }
+        let archive = self.fetch(chart).await?;
+        self.cache.store(CACHED_PULLS, digest, &archive);
+        Ok(archive)
+    }
+
+    async fn fetch(&self, chart: &RemoteChart) -> Result<Vec<u8>, NoAnswer> {
+        let mut workspace = self.fetching_workspace().await?;
         let (home, tmp) = (workspace.directories.home(), workspace.directories.tmp());
-        workspace.rules = workspace.rules.writing(&home);
         let mut arguments: Vec<OsString> = vec!["pull".into(), "--destination".into(), (&tmp).into()];
         if !chart.range.is_empty() {
             arguments.push(format!("--version={}", chart.range).into());
@@ -74,30 +95,62 @@ impl Helm {
         if chart.is_plain_http {
             arguments.push("--plain-http".into());
         }
-        match &*chart.name {
-            "" => arguments.extend(["--".into(), (&chart.url).into()]),
-            name => arguments.extend([format!("--repo={}", chart.url).into(), "--".into(), name.into()]),
+        match (&*chart.name, self.user_repository(chart)) {
+            ("", _) => arguments.extend(["--".into(), (&chart.url).into()]),
+            (name, None) => arguments.extend([format!("--repo={}", chart.url).into(), "--".into(), name.into()]),
+            (name, Some(repository)) => {
+                let file = home.join("repositories.yaml");
+                files::write_new(&file, repository.document().as_bytes())
+                    .map_err(|error| crate::tools::cannot_write_temporary(&file.display().to_string(), &error))?;
+                workspace = repository.files().fold(workspace, |workspace, file| workspace.reading(&file));
+                workspace = workspace.with(REPOSITORIES, &file);
+                let update = ["repo", "update", repositories::NAME].map(OsString::from);
+                self.fetched(&workspace, update.into()).await?;
+                arguments.extend(["--".into(), format!("{}/{name}", repositories::NAME).into()]);
+            }
         }
+        self.fetched(&workspace, arguments).await?;
+        Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
+    }
+
+    /// Returns the workspace of a run that may use the network, and the user's credentials for registries.
+    async fn fetching_workspace(&self) -> Result<Workspace, NoAnswer> {
+        let mut workspace = self.workspace().await?.fetching(&self.program.trees());
+        let home = workspace.directories.home();
+        workspace.rules = workspace.rules.writing(&home);
         // Its own files stay in the private directory, and only credentials can be those of the user.
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             workspace = workspace.with(variable, &home);
         }
-        for (variable, file) in &self.credentials {
+        for (variable, file) in self.credentials.iter().filter(|(variable, _)| *variable != REPOSITORIES) {
             let value = if *variable == "DOCKER_CONFIG" { file.parent().unwrap_or(file) } else { file };
             workspace = workspace.reading(file).with(variable, value);
         }
-        let output = self.program.run(&workspace, arguments).await?;
-        if !output.status.success() {
-            let stderr = String::from_utf8_lossy(&output.stderr);
-            let mut message = redact_urls(&first_lines(stderr.trim().trim_start_matches("Error: ")));
-            if self.credentials.is_empty()
-                && ["401", "403", "credential not found"].iter().any(|code| message.contains(code))
-            {
-                message.push_str("; --chart-credentials uses your credentials of helm and docker");
-            }
-            return Err(message.into());
+        Ok(workspace)
+    }
+
+    /// Returns the entry of the user's repositories for the repository of a chart, if it may be used.
+    fn user_repository(&self, chart: &RemoteChart) -> Option<UserRepository> {
+        let (_, file) = self.credentials.iter().find(|(variable, _)| *variable == REPOSITORIES)?;
+        UserRepository::find(file, &chart.url)
+    }
+
+    /// Runs helm to its end. Fails with its message, without credentials.
+    async fn fetched(&self, workspace: &Workspace, arguments: Vec<OsString>) -> Result<(), NoAnswer> {
+        let output = self.program.run(workspace, arguments).await?;
+        if output.status.success() {
+            return Ok(());
         }
-        Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
+        // `helm repo update` writes the reason to its output, and only the names of repositories to its errors.
+        let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let reason = stdout.split_once(NOT_UPDATED).and_then(|(_, reason)| reason.split_once("):"));
+        let reason = reason.map_or_else(|| stderr.trim().trim_start_matches("Error: "), |(_, reason)| reason.trim());
+        let mut message = redact_urls(&first_lines(reason));
+        let is_refused = ["401", "403", "credential not found"].iter().any(|code| message.contains(code));
+        if self.credentials.is_empty() && is_refused {
+            message.push_str("; --chart-credentials uses your credentials of helm and docker");
+        }
+        Err(message.into())
     }
 
     async fn render(&self, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
@@ -176,10 +229,11 @@ fn without_plugins(workspace: Workspace) -> Workspace {
 
 /// Returns the files of the user with credentials for repositories and registries, and the variables that name them.
 pub fn user_credentials() -> Vec<(&'static str, PathBuf)> {
-    let [registry, docker] =
-        ["HELM_REGISTRY_CONFIG", "DOCKER_CONFIG"].map(|variable| std::env::var_os(variable).map(PathBuf::from));
+    let [registry, repositories, docker] = ["HELM_REGISTRY_CONFIG", REPOSITORIES, "DOCKER_CONFIG"]
+        .map(|variable| std::env::var_os(variable).map(PathBuf::from));
     let candidates = [
         ("HELM_REGISTRY_CONFIG", registry, ".config/helm/registry/config.json"),
+        (REPOSITORIES, repositories, ".config/helm/repositories.yaml"),
         ("DOCKER_CONFIG", docker.map(|directory| directory.join("config.json")), ".docker/config.json"),
     ];
     let home = crate::tools::home_directory();

@@ -5,7 +5,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use super::sandboxed::{SandboxedProgram, Workspace};
 use crate::error::{Error, Result};
+use crate::tools::cache::Cache;
 use crate::tools::sandbox::{Failure, PrivateDirectories};
 use crate::tools::{files, limits};
 use gitops_core::flux::build::{BuildFailure, KustomizeExit, Run};
@@ -31,7 +31,7 @@ pub type BuildOutput = std::result::Result<String, BuildFailure>;
 pub struct Kustomize {
     pub program: SandboxedProgram,
     standalone: bool,
-    cache: Option<PathBuf>,
+    cache: Cache,
     /// Digest of the path, size and time of the program; `None` if they cannot be read.
     identity: OnceLock<Option<String>>,
     allows_remote_bases: bool,
@@ -40,14 +40,13 @@ pub struct Kustomize {
 impl Kustomize {
     /// Uses `kubectl kustomize` of the `kubectl` in `PATH`, or the `kustomize` (or other kubectl) at a path.
     ///
-    /// Caches outputs in `$XDG_CACHE_HOME/kubectl-gitops`, or `~/.cache/kubectl-gitops`, by the hash of their input. Another
-    /// program of the same version has a cache of its own.
+    /// Caches outputs by the hash of their input. Another program of the same version has a cache of its own.
     pub fn new(program: Option<&Path>) -> Self {
         let name = program.and_then(Path::file_name).unwrap_or_default();
         Self {
             program: SandboxedProgram::new("kubectl", program, [], limits::BUILD_TIME),
             standalone: name.to_string_lossy().starts_with("kustomize"),
-            cache: cache_directory().map(|directory| directory.join("kubectl-gitops")),
+            cache: Cache::of_user(),
             identity: OnceLock::new(),
             allows_remote_bases: false,
         }
@@ -62,7 +61,7 @@ impl Kustomize {
 
     #[must_use]
     pub fn without_cache(self) -> Self {
-        Self { cache: None, ..self }
+        Self { cache: Cache::default(), ..self }
     }
 
     /// Permits builds that fetch remote bases.
@@ -244,10 +243,11 @@ impl Kustomize {
         }
     }
 
-    fn cache_file(&self, version: &str, key: &str) -> Option<PathBuf> {
+    /// Returns the folder of the cache for outputs of this program.
+    fn cache_folder(&self, version: &str) -> Option<String> {
         let version: String = version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let identity = self.identity.get_or_init(|| self.read_identity()).as_ref()?;
-        Some(self.cache.as_ref()?.join(format!("build-{version}-{identity}")).join(key))
+        Some(format!("build-{version}-{identity}"))
     }
 
     fn read_identity(&self) -> Option<String> {
@@ -258,16 +258,12 @@ impl Kustomize {
     }
 
     fn cached(&self, version: &str, key: &str) -> Option<String> {
-        let entry = std::fs::read_to_string(self.cache_file(version, key)?).ok()?;
-        let (digest, output) = entry.split_once('\n')?;
-        (digest == sha256(output.as_bytes())).then(|| output.to_owned())
+        String::from_utf8(self.cache.read(&self.cache_folder(version)?, key)?).ok()
     }
 
-    /// Writes an output to the cache, after its digest: a crash of the machine can cut the file. A cache that cannot be
-    /// written only makes the next run slower.
     fn store(&self, version: &str, key: &str, output: &str) {
-        if let Some(file) = self.cache_file(version, key) {
-            let _ = write_private(&file, &format!("{}\n{output}", sha256(output.as_bytes())));
+        if let Some(folder) = self.cache_folder(version) {
+            self.cache.store(&folder, key, output.as_bytes());
         }
     }
 }
@@ -298,23 +294,6 @@ fn remote_base_refused(url: &str) -> BuildFailure {
     let detail =
         format!("it needs the remote base {}, which is fetched only with --allow-remote-bases", redact_urls(url));
     BuildFailure::unknown(ReasonCode::RemoteBase, detail)
-}
-
-/// Returns the directory for caches, or `None` without a home directory. A relative `XDG_CACHE_HOME` is ignored: the tree
-/// in the current directory could contain outputs.
-fn cache_directory() -> Option<PathBuf> {
-    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|directory| directory.is_absolute());
-    named.or_else(|| Some(crate::tools::home_directory()?.join(".cache")))
-}
-
-/// Writes a file, and the directory for it, that only this user may read: builds may contain secrets.
-fn write_private(file: &Path, content: &str) -> std::io::Result<()> {
-    let directory = file.parent().unwrap_or(Path::new("."));
-    crate::tools::create_private_directory(directory)?;
-    let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
-    temporary.write_all(content.as_bytes())?;
-    temporary.persist(file)?;
-    Ok(())
 }
 
 /// A copy of an artifact in a temporary directory, removed on drop.

@@ -4,4 +4,5 @@ pub mod flux_operator;
 pub mod helm;
 pub mod kustomize;
 pub mod qbec;
+mod repositories;
 pub mod sandboxed;

@@ -2,9 +2,11 @@
 //!
 //! Source: docs/reference/flux.md 6.2; Helm v4.2.2 `pkg/action/uninstall.go` and `pkg/action/resource_policy.go`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::hooks::{Hook, HookEvent};
 use super::rendered::POLICY;
-use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, is_record};
@@ -23,6 +25,29 @@ pub(crate) enum Fate {
     Kept(String),
     /// It is deleted unless the stored manifest keeps it, which its live annotation does not prove.
     Uncertain(String),
+}
+
+/// What Helm has stored of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredRelease {
+    pub(crate) hooks: BTreeMap<ObjectId, Hook>,
+    /// Objects whose manifest keeps them.
+    pub(crate) kept: BTreeSet<ObjectId>,
+    /// The metadata that all objects of the release have in common add no policy.
+    pub(crate) has_all_policies: bool,
+}
+
+impl StoredRelease {
+    /// Returns the effect of an uninstall on an object of the release, which its live metadata do not prove.
+    pub(crate) fn fate(&self, object: &ObjectMetadata) -> Fate {
+        if self.kept.contains(&object.id) {
+            return Fate::Kept(format!("protected by {POLICY} in the manifest that Helm stored"));
+        }
+        match fate(object) {
+            Fate::Uncertain(_) if self.has_all_policies => Fate::Deleted,
+            fate => fate,
+        }
+    }
 }
 
 /// Returns the live objects among the members of a release with the effect of an uninstall on them.
@@ -103,6 +128,20 @@ mod tests {
         }
         let by_hand = config_map().annotation(POLICY, "keep").writer("kubectl-annotate", POLICY);
         assert!(matches!(fate(&by_hand), Fate::Uncertain(_)));
+    }
+
+    #[test]
+    fn the_stored_manifest_decides_where_it_is_known() {
+        let [by_hand, bare] =
+            [config_map().annotation(POLICY, "keep").writer("kubectl-annotate", POLICY), config_map()];
+        let stored = |kept: &[&ObjectMetadata], has_all_policies| StoredRelease {
+            hooks: BTreeMap::new(),
+            kept: kept.iter().map(|object| object.id.clone()).collect(),
+            has_all_policies,
+        };
+        assert!(matches!(stored(&[&bare], true).fate(&bare), Fate::Kept(_)), "its annotation was removed by hand");
+        assert_eq!(stored(&[], true).fate(&by_hand), Fate::Deleted);
+        assert!(matches!(stored(&[], false).fate(&by_hand), Fate::Uncertain(_)));
     }
 
     #[test]

@@ -20,7 +20,10 @@ use gitops_core::flux::build::objects::query::{ClusterQuery, QueryAnswer};
 use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::sha256;
 
+/// Folder of the cache with archives of charts, by their digests.
+const CACHED_CHARTS: &str = "charts";
 /// Number of stored charts that are read at once.
 const CHARTS_AT_ONCE: usize = 8;
 
@@ -113,8 +116,23 @@ impl Builds<'_> {
         }
     }
 
-    /// Returns a packed chart from the storage of source-controller, or the reason why it cannot be read.
+    /// Returns a packed chart from the cache or from the storage of source-controller, or the reason why it cannot be read.
     async fn fetch_chart(&self, artifact: &StoredArtifact) -> std::result::Result<Vec<u8>, String> {
+        let key =
+            artifact.digest.strip_prefix("sha256:").filter(|digest| digest.bytes().all(|b| b.is_ascii_hexdigit()));
+        let Some(key) = key.filter(|_| self.cluster.is_some()) else { return self.fetch_stored(artifact).await };
+        let cached = self.helm.cache.read(CACHED_CHARTS, key).filter(|archive| sha256(archive) == artifact.digest);
+        if let Some(archive) = cached {
+            return Ok(archive);
+        }
+        let archive = self.fetch_stored(artifact).await?;
+        if sha256(&archive) == artifact.digest {
+            self.helm.cache.store(CACHED_CHARTS, key, &archive);
+        }
+        Ok(archive)
+    }
+
+    async fn fetch_stored(&self, artifact: &StoredArtifact) -> std::result::Result<Vec<u8>, String> {
         match &self.cluster {
             Some(cluster) => match cluster.fetch_artifact(artifact).await {
                 Ok(answer) => Ok(answer.body.to_vec()),

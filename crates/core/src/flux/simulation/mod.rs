@@ -96,7 +96,7 @@ impl<'a> Preview<'a> {
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
             owner_refusals: BTreeMap::new(),
-            owner_hooks: BTreeMap::new(),
+            stored_releases: BTreeMap::new(),
             affected: vec![],
             secrets: SecretValues::default(),
             generated: GeneratedArtifacts::default(),
@@ -142,13 +142,13 @@ impl<'a> Preview<'a> {
                 return Progress::of_builds(needs);
             }
             if is_stable {
-                let Found { affected, refusals, hooks, needs } = find_affected(&self.state, &consequences, answers);
+                let Found { affected, refusals, stored, needs } = find_affected(&self.state, &consequences, answers);
                 if !needs.builds.is_empty() {
                     return Progress::of_builds(needs.builds);
                 }
                 self.owner_questions = needs.dry_runs;
-                let is_known = refusals == self.state.owner_refusals && hooks == self.state.owner_hooks;
-                (self.state.owner_refusals, self.state.owner_hooks) = (refusals, hooks);
+                let is_known = refusals == self.state.owner_refusals && stored == self.state.stored_releases;
+                (self.state.owner_refusals, self.state.stored_releases) = (refusals, stored);
                 // Objects that other owners change have consequences of their own.
                 let mut before_and_after = affected.iter().chain(&self.state.affected);
                 let is_followed =

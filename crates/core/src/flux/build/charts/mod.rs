@@ -239,9 +239,9 @@ impl Chart {
         self.files.values().filter_map(|content| std::str::from_utf8(content).ok())
     }
 
-    /// Returns true if the chart may have hooks of an uninstall.
-    pub(crate) fn may_have_uninstall_hooks(&self) -> bool {
-        let words = ["pre-delete", "post-delete"];
+    /// Returns true if the chart may have hooks of an uninstall, or objects that an uninstall keeps.
+    pub(crate) fn decides_uninstall(&self) -> bool {
+        let words = ["pre-delete", "post-delete", "resource-policy"];
         self.texts().map(str::to_lowercase).any(|text| words.iter().any(|word| text.contains(word)))
     }
 
@@ -270,6 +270,24 @@ impl Chart {
         Ok(Self { files: Arc::new(files), ..self.clone() })
     }
 
+    /// Returns the values of a chart without subcharts; `None` if it has some, or if its values cannot be read. Those with a word
+    /// such as `on` cannot: Go reads it as true.
+    pub(crate) fn own_defaults(&self) -> Option<Value> {
+        let has_subcharts = self.files.keys().any(|at| at.starts_with("charts/"));
+        let content = self.files.get(VALUES).map(|content| &**content).unwrap_or_default();
+        match document(content).filter(|_| !has_subcharts)? {
+            Value::Null => Some(Value::Object(Map::new())),
+            values => (values.is_object() && is_unambiguous(&values)).then_some(values),
+        }
+    }
+
+    /// Returns the chart with these values in place of its own.
+    pub(crate) fn with_defaults(&self, values: &Value) -> Self {
+        let mut files = (*self.files).clone();
+        files.insert(VALUES.to_owned(), values.to_string().into_bytes().into());
+        Self { files: Arc::new(files), ..self.clone() }
+    }
+
     /// Returns the chart with this version in its metadata.
     pub(crate) fn with_version(&self, version: &str) -> Self {
         if self.version == version {
@@ -281,6 +299,20 @@ impl Chart {
             files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
         }
         Self { files: Arc::new(files), version: version.to_owned(), ..self.clone() }
+    }
+}
+
+/// Words that YAML 1.1 reads as true or false, and YAML 1.2 as texts.
+const BOOLEANS: [&str; 6] = ["on", "off", "yes", "no", "y", "n"];
+
+/// Returns true if all versions of YAML read the keys and texts of these values alike.
+fn is_unambiguous(values: &Value) -> bool {
+    let is_plain = |text: &String| !BOOLEANS.contains(&text.to_lowercase().as_str());
+    match values {
+        Value::Object(fields) => fields.iter().all(|(key, value)| is_plain(key) && is_unambiguous(value)),
+        Value::Array(items) => items.iter().all(is_unambiguous),
+        Value::String(text) => is_plain(text),
+        _ => true,
     }
 }
 

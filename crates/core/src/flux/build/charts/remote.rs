@@ -33,6 +33,12 @@ impl RemoteChart {
         }
     }
 
+    /// Returns the digest of the manifest by which a registry is asked, in hexadecimal; `None` if it is asked for a version.
+    pub fn digest(&self) -> Option<&str> {
+        let digest = self.url.rsplit_once("@sha256:")?.1;
+        (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
+    }
+
     /// Returns the chart of an OCIRepository with this spec. A digest comes before a range and a tag.
     pub(crate) fn of_registry(spec: &Value, range: &str) -> Self {
         let (url, digest) = (text_at(spec, "/url"), text_at(spec, "/ref/digest"));
@@ -72,5 +78,8 @@ mod tests {
         let digest = json!({"url": "oci://example.com/app", "ref": {"digest": "sha256:aa", "tag": "1"}});
         let digest = RemoteChart::of_registry(&digest, "1");
         assert_eq!((digest.url.as_str(), digest.range.as_str()), ("oci://example.com/app@sha256:aa", ""));
+        assert_eq!(digest.digest(), None, "too short");
+        let url = format!("oci://example.com/app@sha256:{}", "a".repeat(64));
+        assert_eq!(RemoteChart { url, ..digest }.digest(), Some(&*"a".repeat(64)));
     }
 }

@@ -83,6 +83,13 @@ impl Values {
         self.texts.push(Private::new(text));
     }
 
+    /// Adds all of other values, which override what is there.
+    pub(crate) fn append(&mut self, upper: &Self) {
+        upper.texts.iter().for_each(|text| self.add_text(text.reveal().clone()));
+        self.numbers.extend(upper.numbers.clone());
+        self.is_private |= upper.is_private;
+    }
+
     /// Adds the sources of a release with their texts, in order, and then the values in its spec.
     ///
     /// Fails if one of them is not read here.

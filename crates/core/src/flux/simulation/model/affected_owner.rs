@@ -92,6 +92,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) code: Option<ReasonCode>,
     /// Remarks for its row.
     pub(crate) remarks: Vec<String>,
+    /// Remark for its row on what is not known before the new chart of the owner is rendered.
+    pub(crate) open: Option<String>,
     /// Conditions under which it stays.
     pub(crate) conditions: Vec<String>,
     /// It may stay although its controller gets as far as deleting: what follows from its deletion is not certain either.
@@ -115,7 +117,8 @@ impl Effect {
 impl OwnerDeletion {
     /// Creates a deletion that is certain.
     pub(crate) fn new(kind: CascadeKind) -> Self {
-        Self { kind, action: Action::Delete, code: None, remarks: vec![], conditions: vec![], is_doubtful: false }
+        let (remarks, conditions) = (vec![], vec![]);
+        Self { kind, action: Action::Delete, code: None, remarks, open: None, conditions, is_doubtful: false }
     }
 
     /// Adds a remark to the row.

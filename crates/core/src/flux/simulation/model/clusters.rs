@@ -104,12 +104,9 @@ impl<'a> State<'a> {
 
 /// Returns the reason why a cluster was not read that an object with a kubeconfig reaches, with the flag that names it.
 fn how_to_read(config: &ObjectId) -> String {
-    let ObjectId { namespace, name, .. } = config;
-    if &*config.kind == "Secret" {
-        format!("{NOT_READ}: --spoke {namespace}/{name}=CONTEXT names the one that {config} reaches")
-    } else {
-        format!("{NOT_READ}, which {config} reaches")
-    }
+    let ObjectId { kind, namespace, name, .. } = config;
+    let prefix = if &**kind == "ConfigMap" { "ConfigMap/" } else { "" };
+    format!("{NOT_READ}: --spoke {prefix}{namespace}/{name}=CONTEXT names the one that {config} reaches")
 }
 
 /// Returns the objects of a build in a cluster.

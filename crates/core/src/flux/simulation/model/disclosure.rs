@@ -106,7 +106,8 @@ fn hidden_effect(effect: Effect) -> Effect {
 
 fn hidden_deletion(deletion: OwnerDeletion) -> OwnerDeletion {
     OwnerDeletion {
-        remarks: deletion.remarks.first().map(|_| DETAIL.to_owned()).into_iter().collect(),
+        remarks: deletion.remarks.first().or(deletion.open.as_ref()).map(|_| DETAIL.to_owned()).into_iter().collect(),
+        open: None,
         conditions: deletion.conditions.first().map(|_| CONDITION.to_owned()).into_iter().collect(),
         ..deletion
     }

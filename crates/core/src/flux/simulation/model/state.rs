@@ -15,12 +15,12 @@ use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::generator::Generation;
 use crate::flux::spec::{NamespacedName, SourceId};
-use crate::helm::hooks::Hook;
+use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 
-/// Hooks that the controllers of deleted owners run, by owner, where they are known.
-pub(crate) type OwnerHooks = BTreeMap<ObjectId, BTreeMap<ObjectId, Hook>>;
+/// What Helm has stored of the releases of deleted owners, by owner, where it is known.
+pub(crate) type StoredReleases = BTreeMap<ObjectId, StoredRelease>;
 
 /// The state of a preview: what it reads, and what it found so far.
 pub(crate) struct State<'a> {
@@ -37,7 +37,7 @@ pub(crate) struct State<'a> {
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     pub(crate) owner_refusals: OwnerRefusals,
-    pub(crate) owner_hooks: OwnerHooks,
+    pub(crate) stored_releases: StoredReleases,
     /// Live Kustomizations that depend on themselves, by source.
     pub(crate) cycles: BTreeMap<SourceId, BTreeSet<NamespacedName>>,
     /// Owners that the change affects in another way than by a new revision.

@@ -9,7 +9,7 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::questions::{Answers, Needs, Verdict};
 use crate::flux::simulation::model::refusals::OwnerRefusals;
-use crate::flux::simulation::model::state::{OwnerHooks, State};
+use crate::flux::simulation::model::state::{State, StoredReleases};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::Reason;
@@ -18,7 +18,7 @@ use crate::plan::Reason;
 pub(crate) struct Found {
     pub(crate) affected: Vec<Disclosed<AffectedOwner>>,
     pub(crate) refusals: OwnerRefusals,
-    pub(crate) hooks: OwnerHooks,
+    pub(crate) stored: StoredReleases,
     /// Answers that are missing. The dry-runs among them include those that were answered.
     pub(crate) needs: Needs,
 }
@@ -27,15 +27,15 @@ pub(crate) struct Found {
 pub(crate) fn find_affected<'a>(state: &State<'a>, consequences: &Consequences<'a>, answers: &Answers) -> Found {
     let mut derivation = Derivation::new(state, consequences, answers);
     let mut affected = affected_owners(&mut Comparison::new(&mut derivation));
-    let (mut refusals, mut hooks) = (OwnerRefusals::new(), OwnerHooks::new());
+    let (mut refusals, mut stored) = (OwnerRefusals::new(), StoredReleases::new());
     let deleted = state.input.snapshot.objects.iter().filter(|object| {
         object.deletion_timestamp.is_none() && kind_of(&object.id).is_some() && consequences.may_be_deleted(&object.id)
     });
     for owner in deleted {
         refusals.extend(refused_deletions(&mut derivation, &owner.id));
         if let Some((kind, live)) = kind_of(&owner.id).zip(state.input.snapshot.resource(&owner.id)) {
-            let found = (kind.hooks)(&mut Comparison::new(&mut derivation), live);
-            hooks.extend(found.map(|found| (owner.id.clone(), found)));
+            let found = (kind.stored)(&mut Comparison::new(&mut derivation), live);
+            stored.extend(found.map(|found| (owner.id.clone(), found)));
         }
         let Some(unknown) = unknown_deletion(owner, consequences) else { continue };
         match affected.iter_mut().find(|affected| affected.id == owner.id) {
@@ -48,7 +48,7 @@ pub(crate) fn find_affected<'a>(state: &State<'a>, consequences: &Consequences<'
         Disclosed::of_owner(owner, is_private)
     });
     let needs = Needs { builds: derivation.needs, dry_runs: derivation.questions };
-    Found { affected: affected.collect(), refusals, hooks, needs }
+    Found { affected: affected.collect(), refusals, stored, needs }
 }
 
 /// Asks the API server about the deletions by the controller of a deleted owner, and returns those that it refuses.

@@ -5,6 +5,7 @@ pub(crate) mod cascade_rows;
 mod controller_upgrade;
 mod emptied_files;
 mod encrypted_objects;
+mod image_automation;
 mod kustomization_outcomes;
 pub(crate) mod object_rows;
 mod owner_rows;
@@ -65,6 +66,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     plan.set_unrehearsed(unrehearsed(&plan));
     add_affected_owners(state, &mut plan);
     add_stuck_owners(state, consequences, &mut plan);
+    image_automation::add_commits(state, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));
     plan.set_untouched_owners(untouched_owners(state));
     plan.set_controller_upgrade(controller_upgrade(state));

@@ -173,7 +173,7 @@ pub(super) fn add_owner_deletion(row: &mut Change, owner: &ObjectId, deletion: &
     if let Some(code) = deletion.code {
         row.reason.code = code;
     }
-    deletion.remarks.iter().for_each(|remark| row.reason.add_detail(remark));
+    deletion.remarks.iter().chain(&deletion.open).for_each(|remark| row.reason.add_detail(remark));
     deletion.conditions.iter().for_each(|condition| row.make_race(condition));
 }
 
@@ -223,6 +223,12 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
             change.action = Action::Recreate;
             continue;
         }
+        if let Some(by) = cause.and_then(|cause| taker_of_record(state, &id, cause)) {
+            change.action = Action::Recreate;
+            change.reason.add_detail(&format!("{by} installs a release of this name"));
+            change.make_race(&format!("nothing creates it again if {by} is reconciled before it is deleted"));
+            continue;
+        }
         let mut applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
         let other = applying.find(|(by, _)| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
         let Some((by, applies)) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };
@@ -242,4 +248,15 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
                 .make_race("it stays if that happens first: flux-operator deletes what carries the labels of its set");
         }
     }
+}
+
+/// Returns a new HelmRelease that installs the release of a record which goes with a deleted HelmRelease.
+fn taker_of_record<'s>(state: &'s State<'_>, record: &ObjectId, deleted: &ObjectId) -> Option<&'s ObjectId> {
+    let record = state.live_object(record)?;
+    let installs = |by: &ObjectId| {
+        let records = state.specs_after(by).into_iter().map(|spec| releases::release_record(by, &spec));
+        let is_new = by != deleted && state.input.snapshot.resource(by).is_none();
+        is_new && records.into_iter().any(|(name, namespace)| releases::is_record_of(record, &namespace, &name))
+    };
+    state.owner_applies().map(|(by, _)| by).find(|by| by.is(releases::GROUP, releases::KIND) && installs(by))
 }

@@ -10,6 +10,7 @@ mod controller_flags;
 mod deleted_containers;
 mod finalizers;
 mod generators;
+mod image_automation;
 mod instances;
 mod many_owners;
 mod premises;

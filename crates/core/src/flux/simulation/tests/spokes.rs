@@ -112,6 +112,26 @@ fn without_a_reading_of_its_cluster_a_kustomization_is_unknown() {
 }
 
 #[test]
+fn a_cluster_that_a_config_map_reaches_is_followed_once_it_is_named() {
+    let by_map = json!({"kubeConfig": {"configMapRef": {"name": "spoke"}}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "spoke", "namespace": NS},
+        "data": {"provider": "generic", "address": "https://edge.example.com"}});
+    let tree = |objects: Vec<Value>| -> Files {
+        vec![("root/a.yaml", vec![map.clone(), ks("k", "./k", by_map.clone())]), ("k/a.yaml", objects)]
+    };
+    let mut cluster = clusters(&tree(vec![cm("a"), cm("b")]));
+    let unnamed = cluster.plan(&tree(vec![cm("a")]));
+    assert_eq!(rows_of(&unnamed), ["unknown kustomization.kustomize.toolkit.fluxcd.io/k -n flux-system"]);
+    let why = "--spoke ConfigMap/flux-system/spoke=CONTEXT names the one that configmap/spoke -n flux-system reaches";
+    assert!(unnamed.changes().iter().any(|row| row.reason.detail.contains(why)), "{:?}", unnamed.changes());
+    let config = ObjectId::new("", "ConfigMap", NS, "spoke");
+    cluster.snapshot.kube_configs.insert((config, None), "edge".into());
+    let named = cluster.plan(&tree(vec![cm("a")]));
+    assert_eq!(rows_of(&named), ["delete configmap/b -n flux-system in cluster edge"]);
+    assert!(named.is_complete(), "{:?}", named.gaps());
+}
+
+#[test]
 fn a_kustomization_that_moves_to_another_cluster_is_unknown() {
     let before = files(Some(remote(json!({}))), vec![cm("a")], vec![]);
     for k in [ks("k", "./k", json!({})), remote(json!({"kubeConfig": {"secretRef": {"name": "other"}}}))] {

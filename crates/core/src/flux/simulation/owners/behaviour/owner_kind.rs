@@ -1,12 +1,10 @@
 //! Interface of a kind of owners.
 
-use std::collections::BTreeMap;
-
 use super::comparison::Comparison;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::helm::hooks::Hook;
+use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::plan::{Actor, Reason, ReasonCode};
 
@@ -27,8 +25,9 @@ pub(crate) struct OwnerKind {
     pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
     /// Returns the live objects that the controller then asks the API server to delete.
     pub(crate) finalized: fn(&State<'_>, &Resource) -> Vec<ObjectId>,
-    /// Returns the hooks that the controller then runs; `None` if there are none, or if they are not known.
-    pub(crate) hooks: fn(&mut Comparison<'_, '_, '_>, &Resource) -> Option<BTreeMap<ObjectId, Hook>>,
+    /// Returns what Helm has stored of the release that the controller then uninstalls; `None` if that says no more than what is
+    /// live, or if it is not known.
+    pub(crate) stored: fn(&mut Comparison<'_, '_, '_>, &Resource) -> Option<StoredRelease>,
 }
 
 /// Returns no effect, for kinds whose controllers act only on a change of their owners.

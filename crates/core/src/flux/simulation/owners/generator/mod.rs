@@ -48,7 +48,7 @@ pub(super) const GENERATORS: OwnerKind = OwnerKind {
     find_out: |_, id| format!("kubectl get artifactgenerator {} -n {} -o yaml", id.name, id.namespace),
     deleted,
     finalized: |_, _| vec![],
-    hooks: |_, _| None,
+    stored: |_, _| None,
 };
 
 /// Returns the generators that make other artifacts after the change, or of which that is not known.

@@ -1,19 +1,18 @@
 //! The manifest and the hooks of a release as it is deployed.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::release_charts::last_chart;
 use super::release_values::{ReleaseValues, values};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::{check_recorded, check_spec};
+use super::upgrades::check_recorded;
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::helm::hooks::Hook;
-use crate::helm::rendered::Rendered;
+use crate::helm::post_renderers;
+use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::helm::uninstall::StoredRelease;
+use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 
 /// Renders the chart of the last release.
@@ -24,19 +23,20 @@ pub(super) fn deployed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
     render(comparison, live, &chart)
 }
 
-/// Returns the hooks of the last release, if its chart may have some that an uninstall runs and can be rendered.
-pub(super) fn uninstall_hooks(
-    comparison: &mut Comparison<'_, '_, '_>,
-    live: &Resource,
-) -> Option<BTreeMap<ObjectId, Hook>> {
-    let chart = last_chart(comparison, live).ok().filter(Chart::may_have_uninstall_hooks)?;
-    Some(render(comparison, live, &chart).ok()?.hooks)
+/// Returns the hooks of the last release and the objects that its manifest keeps, if its chart may have some and can be rendered.
+pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Option<StoredRelease> {
+    let chart = last_chart(comparison, live).ok().filter(Chart::decides_uninstall)?;
+    let rendered = render(comparison, live, &chart).ok()?;
+    let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
+    let common = live.spec().pointer("/commonMetadata/annotations");
+    let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
+    Some(StoredRelease { hooks: rendered.hooks, kept, has_all_policies })
 }
 
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {
     let (id, spec) = (&live.object.id, live.spec());
     check_recorded(spec)?;
-    check_spec(spec)?;
+    post_renderers::check(spec)?;
     let ReleaseValues::Known(values) = values(comparison, id, spec, false)? else {
         return Err("the values of its last release are not known".to_owned().into());
     };

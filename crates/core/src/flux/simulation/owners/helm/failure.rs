@@ -69,6 +69,8 @@ pub(super) struct Attempt<'t> {
     pub(super) new: &'t Rendered,
     /// Manifest before the action; `None` for an install.
     pub(super) old: Option<&'t Rendered>,
+    /// Live objects that are deleted before it begins.
+    pub(super) gone: &'t BTreeSet<ObjectId>,
     /// Something is deleted if it succeeds, or if it fails.
     pub(super) has_consequences: bool,
     /// Labels and annotations of all objects change.
@@ -97,6 +99,7 @@ impl Attempt<'_> {
         }
         let option = format!("/{}/disableTakeOwnership", self.kind.field());
         let taken = self.new.objects.iter().filter(|id| self.old.is_none_or(|old| !old.objects.contains(*id)));
+        let taken = taken.filter(|id| !self.gone.contains(*id));
         let mut foreign = taken.filter_map(|id| comparison.state().live_object(id)).filter(|live| !self.owns(live));
         let foreign = foreign.next().filter(|_| flag_at(self.spec, &option));
         foreign.map(|live| {
@@ -151,7 +154,7 @@ impl Attempt<'_> {
     }
 
     /// Returns what can fail although the API server accepts all objects, for people.
-    fn failing_step(&self) -> Option<String> {
+    pub(super) fn failing_step(&self) -> Option<String> {
         let [before, _] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
         let mut failing = self.new.hooks_at([before]).filter(|(_, hook)| runs_hooks && hook.can_fail());
@@ -170,8 +173,9 @@ impl Attempt<'_> {
         for (id, manifest) in self.new.manifests() {
             let is_same = !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && is_live(id);
             let kind = id.group_kind();
-            // No dry-run can show what comes with its namespace or its definition.
-            let comes_with = self.comes_with_namespace(comparison, id) || self.is_unserved(&kind);
+            // No dry-run can show what comes with its namespace or its definition, or after another object of its name.
+            let comes_with =
+                self.comes_with_namespace(comparison, id) || self.is_unserved(&kind) || self.gone.contains(id);
             if comes_with || (is_same && !self.has_consequences) {
                 continue;
             }

@@ -15,11 +15,12 @@ use super::release_charts::first_chart;
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::{applies, blocked, check_recorded, check_spec, hook_runs, shown_version};
+use super::upgrades::{applies, blocked, check_recorded, hook_runs, shown_version};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
@@ -43,7 +44,32 @@ pub(super) struct Installed<'s> {
     /// Values that the change removes, for people.
     removed_values: Option<String>,
     place: Place<'s>,
-    pub(super) new: Rendered,
+    new: Rendered,
+}
+
+impl Installed<'_> {
+    /// Returns the attempt to install it once these live objects are gone.
+    pub(super) fn attempt<'t>(
+        &'t self,
+        id: &'t ObjectId,
+        spec: &'t Value,
+        gone: &'t BTreeSet<ObjectId>,
+    ) -> Attempt<'t> {
+        Attempt {
+            kind: ActionKind::Install,
+            id,
+            spec,
+            place: &self.place,
+            chart: &self.chart,
+            old_chart: None,
+            new: &self.new,
+            old: None,
+            gone,
+            has_consequences: true,
+            changes_all: false,
+            is_private: self.new.is_private,
+        }
+    }
 }
 
 /// Renders the chart of a release that is installed with this spec. Returns what helm-controller does if it cannot.
@@ -56,7 +82,7 @@ pub(super) fn rendered<'s>(
     live: Option<&Resource>,
 ) -> Asked<Result<Installed<'s>, Followed>> {
     check_recorded(spec)?;
-    check_spec(spec)?;
+    post_renderers::check(spec)?;
     let (chart, assumption) = first_chart(comparison, id, spec, live)?;
     let (found, removed_values) = match values(comparison, id, spec, true)? {
         ReleaseValues::Known(found) => (found, None),
@@ -84,35 +110,28 @@ pub(super) fn install(
 ) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
     let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
-    let Installed { chart, assumption, removed_values, place, new } = match rendered(comparison, id, spec, live)? {
+    let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
         Err(followed) => return Ok(followed),
     };
+    let Installed { chart, new, .. } = &installed;
     let kind = ActionKind::Install;
     let mut action = ReleaseAction::new(kind);
-    action.assumption = assumption;
-    let gone = removed_values.map(|what| format!("it stays if the values are gone before the install: {what}"));
+    action.assumption.clone_from(&installed.assumption);
+    let gone = installed
+        .removed_values
+        .as_ref()
+        .map(|what| format!("it stays if the values are gone before the install: {what}"));
     action.waits =
         gone.or_else(|| condition(comparison.state(), comparison.derivation.consequences, id, live, spec, false));
     action.does_not_wait = flag_at(spec, "/install/disableWait");
-    action.hooks = hook_runs(spec, kind, &new, None, &test_fates(spec, &new));
-    action.can_fail_later = can_fail_later(spec, kind, &new);
+    action.hooks = hook_runs(spec, kind, new, None, &test_fates(spec, new));
+    action.can_fail_later = can_fail_later(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
-    action.remedied = action.remedy.deletions(comparison.state(), spec, &new, None);
+    action.remedied = action.remedy.deletions(comparison.state(), spec, new, None);
     let has_consequences = action.can_delete(comparison.state());
-    let attempt = Attempt {
-        kind,
-        id,
-        spec,
-        place: &place,
-        chart: &chart,
-        old_chart: None,
-        new: &new,
-        old: None,
-        has_consequences,
-        changes_all: false,
-        is_private: new.is_private,
-    };
+    let none = BTreeSet::new();
+    let attempt = Attempt { has_consequences, ..installed.attempt(id, spec, &none) };
     if let Some(why) = attempt.obstacle(comparison) {
         return Ok(blocked(ReasonCode::ApplyRefused, why));
     }
@@ -121,7 +140,7 @@ pub(super) fn install(
     }
     let mut effect = action.effect(comparison.state(), id);
     let is_doubtful = action.failure != Failure::Unexpected;
-    effect.applies = applies(comparison.state(), id, [&new], &action.hooks, &attempt.definitions(false), is_doubtful);
+    effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful);
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     let mut remarks = vec![format!("chart {} {}", chart.name, shown_version(&chart.version))];
     remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());

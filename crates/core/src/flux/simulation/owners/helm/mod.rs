@@ -8,6 +8,7 @@ mod dry_runs;
 mod failure;
 mod installs;
 mod lookups;
+mod preserved_values;
 pub(crate) mod release_charts;
 mod release_values;
 mod remedies;
@@ -45,7 +46,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     find_out,
     deleted: uninstall::deleted,
     finalized: uninstall::finalized,
-    hooks: deployed::uninstall_hooks,
+    stored: deployed::stored,
 };
 
 const RULES: ChangeRules = ChangeRules {

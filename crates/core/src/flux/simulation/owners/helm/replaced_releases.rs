@@ -11,8 +11,10 @@ use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::conditions::condition;
 use super::deployed::deployed;
+use super::failure::Failure;
 use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment};
+use super::remedies::{Remedy, can_fail_later};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
 use super::upgrades::{applies, hook_runs};
 use crate::flux::build::{Interrupt, charts};
@@ -52,9 +54,6 @@ struct Replacement {
 /// Reason why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
 /// Helm looks there for objects whose manifest has no namespace.
 const IMPLIED_NAMESPACE: &str = "it is deleted if its template sets metadata.namespace, and is left behind otherwise";
-
-/// Remark for an object of which it is not known whether the new release has it.
-const MAY_COME_BACK: &str = "the installation creates it again if the new release has it too";
 
 /// Returns a HelmRelease whose release is replaced, with the reaction of helm-controller. Answers that are missing are added to
 /// the needs.
@@ -143,30 +142,56 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
         settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
     }
-    let new = match rendered(comparison, id, spec, Some(live))? {
-        Ok(installed) => {
-            effect.assumption = installed.assumption;
-            installed.new
-        }
-        // The release is uninstalled first.
-        Err(_) => Rendered::default(),
-    };
-    let (state, members) = (comparison.state(), fates(comparison.state(), live));
-    let hooks = hook_runs(spec, ActionKind::Install, &new, None, &BTreeMap::new());
     effect.deletes.retain(|_, deletion| deletion.code != Some(ReasonCode::Hook));
+    // Without an installation, the release is uninstalled all the same.
+    let Ok(installed) = rendered(comparison, id, spec, Some(live))? else {
+        effect.deletes.values_mut().for_each(|deletion| deletion.open = None);
+        return Ok(effect);
+    };
+    effect.assumption.clone_from(&installed.assumption);
+    let gone: BTreeSet<ObjectId> = effect.deletes.keys().cloned().collect();
+    let attempt = installed.attempt(id, spec, &gone);
+    let is_impossible = attempt.obstacle(comparison).is_some();
+    let failure = attempt.failure(comparison, &BTreeSet::new()).0;
+    // Without dry-runs, the plan says that nothing of it is rehearsed.
+    let failure = match comparison.state().input.dry_runs {
+        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible),
+        Some(_) => failure,
+    };
+    let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
+    let mut action = ReleaseAction::new(ActionKind::Install);
+    action.can_fail_later = can_fail_later(spec, action.kind, new);
+    action.remedy = Remedy::of(spec, action.kind);
+    action.failure = failure;
+    let doubt = doubt(&action);
+    let hooks = hook_runs(spec, ActionKind::Install, new, None, &BTreeMap::new());
     for (id, deletion) in &mut effect.deletes {
         let comes_back = new.objects.contains(id) || hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
-        deletion.remarks.retain(|remark| remark != MAY_COME_BACK);
-        if comes_back && deletion.action == Action::Delete {
+        deletion.open = None;
+        if comes_back && !is_impossible && deletion.action == Action::Delete {
             deletion.action = Action::Recreate;
+            deletion.conditions.extend(doubt.clone());
         }
     }
-    let mut action = ReleaseAction::new(ActionKind::Install);
-    effect.applies = applies(state, id, [&new], &hooks, &BTreeMap::new(), false);
+    if is_impossible {
+        return Ok(effect);
+    }
+    effect.applies = applies(state, id, [new], &hooks, &BTreeMap::new(), doubt.is_some());
+    action.remedied = action.remedy.deletions(state, spec, new, None);
+    action.remedied.retain(|id, _| !gone.contains(id));
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
     action.waits.clone_from(&replacement.condition);
     effect.deletes.extend(action.effect(state, id).deletes);
     Ok(effect)
+}
+
+/// Returns the condition under which an installation leaves objects behind that it does not create, or that its remedy deletes
+/// again, for people; `None` if nothing makes it fail.
+fn doubt(action: &ReleaseAction) -> Option<String> {
+    let is_remedied = matches!(action.remedy, Remedy::Uninstall { .. });
+    let may_fail = action.failure != Failure::Unexpected || (is_remedied && action.can_fail_later);
+    let why = action.failure.describe(action.kind).map(|why| format!(": {why}")).unwrap_or_default();
+    may_fail.then(|| format!("it does not come back if the installation fails{why}"))
 }
 
 /// Settles the deletions of objects whose manifest may have no namespace, by the manifest of the deployed release: Helm looks for
@@ -186,7 +211,7 @@ fn settle_namespaces(effect: &mut Effect, old: &Rendered, Replacement { old: tar
         let is_deleted = if is_old { is_written(id) } else { !is_written(&namesake) };
         if is_deleted {
             deletion.action = Action::Delete;
-            deletion.remarks.truncate(1);
+            deletion.open = None;
         } else if is_old {
             let why = "its template sets no metadata.namespace, so that Helm looks for it in the new namespace";
             keeps.insert(id.clone(), Reason::new(ReasonCode::LeftBehind, why));
@@ -226,7 +251,7 @@ fn replaced_object(
     let id = &object.id;
     if is_namesake {
         deletion.action = Action::Unknown;
-        deletion.remark(format!(
+        deletion.open = Some(format!(
             "it has the name of an object of the release in the namespace {}, and is deleted instead of that if the \
              template of the object does not set metadata.namespace",
             old.namespace
@@ -245,9 +270,9 @@ fn replaced_object(
         }
     } else if old.namespace != new.namespace && *id.namespace == *old.namespace {
         deletion.action = Action::Unknown;
-        deletion.remark(IMPLIED_NAMESPACE);
+        deletion.open = Some(IMPLIED_NAMESPACE.to_owned());
     } else {
-        deletion.remark(MAY_COME_BACK);
+        deletion.open = Some("the installation creates it again if the new release has it too".to_owned());
     }
     deletion.is_doubtful = !deletion.conditions.is_empty();
     deletion

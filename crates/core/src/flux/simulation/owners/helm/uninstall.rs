@@ -118,8 +118,9 @@ fn hooks<'a>(
     events: &'static [HookEvent],
 ) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
     let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let known = state.owner_hooks.get(&release.object.id);
-    let rendered = known.into_iter().flatten().filter(move |(_, hook)| runs && hook.runs_at(events));
+    let known = state.stored_releases.get(&release.object.id);
+    let rendered =
+        known.into_iter().flat_map(|stored| &stored.hooks).filter(move |(_, hook)| runs && hook.runs_at(events));
     let rendered = rendered.filter_map(|(id, hook)| Some((state.live_object(id)?, hook.clone())));
     let cluster = state.cluster_of(release).filter(|_| runs && known.is_none()).into_iter();
     let labelled = cluster.flat_map(move |cluster| live_hooks(cluster, release, events));
@@ -214,9 +215,19 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
     let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
     conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));
-    let failing = hooks(state, release, &[HookEvent::PreDelete]).filter(|(_, hook)| hook.can_fail());
-    conditions.extend(failing.map(|(object, _)| format!("it stays while the hook {} fails", object.id)));
+    conditions.extend(failing_hooks(state, release).map(|hook| format!("it stays while the hook {hook} fails")));
     conditions
+}
+
+/// Returns the hooks that an uninstall runs first and that can fail, whether they are live or not.
+fn failing_hooks(state: &State<'_>, release: &Resource) -> impl Iterator<Item = ObjectId> {
+    let live = hooks(state, release, &[HookEvent::PreDelete]).map(|(object, hook)| (object.id.clone(), hook));
+    let known = state.stored_releases.get(&release.object.id).into_iter().flat_map(|stored| &stored.hooks);
+    let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
+    let absent =
+        known.filter(|(id, hook)| runs && hook.runs_at(&[HookEvent::PreDelete]) && state.live_object(id).is_none());
+    let all = live.chain(absent.map(|(id, hook)| (id.clone(), hook.clone()))).collect::<Vec<_>>();
+    all.into_iter().filter(|(_, hook)| hook.can_fail()).map(|(id, _)| id)
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
@@ -260,7 +271,11 @@ fn service_account(release: &Resource) -> Option<ObjectId> {
 
 /// Returns the live objects in the inventory of a release with the effect of an uninstall on them.
 fn release_members<'a>(state: &State<'a>, release: &Resource) -> Vec<(&'a ObjectMetadata, Fate)> {
-    uninstalled_objects(state.input.snapshot, &state.members(release))
+    let members = uninstalled_objects(state.input.snapshot, &state.members(release));
+    match state.stored_releases.get(&release.object.id) {
+        Some(stored) => members.into_iter().map(|(object, _)| (object, stored.fate(object))).collect(),
+        None => members,
+    }
 }
 
 /// Returns the effect of an uninstall on the live objects in the inventory of a release, by their identity.

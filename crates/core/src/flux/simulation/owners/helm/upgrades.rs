@@ -11,6 +11,7 @@ use super::action::{HookRun, ReleaseAction};
 use super::action_kind::ActionKind;
 use super::conditions::{condition, waits_for_prerequisite};
 use super::failure::{Attempt, Failure};
+use super::preserved_values::{check_deployed, preserved, preserves};
 use super::release_charts::{IN_PLACE, ReleaseCharts, UNKNOWN_REVISION, charts, first_chart, without_metadata};
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
@@ -49,9 +50,9 @@ const DEFINITIONS: &str = "it depends on whether the definitions that this chang
 const AFTER_FAILURE: &str = "it stays if the revision before the failed upgrade does not have it";
 
 /// Chart and values of a release at one moment.
-struct Version {
-    chart: Chart,
-    values: Values,
+pub(super) struct Version {
+    pub(super) chart: Chart,
+    pub(super) values: Values,
 }
 
 impl Version {
@@ -125,7 +126,7 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
     let (new_spec, earlier) = specs_after(comparison, live)?;
     for spec in [&old_spec, &new_spec] {
         check_recorded(spec)?;
-        check_spec(spec)?;
+        post_renderers::check(spec)?;
     }
     check_change(&old_spec, &new_spec)?;
     if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
@@ -188,9 +189,16 @@ fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<P
         between.push(Version { chart: new.clone(), values: old_values.clone() });
         between.push(Version { chart: old.clone(), values: new_values.clone() });
     }
+    let old = Version { chart: old, values: old_values };
+    let mut new = Version { chart: new, values: new_values };
+    if preserves(&new_spec) {
+        check_deployed(live)?;
+        new = preserved(&old, new)?;
+        between = between.into_iter().map(|version| preserved(&old, version)).collect::<Result<_, _>>()?;
+    }
     Ok(Prepared::Changed(Box::new(Change {
-        old: Some(Version { chart: old, values: old_values }),
-        new: Version { chart: new, values: new_values },
+        old: Some(old),
+        new,
         between,
         spec: new_spec,
         assumption,
@@ -240,6 +248,10 @@ fn labelled(state: &State<'_>, live: &Resource) -> Vec<ObjectId> {
 /// Returns the change of a release that was rolled back, or whose upgrade failed: any change of it is another upgrade.
 fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
     let id = &live.object.id;
+    if preserves(&spec) {
+        let why = "upgrade.preserveValues keeps the values of its last release that did not fail, which are not read";
+        return Err(why.to_owned().into());
+    }
     let (chart, assumption) = first_chart(comparison, id, &spec, Some(live))?;
     let (values, removed_values) = match values(comparison, id, &spec, true)? {
         ReleaseValues::Known(found) => (found, None),
@@ -415,6 +427,7 @@ fn acted(
         old_chart: change.old.as_ref().map(|old| &old.chart),
         new,
         old: Some(old),
+        gone: &BTreeSet::new(),
         has_consequences: action.can_delete(state),
         changes_all: change.changes_all,
         is_private,
@@ -599,14 +612,6 @@ pub(crate) fn check_recorded(spec: &Value) -> Result<(), String> {
         )),
         None => Ok(()),
     }
-}
-
-/// Fails if a spec has fields with which a release is not rendered here as in the cluster.
-pub(super) fn check_spec(spec: &Value) -> Result<(), String> {
-    if flag_at(spec, "/upgrade/preserveValues") {
-        return Err("upgrade.preserveValues merges the values with those of the last release".to_owned());
-    }
-    post_renderers::check(spec)
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.

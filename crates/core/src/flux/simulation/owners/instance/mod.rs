@@ -46,7 +46,7 @@ pub(super) const INSTANCES: OwnerKind = OwnerKind {
     find_out: |_, _| "flux-operator build instance --filename FILE".to_owned(),
     deleted,
     finalized: |_, _| vec![],
-    hooks: |_, _| None,
+    stored: |_, _| None,
 };
 
 const RULES: ChangeRules = ChangeRules {

@@ -34,7 +34,7 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
     find_out: |_, id| format!("flux diff kustomization {} -n {} --path DIR", id.name, id.namespace),
     deleted,
     finalized: |_, _| vec![],
-    hooks: |_, _| None,
+    stored: |_, _| None,
 };
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.

@@ -33,7 +33,7 @@ pub(super) const SETS: OwnerKind = OwnerKind {
     find_out: |_, _| "flux-operator build resourceset --filename FILE".to_owned(),
     deleted,
     finalized,
-    hooks: |_, _| None,
+    stored: |_, _| None,
 };
 
 const RULES: ChangeRules = ChangeRules {

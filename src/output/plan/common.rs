@@ -1,0 +1,171 @@
+//! What rows of one owner have in common, so that a plan for people says it once: a reason, and the conditions of races.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::groups::NestedRow;
+use gitops_core::plan::{Action, Certainty, Change, Reason, ReasonCode};
+
+/// Beginning of a condition in the detail of a reason, and what separates it from the text before it.
+const CONDITION: &str = "race: ";
+const SEPARATOR: &str = "; ";
+
+/// Action and code of rows that are races.
+type Sort = (Action, ReasonCode);
+
+/// What rows of one owner have in common.
+#[derive(Default)]
+pub(crate) struct Common<'p> {
+    /// Reason of most deletions, or else of most rows, without the conditions.
+    pub(crate) reason: Option<Reason>,
+    conditions: Vec<Condition<'p>>,
+}
+
+/// A condition of several rows.
+struct Condition<'p> {
+    text: &'p str,
+    /// Sorts of races of which each row has it.
+    sorts: BTreeSet<Sort>,
+    /// All races have it.
+    is_of_all: bool,
+}
+
+impl<'p> Common<'p> {
+    /// Returns what the rows that stand below no other one have in common.
+    pub(crate) fn of(rows: &[NestedRow<'p>]) -> Self {
+        let own = rows.iter().filter(|row| row.depth == 0).map(|row| row.change);
+        let mut common = Self { reason: None, conditions: conditions(own.clone()) };
+        let (deletions, others): (Vec<_>, Vec<_>) = own.partition(|change| change.is_deletion());
+        common.reason = common.most_common(&deletions).or_else(|| common.most_common(&others));
+        common
+    }
+
+    /// Returns the conditions with the races that have them: `condition of delete? (not-in-chart)`, `it stays if …`.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (String, &'p str)> {
+        self.conditions.iter().map(|Condition { text, sorts, is_of_all }| {
+            let label = if *is_of_all {
+                "condition".to_owned()
+            } else {
+                let sorts = sorts.iter().map(|(action, code)| format!("{action}? ({code})"));
+                format!("condition of {}", sorts.collect::<Vec<_>>().join(", "))
+            };
+            (label, *text)
+        })
+    }
+
+    /// Returns the reason of a row without the conditions that it has in common with others.
+    pub(crate) fn own_reason(&self, row: &NestedRow<'_>) -> Reason {
+        if row.depth == 0 { self.without_conditions(row.change) } else { row.change.reason.clone() }
+    }
+
+    fn without_conditions(&self, change: &Change) -> Reason {
+        let sort = sort(change);
+        let is_said = |part: &str| {
+            self.conditions.iter().any(|said| said.sorts.contains(&sort) && condition(part) == Some(said.text))
+        };
+        let parts = parts(&change.reason.detail);
+        let own = parts.filter(|part| change.certainty == Certainty::Certain || !is_said(part));
+        Reason::new(change.reason.code, own.collect::<Vec<_>>().join(SEPARATOR))
+    }
+
+    /// Returns the reason of most changes, if several have it.
+    fn most_common(&self, changes: &[&Change]) -> Option<Reason> {
+        let mut numbers: BTreeMap<Reason, usize> = BTreeMap::new();
+        changes.iter().filter(|change| change.cause.is_none()).for_each(|change| {
+            *numbers.entry(self.without_conditions(change)).or_default() += 1;
+        });
+        let (reason, number) = numbers.into_iter().max_by_key(|(reason, number)| (*number, Reverse(reason.clone())))?;
+        (number > 1).then_some(reason)
+    }
+}
+
+fn sort(change: &Change) -> Sort {
+    (change.action, change.reason.code)
+}
+
+/// Returns the parts of a detail. Each condition is one, with everything up to the next one.
+fn parts(detail: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(detail);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let next = text.match_indices(SEPARATOR).find(|(at, _)| text[at + SEPARATOR.len()..].starts_with(CONDITION));
+        rest = next.map(|(at, _)| &text[at + SEPARATOR.len()..]);
+        Some(next.map_or(text, |(at, _)| &text[..at]))
+    })
+}
+
+/// Returns the condition in a part of a detail.
+fn condition(part: &str) -> Option<&str> {
+    part.strip_prefix(CONDITION)
+}
+
+/// Returns the conditions that several races have, each with the sorts of races of which every one has it.
+fn conditions<'p>(rows: impl Iterator<Item = &'p Change> + Clone) -> Vec<Condition<'p>> {
+    let races = rows.filter(|change| change.certainty == Certainty::Race);
+    let mut sorts: BTreeMap<Sort, usize> = BTreeMap::new();
+    let mut found: BTreeMap<&str, BTreeMap<Sort, usize>> = BTreeMap::new();
+    for change in races {
+        *sorts.entry(sort(change)).or_default() += 1;
+        let own: BTreeSet<&str> = parts(&change.reason.detail).filter_map(condition).collect();
+        for text in own {
+            *found.entry(text).or_default().entry(sort(change)).or_default() += 1;
+        }
+    }
+    let common = found.into_iter().filter_map(|(text, numbers)| {
+        let whole: BTreeMap<Sort, usize> =
+            numbers.into_iter().filter(|(sort, number)| sorts[sort] == *number).collect();
+        let is_of_several = whole.values().sum::<usize>() > 1;
+        let is_of_all = whole.len() == sorts.len();
+        is_of_several.then(|| Condition { text, sorts: whole.into_keys().collect(), is_of_all })
+    });
+    common.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gitops_core::kubernetes::object::ObjectId;
+    use gitops_core::plan::{Actor, PinnedObject};
+
+    fn race(action: Action, code: ReasonCode, detail: &str) -> Change {
+        let object = PinnedObject::absent(ObjectId::new("", "ConfigMap", "shop", "a"));
+        let row = Change::new(action, object, None, Actor::HelmController, Reason::new(code, detail));
+        Change { certainty: Certainty::Race, ..row }
+    }
+
+    /// Returns the lines of the conditions, the common reason, and what is left of each detail.
+    fn common(changes: &[Change]) -> (Vec<String>, Option<String>, Vec<String>) {
+        let rows: Vec<NestedRow<'_>> =
+            changes.iter().map(|change| NestedRow { change, depth: 0, condition: None }).collect();
+        let common = Common::of(&rows);
+        let lines = common.lines().map(|(label, text)| format!("{label}: {text}")).collect();
+        let left = rows.iter().map(|row| common.own_reason(row).detail).collect();
+        (lines, common.reason.map(|reason| reason.to_string()), left)
+    }
+
+    #[test]
+    fn a_condition_of_all_races_is_said_once() {
+        let (lines, reason, left) = common(&[
+            race(Action::Delete, ReasonCode::NotInChart, "race: it stays if the upgrade fails"),
+            race(Action::Delete, ReasonCode::NotInChart, "race: it stays if the upgrade fails; race: x; y"),
+            race(Action::Delete, ReasonCode::NotInChart, "race: it stays if the upgrade fails"),
+            race(Action::Recreate, ReasonCode::Hook, "each upgrade; does; race: it stays if the upgrade fails"),
+        ]);
+        assert_eq!(lines, ["condition: it stays if the upgrade fails"]);
+        assert_eq!(reason.as_deref(), Some("not-in-chart"));
+        assert_eq!(left, ["", "race: x; y", "", "each upgrade; does"]);
+    }
+
+    #[test]
+    fn a_condition_of_some_races_names_them_and_others_keep_their_own() {
+        let (lines, _, left) = common(&[
+            race(Action::Delete, ReasonCode::NotInChart, "race: a"),
+            race(Action::Recreate, ReasonCode::Hook, "race: a"),
+            race(Action::Delete, ReasonCode::Remedied, "race: b"),
+            race(Action::Create, ReasonCode::InChart, "race: c"),
+            race(Action::Create, ReasonCode::InChart, ""),
+        ]);
+        assert_eq!(lines, ["condition of delete? (not-in-chart), recreate? (hook): a"]);
+        assert_eq!(left, ["", "", "race: b", "race: c", ""]);
+    }
+}
