@@ -48,6 +48,11 @@ pub(super) struct Installed<'s> {
 }
 
 impl Installed<'_> {
+    /// Returns the version of the chart.
+    pub(super) fn version(&self) -> &str {
+        &self.chart.version
+    }
+
     /// Returns the attempt to install it once these live objects are gone.
     pub(super) fn attempt<'t>(
         &'t self,

@@ -13,7 +13,7 @@ use super::conditions::condition;
 use super::deployed::deployed;
 use super::failure::Failure;
 use super::installs::{may_have_release, rendered};
-use super::release_charts::{IN_PLACE, last_segment};
+use super::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::remedies::{Remedy, can_fail_later};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
 use super::upgrades::{applies, hook_runs};
@@ -180,7 +180,11 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
-    action.waits.clone_from(&replacement.condition);
+    let deployed = live.text("/status/history/0/chartVersion").unwrap_or_default();
+    let chart_changes = without_metadata(deployed) != without_metadata(installed.version());
+    // source-controller may have the new chart only after the new spec is there.
+    let comes_later = chart_changes.then(|| "it stays if the deployed chart is installed first".to_owned());
+    action.waits = replacement.condition.clone().or(comes_later);
     effect.deletes.extend(action.effect(state, id).deletes);
     Ok(effect)
 }
