@@ -12,10 +12,14 @@ use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
 use crate::tools;
+use gitops_core::flux::handover::patch::Field;
 use gitops_core::flux::handover::{Handover, HandoverStep, Hold, Holds, left_over};
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::{FinishedPlan, Outcome};
+
+/// Field manager of the marks of objects.
+const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Show steps that move objects to other owners without deleting them
 ///
@@ -38,9 +42,9 @@ use gitops_core::plan::{FinishedPlan, Outcome};
   kubectl gitops handover --write steps/"
 )]
 pub struct HandoverArgs {
-    /// Checkout with the change
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub repo: PathBuf,
+    /// Checkout with the change; the current directory when absent
+    #[arg(long, value_name = "DIR")]
+    pub repo: Option<PathBuf>,
     /// Read this revision instead of the working tree
     #[arg(long, value_name = "REVISION")]
     pub to: Option<String>,
@@ -62,7 +66,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let (rev, checkout) = (args.to.clone(), args.checkout.clone());
     let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
-    let tree = TreeArgs { repo: Some(args.repo.clone()), options };
+    let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
     let left_over = left_over(&snapshot, &found.last);
@@ -80,9 +84,9 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
         };
         steps.push(HandoverStep {
             number,
-            title: role.title(last),
+            title: role.title(last, !patches.is_empty()),
             patches,
-            commands: vec![],
+            commands: role.commands(&found.holds),
             notes: role.notes(&found.holds),
             done_when: role.done_when(&found.holds, &plan),
             way_back: role.way_back().to_owned(),
@@ -116,12 +120,28 @@ enum Role {
 }
 
 impl Role {
-    fn title(self, steps: usize) -> String {
+    fn title(self, steps: usize, has_patches: bool) -> String {
         match self {
+            Self::Hold if !has_patches => "run the commands".to_owned(),
             Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
             Self::Change if steps < 3 => "merge the change".to_owned(),
             Self::Change => "take the patch of the step before back, so that the change is as it was".to_owned(),
+        }
+    }
+
+    /// Returns the commands of a step: marks of objects that no manifest in Git has, and their end.
+    fn commands(self, holds: &Holds) -> Vec<String> {
+        let marked = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| kubectl_name(id));
+        let Field { name, value, .. } = Hold::Keep.field();
+        let annotate = |object: String, change: String| {
+            // kustomize-controller takes over the fields of managers whose names begin with kubectl.
+            format!("kubectl annotate {object} {change} --overwrite --field-manager={FIELD_MANAGER}")
+        };
+        match self {
+            Self::Hold => marked.map(|object| annotate(object, format!("{name}={value}"))).collect(),
+            Self::HeldChange => vec![],
+            Self::Change => marked.map(|object| annotate(object, format!("{name}-"))).collect(),
         }
     }
 
@@ -130,6 +150,8 @@ impl Role {
         if let Self::Hold = self {
             return holds.iter().map(|(owner, hold)| shows_hold(owner, *hold)).collect();
         }
+        let leaving = holds.iter().filter(|(_, hold)| matches!((self, hold), (Self::HeldChange, Hold::Replace)));
+        let leaving = leaving.map(|(id, _)| format!("kubectl wait --for=delete {} --timeout=10m", kubectl_name(id)));
         let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
         let shows = applied.filter(|row| row.owner.kind == "Kustomization").map(|row| {
             format!(
@@ -137,12 +159,13 @@ impl Role {
                 row.owner.name, row.owner.namespace
             )
         });
-        shows.collect()
+        leaving.chain(shows).collect()
     }
 
     /// Returns what the step leaves behind.
     fn notes(self, holds: &Holds) -> Vec<String> {
-        let releases = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
+        let releases = holds.iter().filter(|(_, hold)| matches!(hold, Hold::Suspend | Hold::Replace));
+        let releases = releases.map(|(id, _)| id);
         let note = |id: &ObjectId| {
             format!(
                 "the Secrets with the history of the release of {id}, and Helm's labels, annotations and field managers, stay \
@@ -170,8 +193,8 @@ pub(super) fn kubectl_name(id: &ObjectId) -> String {
 
 /// Returns the command that shows that an owner has a setting.
 pub(super) fn shows_hold(owner: &ObjectId, hold: Hold) -> String {
-    let (field, value) = hold.field();
-    format!("kubectl get {} -o jsonpath='{{.spec.{field}}}' # {value}", kubectl_name(owner))
+    let field = hold.field();
+    format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(owner), field.json_path(), field.value)
 }
 
 /// Writes the patches and commands of the steps, one file each.

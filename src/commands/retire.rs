@@ -54,9 +54,9 @@ pub struct RetireArgs {
     /// Owners, as KIND/NAME or NAMESPACE/KIND/NAME, or namespaces, as namespace/NAME
     #[arg(value_name = "OWNER", required = true)]
     pub owners: Vec<String>,
-    /// Checkout of what is deployed
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub repo: PathBuf,
+    /// Checkout of what is deployed; the current directory when absent
+    #[arg(long, value_name = "DIR")]
+    pub repo: Option<PathBuf>,
     /// Write the patches of the steps to DIR
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     let removal =
         Removal { targets: targets(args, session, &snapshot)?, served: args.served.iter().cloned().collect() };
     let options = TreeOptions { checkout: args.checkout.clone(), offline: true, ..TreeOptions::default() };
-    let tree = TreeArgs { repo: Some(args.repo.clone()), options };
+    let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_retirement(&tree, &removal, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
     let (mut steps, mut data, mut strangers) = (vec![], vec![], vec![]);
@@ -155,9 +155,9 @@ fn ensure_confirmed(args: &RetireArgs, retirement: &Retirement, strangers: &[(Ob
 /// Returns a step as it is shown.
 fn proposed(number: usize, step: FoundStep) -> HandoverStep {
     let FoundStep { patches, removes, by_hand, prepares, keeping, plan, before, .. } = step;
-    let (field, value) = Hold::Delete.field();
+    let field = Hold::Delete.field();
     let patch = |id: &ObjectId| {
-        let patch = shell_word(&format!("{{\"spec\":{{\"{field}\":\"{value}\"}}}}"));
+        let patch = shell_word(&format!("{{\"spec\":{{\"{}\":\"{}\"}}}}", field.name, field.value));
         format!("kubectl patch {} --type merge -p {patch}", kubectl_name(id))
     };
     let delete = |id: &ObjectId| format!("kubectl delete {}", kubectl_name(id));

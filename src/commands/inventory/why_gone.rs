@@ -119,6 +119,7 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
 fn tree_args(args: &HistoryArgs) -> TreeArgs {
     let options = TreeOptions {
         checkout: CheckoutOptions {
+            source: args.source.clone(),
             branch: args.branch.clone(),
             kustomize: args.kustomize.clone(),
             plan_timeout: args.search_timeout,
@@ -129,7 +130,7 @@ fn tree_args(args: &HistoryArgs) -> TreeArgs {
         is_search: true,
         ..TreeOptions::default()
     };
-    TreeArgs { repo: Some(args.repo.clone()), options }
+    TreeArgs::of_checkout(args.repo.clone(), options)
 }
 
 /// Returns the identity of an object that neither the cluster nor a commit has, if its type is served.

@@ -1,20 +1,22 @@
 //! The search for steps that hand objects over: lists of patches, each judged by its plans.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::planner::{Planner, StepState, StepTrees};
-use super::{PlannedStep, SharedWork, TreeArgs};
+use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
+use super::steps::annotate;
+use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
-use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::{Error, Result};
 use crate::output::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
-use gitops_core::flux::handover::patch::{FilePatch, hold_in_tree};
+use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree, remove_from_tree};
 use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, losses, next_holds};
 use gitops_core::flux::source::tree::Tree;
+use gitops_core::flux::spec::KustomizationSpec;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
 
 /// A list of steps that loses nothing.
 pub(crate) struct FoundHandover {
@@ -36,14 +38,13 @@ pub(crate) async fn find_handover(
     snapshot: &Snapshot,
     offline: bool,
 ) -> Result<FoundHandover> {
-    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
-    let (mut planner, start, target) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
-    planner.without_dry_runs();
-    let (folder, commit) = planner.deployed()?;
+    let work = SearchWork::default();
+    let SearchStart { mut planner, state: start, change, deployed } =
+        work.start(args, session, snapshot, offline).await?;
     let trees = Trees {
-        deployed: worktree::read(&folder, &WorktreeState::Revision(commit))?,
-        target: worktree::read(&folder, &args.options.state())?,
-        change: target,
+        target: worktree::read(&deployed.folder, &args.options.state())?,
+        deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit))?,
+        change,
     };
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
@@ -99,13 +100,10 @@ impl Trees {
         let mut pending: Vec<(Vec<FilePatch>, Option<StepTrees>)> = vec![];
         if !holds.is_empty() {
             let mut tree = self.deployed.clone();
-            let patches = patch(&mut tree, holds)?;
+            let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
+            let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect())?;
             pending.push((patches, Some(planner.files(&tree))));
-            let mut tree = self.target.clone();
-            for (owner, hold) in holds.iter().filter(|(_, hold)| **hold == Hold::KeepInventory) {
-                // An owner that the change deletes has no manifest in it.
-                let _ = hold_in_tree(&mut tree, owner, *hold);
-            }
+            let tree = self.held_target(holds, &start.snapshot)?;
             let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() {
                 pending.push((patches, Some(planner.files(&tree))));
@@ -113,6 +111,12 @@ impl Trees {
         }
         pending.push((vec![], None));
         let (mut steps, mut state) = (vec![], start.clone());
+        let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
+        if !by_hand.is_empty() {
+            let Field { name, value, .. } = Hold::Keep.field();
+            let mark = BTreeMap::from([(name.to_owned(), Some(value.to_owned()))]);
+            state.edit(|snapshot| by_hand.iter().for_each(|id| annotate(snapshot, id, &mark)));
+        }
         for (patches, trees) in pending {
             let trees = trees.as_ref().unwrap_or(&self.change);
             let (mut finished, next) = planner.step(&state, trees).await?;
@@ -126,6 +130,33 @@ impl Trees {
     }
 }
 
+impl Trees {
+    /// Returns the change with the holds that must outlast it.
+    ///
+    /// Fails if a manifest that must leave it for a step is not in exactly one file.
+    fn held_target(&self, holds: &Holds, live: &Snapshot) -> Result<Tree> {
+        let mut tree = self.target.clone();
+        let index = Index::build(live);
+        for (owner, hold) in holds {
+            match hold {
+                // An owner that the change deletes has no manifest in it.
+                Hold::KeepInventory | Hold::Disable => drop(hold_in_tree(&mut tree, owner, *hold)),
+                Hold::Replace => {
+                    let parents = index.recorded_by(owner).iter().filter_map(|parent| index.owner(parent)?.full);
+                    let path = parents.map(|parent| KustomizationSpec::of(parent).path().to_owned()).next();
+                    let manifests = BTreeMap::from([(owner.clone(), path.unwrap_or_default())]);
+                    remove_from_tree(&mut tree, &manifests, &BTreeSet::new()).map_err(|(id, why)| {
+                        Error::refused(format!("no steps without loss: {id} must leave Git for a step, and {why}"))
+                            .hint("write its manifest to a file of its own, commit it, and run this again")
+                    })?;
+                }
+                Hold::Orphan | Hold::Suspend | Hold::Keep | Hold::Delete => {}
+            }
+        }
+        Ok(tree)
+    }
+}
+
 /// Sets the fields of holds in a tree.
 ///
 /// Fails if a manifest cannot be patched.
@@ -133,11 +164,9 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds) -> Result<Vec<FilePatch>> {
     let before = tree.clone();
     for (id, hold) in holds {
         hold_in_tree(tree, id, *hold).map_err(|why| {
-            let (field, value) = hold.field();
-            Error::refused(format!("no steps without loss: {id} needs `{field}: {value}`, and {}", one_line(&why)))
-                .hint(format!(
-                    "set `{field}: {value}` where the manifest of {id} is made, commit it, and run this again"
-                ))
+            let field = hold.field();
+            Error::refused(format!("no steps without loss: {id} needs `{field}`, and {}", one_line(&why)))
+                .hint(format!("set `{field}` where the manifest of {id} is made, commit it, and run this again"))
         })?;
     }
     Ok(FilePatch::between(&before, tree))

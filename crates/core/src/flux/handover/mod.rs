@@ -14,7 +14,9 @@ use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
+use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_operator as operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
@@ -26,7 +28,7 @@ pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 /// Maximum number of lists that are tried.
 pub const MAX_LISTS: usize = 24;
 
-/// Settings of owners before the change.
+/// Settings of owners, and of objects of releases, before the change.
 pub type Holds = BTreeMap<ObjectId, Hold>;
 
 /// An object that a list of steps would delete although something manages it in the end.
@@ -37,10 +39,8 @@ pub struct Loss {
     pub owner: Option<OwnerId>,
     /// Rule by which it is deleted, for people.
     pub reason: String,
-    /// Object of the owner, if its manifest can hold the object.
-    holder: Option<ObjectId>,
-    /// The owner itself is deleted.
-    owner_is_deleted: bool,
+    /// What holds the object, and the settings by which it can, the one that costs least first.
+    holder: Option<(ObjectId, &'static [Hold])>,
 }
 
 /// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
@@ -64,17 +64,37 @@ fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
 }
 
 fn loss(change: &Change) -> Loss {
-    let codes = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
-    let release = change.cause.as_ref().filter(|_| change.reason.code == ReasonCode::Uninstalled);
-    let kustomization = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
-    let kustomization = kustomization.map(|owner| ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name));
     Loss {
         object: change.object.id.clone(),
-        holder: release.cloned().or(kustomization),
+        holder: holder(change),
         owner: change.owner.clone(),
         reason: change.reason.to_string(),
-        owner_is_deleted: change.cause.is_some() || codes.contains(&change.reason.code),
     }
+}
+
+/// Returns what can hold a deleted object, with the settings to try.
+fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
+    let code = change.reason.code;
+    if let Some(cause) = &change.cause {
+        let is_release = cause.is(releases::GROUP, releases::KIND);
+        return match code {
+            ReasonCode::Uninstalled if is_release => Some((cause.clone(), &[Hold::Suspend])),
+            ReasonCode::ReleaseReplaced if is_release => Some((cause.clone(), &[Hold::Replace])),
+            ReasonCode::NotInChart if is_release => Some((change.object.id.clone(), &[Hold::Keep])),
+            ReasonCode::OwnerDeleted | ReasonCode::NotGenerated if cause.is(operator::GROUP, "ResourceSet") => {
+                Some((cause.clone(), &[Hold::Disable]))
+            }
+            _ => None,
+        };
+    }
+    let owner = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND)?;
+    let holds: &[Hold] = match code {
+        ReasonCode::OwnerDeleted | ReasonCode::OwnerDeletedWithObjects | ReasonCode::OwnerDeletedUncertain => {
+            &[Hold::Orphan, Hold::KeepInventory]
+        }
+        _ => &[Hold::KeepInventory, Hold::Orphan],
+    };
+    Some((ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name), holds))
 }
 
 /// Returns the holds to try after a list with these holds has losses. `tried` are the holds that did not help each owner.
@@ -88,17 +108,13 @@ pub fn next_holds(
 ) -> Result<Holds, Box<Loss>> {
     let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
     for loss in losses {
-        let holder = loss.holder.as_ref().filter(|holder| live.resource(holder).is_some());
-        let Some(key) = holder else { return Err(Box::new(loss.clone())) };
+        let holder =
+            loss.holder.as_ref().filter(|(holder, _)| holder.cluster.is_none() && live.object(holder).is_some());
+        let Some((key, order)) = holder else { return Err(Box::new(loss.clone())) };
         if !blamed.insert(key.clone()) {
             continue;
         }
         tried.extend(holds.get(key).map(|hold| (key.clone(), *hold)));
-        let order: &[Hold] = match (key.is(GROUP, KIND), loss.owner_is_deleted) {
-            (false, _) => &[Hold::Suspend],
-            (true, true) => &[Hold::Orphan, Hold::KeepInventory],
-            (true, false) => &[Hold::KeepInventory, Hold::Orphan],
-        };
         let hold = order.iter().copied().find(|hold| !tried.contains(&(key.clone(), *hold)));
         let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
         next.insert(key.clone(), hold);
