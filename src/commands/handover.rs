@@ -6,20 +6,17 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Session;
+use super::acts::{Act, kubectl_name, shows_hold};
 use super::prune::tree::{CheckoutOptions, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
 use crate::tools;
-use gitops_core::flux::handover::patch::Field;
 use gitops_core::flux::handover::{Handover, HandoverStep, Hold, Holds, left_over};
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::{FinishedPlan, Outcome};
-
-/// Field manager of the marks of objects.
-const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Show steps that move objects to other owners without deleting them
 ///
@@ -86,7 +83,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
             number,
             title: role.title(last, !patches.is_empty()),
             patches,
-            commands: role.commands(&found.holds),
+            commands: role.acts(&found.holds).iter().map(Act::command).collect(),
             notes: role.notes(&found.holds),
             done_when: role.done_when(&found.holds, &plan),
             way_back: role.way_back().to_owned(),
@@ -130,18 +127,13 @@ impl Role {
         }
     }
 
-    /// Returns the commands of a step: marks of objects that no manifest in Git has, and their end.
-    fn commands(self, holds: &Holds) -> Vec<String> {
-        let marked = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| kubectl_name(id));
-        let Field { name, value, .. } = Hold::Keep.field();
-        let annotate = |object: String, change: String| {
-            // kustomize-controller takes over the fields of managers whose names begin with kubectl.
-            format!("kubectl annotate {object} {change} --overwrite --field-manager={FIELD_MANAGER}")
-        };
+    /// Returns what a step does in the cluster: marks of objects that no manifest in Git has, and their end.
+    fn acts(self, holds: &Holds) -> Vec<Act> {
+        let marked = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, hold)| (id.clone(), *hold));
         match self {
-            Self::Hold => marked.map(|object| annotate(object, format!("{name}={value}"))).collect(),
+            Self::Hold => marked.map(|(id, hold)| Act::Set(id, hold)).collect(),
             Self::HeldChange => vec![],
-            Self::Change => marked.map(|object| annotate(object, format!("{name}-"))).collect(),
+            Self::Change => marked.map(|(id, hold)| Act::Unset(id, hold)).collect(),
         }
     }
 
@@ -183,18 +175,6 @@ impl Role {
             }
         }
     }
-}
-
-/// Returns an object as kubectl's arguments name it.
-pub(super) fn kubectl_name(id: &ObjectId) -> String {
-    let name = format!("{}/{}", id.group_kind(), id.name);
-    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
-}
-
-/// Returns the command that shows that an owner has a setting.
-pub(super) fn shows_hold(owner: &ObjectId, hold: Hold) -> String {
-    let field = hold.field();
-    format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(owner), field.json_path(), field.value)
 }
 
 /// Writes the patches and commands of the steps, one file each.

@@ -11,12 +11,13 @@ use crate::output::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree, remove_from_tree};
-use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, losses, next_holds};
+use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, listed, losses, next_holds};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::KustomizationSpec;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::plan::Outcome;
 
 /// A list of steps that loses nothing.
 pub(crate) struct FoundHandover {
@@ -49,6 +50,7 @@ pub(crate) async fn find_handover(
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
     let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
+    let managed_at_once = listed(&first.last);
     let mut best = first;
     for _ in 0..MAX_LISTS {
         let lost = lost(&best);
@@ -61,6 +63,7 @@ pub(crate) async fn find_handover(
     if let Some(loss) = lost(&best).first() {
         return Err(no_list(loss));
     }
+    ensure_managed(&managed_at_once, &best)?;
     // What is not needed is left out, one after the other.
     for owner in holds.keys().cloned().collect::<Vec<_>>() {
         let mut fewer = holds.clone();
@@ -69,7 +72,7 @@ pub(crate) async fn find_handover(
             break;
         }
         let played = trees.play(&mut planner, &start, &fewer).await?;
-        if lost(&played).is_empty() {
+        if lost(&played).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
             (holds, best) = (fewer, played);
         }
     }
@@ -170,6 +173,23 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds) -> Result<Vec<FilePatch>> {
         })?;
     }
     Ok(FilePatch::between(&before, tree))
+}
+
+/// Fails if nothing manages an object after the steps that something would manage after the change at once: what should take it over
+/// cannot, because it exists.
+fn ensure_managed(managed_at_once: &BTreeSet<ObjectId>, played: &Played) -> Result<()> {
+    let managed = listed(&played.last);
+    let left = managed_at_once.difference(&managed).find(|id| played.last.object(id).is_some());
+    let Some(object) = left else { return Ok(()) };
+    let rows = played.steps.last().into_iter().flat_map(|(_, step)| step.plan.owners());
+    let blocked =
+        rows.filter(|row| row.outcome == Outcome::Blocked).find(|row| row.reason.detail.contains(&object.to_string()));
+    let why = blocked.map_or_else(
+        || "nothing manages it in the end".to_owned(),
+        |row| format!("{} does not take it over: {}", row.owner, row.reason),
+    );
+    Err(Error::refused(format!("no steps without loss: {object}: {}", one_line(&why)))
+        .hint("let its new owner take it over, or accept that it is created anew: `kubectl gitops plan`"))
 }
 
 fn no_list(loss: &Loss) -> Error {

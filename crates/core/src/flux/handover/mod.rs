@@ -54,7 +54,7 @@ pub fn losses<'p>(plans: impl IntoIterator<Item = &'p Plan>, last: &Snapshot) ->
 }
 
 /// Returns the objects that the inventories of a state list.
-fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
+pub fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
     let index = Index::build(snapshot);
     let members = index.owners().filter_map(|owner| match &owner.members {
         Members::Listed(members) => Some(members.iter().cloned()),

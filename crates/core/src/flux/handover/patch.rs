@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::flux::build::is_kustomization_file;
@@ -74,6 +74,29 @@ impl Field {
     pub fn json_path(&self) -> String {
         let parent = if self.in_spec { ".spec" } else { ".metadata.annotations" };
         format!("{parent}.{}", self.name.replace('.', "\\."))
+    }
+
+    /// Returns the JSON merge patch that sets the field, or removes it.
+    pub fn merge_patch(&self, sets: bool) -> String {
+        let value = if sets { self.written() } else { Value::Null };
+        let field = json!({ self.name: value });
+        let patch = if self.in_spec { json!({"spec": field}) } else { json!({"metadata": {"annotations": field}}) };
+        patch.to_string()
+    }
+
+    /// Returns true if an object has the field with its value.
+    pub fn is_set(&self, object: &Value) -> bool {
+        let parent = if self.in_spec { object.get("spec") } else { object.pointer("/metadata/annotations") };
+        parent.and_then(|parent| parent.get(self.name)) == Some(&self.written())
+    }
+
+    /// Returns the value as an object has it.
+    fn written(&self) -> Value {
+        match self.value {
+            "true" => true.into(),
+            "false" => false.into(),
+            text => text.into(),
+        }
     }
 }
 

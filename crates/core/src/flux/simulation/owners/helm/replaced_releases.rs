@@ -14,7 +14,7 @@ use super::deployed::deployed;
 use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
-use super::upgrades::{applies, hook_runs};
+use super::upgrades::{applies, hook_runs, of_chart};
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
@@ -143,13 +143,13 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
         settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
     }
-    let new = match rendered(comparison, id, spec, Some(live))? {
+    let (new, chart) = match rendered(comparison, id, spec, Some(live))? {
         Ok(installed) => {
             effect.assumption = installed.assumption;
-            installed.new
+            (installed.new, Some(installed.chart))
         }
         // The release is uninstalled first.
-        Err(_) => Rendered::default(),
+        Err(_) => (Rendered::default(), None),
     };
     let (state, members) = (comparison.state(), fates(comparison.state(), live));
     let hooks = hook_runs(spec, ActionKind::Install, &new, None, &BTreeMap::new());
@@ -162,7 +162,10 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
         }
     }
     let mut action = ReleaseAction::new(ActionKind::Install);
-    effect.applies = applies(state, id, [&new], &hooks, &BTreeMap::new(), false);
+    effect.applies = applies(state, id, [&new], &hooks, &BTreeMap::new(), false).map(|applies| match &chart {
+        Some(chart) => of_chart(applies, chart),
+        None => applies,
+    });
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
     action.waits.clone_from(&replacement.condition);
     effect.deletes.extend(action.effect(state, id).deletes);

@@ -220,7 +220,7 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
-fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
+pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
     if service_account(release).is_some_and(|account| state.live_object(&account).is_none()) {
         return Some("its service account does not exist");
     }

@@ -138,6 +138,7 @@ pub(super) fn expand(
             manager: flux_operator::NAME,
             code: ReasonCode::Generated,
             is_doubtful: false,
+            chart: None,
         }),
         condition,
         ..Effect::default()
