@@ -207,6 +207,7 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::object::Resource;
     use crate::plan::{Actor, PinnedObject};
     use crate::testing;
 
@@ -267,7 +268,8 @@ mod tests {
 
     #[test]
     fn an_owner_gets_one_hold_after_the_other_and_then_there_is_no_list() {
-        let live = testing::snapshot(vec![], vec![testing::kustomization("old", &[])]);
+        let of_owner = |owner: Resource| testing::snapshot(vec![owner.object.clone()], vec![owner]);
+        let live = of_owner(testing::kustomization("old", &[]));
         let mut tried = BTreeSet::new();
         let given_away = [loss(&deletion("old", ReasonCode::Moved))];
         let first = next_holds(&Holds::new(), &mut tried, &given_away, &live).unwrap();
@@ -280,10 +282,20 @@ mod tests {
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
         let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);
         let id = release.object.id.clone();
-        let live_release = testing::snapshot(vec![], vec![release]);
+        let live_release = of_owner(release);
         let uninstalled = Change { owner: None, cause: Some(id.clone()), ..deletion("", ReasonCode::Uninstalled) };
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&uninstalled)], &live_release).unwrap();
-        assert_eq!(holds, Holds::from([(id, Hold::Suspend)]), "a suspended HelmRelease uninstalls nothing");
+        assert_eq!(holds, Holds::from([(id.clone(), Hold::Suspend)]), "a suspended HelmRelease uninstalls nothing");
+        let set = testing::object(operator::GROUP, "ResourceSet", "flux-system", "set");
+        let of_set = Change { cause: Some(set.id.clone()), ..deletion("set", ReasonCode::NotGenerated) };
+        let live_set = testing::snapshot(vec![set.clone()], vec![]);
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&of_set)], &live_set).unwrap();
+        assert_eq!(holds, Holds::from([(set.id, Hold::Disable)]));
+        let object = testing::object("", "ConfigMap", "shop", "a");
+        let upgraded = Change { cause: Some(id), ..deletion("", ReasonCode::NotInChart) };
+        let live_object = testing::snapshot(vec![object.clone()], vec![]);
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&upgraded)], &live_object).unwrap();
+        assert_eq!(holds, Holds::from([(object.id, Hold::Keep)]), "Helm leaves a marked object behind");
         let unknown = [loss(&deletion("new", ReasonCode::Moved))];
         assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
     }

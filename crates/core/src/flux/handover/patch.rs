@@ -403,6 +403,29 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_is_added_or_replaced() {
+        let set = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata:\n  name: apps\n  namespace: flux-system\nspec: \
+                   {}\n";
+        let id = ObjectId::new("fluxcd.controlplane.io", "ResourceSet", "flux-system", "apps");
+        let line = "    fluxcd.controlplane.io/reconcile: disabled\n";
+        let without = set.replace("metadata:\n", &format!("metadata:\n  annotations:\n{line}"));
+        assert_eq!(set_field(set, &id, Hold::Disable).unwrap(), without);
+        let other =
+            set.replace("spec:", "  annotations:\n    a: b\n    fluxcd.controlplane.io/reconcile: enabled\nspec:");
+        let replaced = other.replace("reconcile: enabled", "reconcile: disabled");
+        assert_eq!(set_field(&other, &id, Hold::Disable).unwrap(), replaced);
+        let flow = set.replace("spec:", "  annotations: {a: b}\nspec:");
+        assert_eq!(set_field(&flow, &id, Hold::Disable), None, "flow style is patched by hand");
+        let field = Hold::Disable.field();
+        assert_eq!(field.json_path(), ".metadata.annotations.fluxcd\\.controlplane\\.io/reconcile");
+        let patch = json!({"metadata": {"annotations": {"fluxcd.controlplane.io/reconcile": "disabled"}}});
+        assert_eq!(field.merge_patch(true), patch.to_string());
+        assert!(field.is_set(&patch) && !field.is_set(&json!({})));
+        assert_eq!(Hold::KeepInventory.field().merge_patch(true), r#"{"spec":{"prune":false}}"#);
+        assert_eq!(Hold::Suspend.field().merge_patch(false), r#"{"spec":{"suspend":null}}"#);
+    }
+
+    #[test]
     fn a_manifest_that_is_not_found_once_is_refused() {
         let mut tree: Tree = [("a.yaml", ROOT), ("b.yaml", ROOT)].into_iter().collect();
         assert!(hold_in_tree(&mut tree, &owner("web"), Hold::Orphan).unwrap_err().contains("several files"));

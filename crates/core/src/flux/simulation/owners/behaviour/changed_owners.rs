@@ -164,12 +164,13 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     if is_inactive {
         return None;
     }
-    let what = if takes_over { "it is created, and its release exists already" } else { "it is created" };
+    let what = if takes_over { "it is created and takes over an existing release" } else { "it is created" };
     match taken_over.unwrap_or_else(|| (rules.follow)(comparison, id, None)) {
         Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
         Ok(Followed::Blocked { reason, effect }) => Some(blocked_owner(id, *effect, &reason, what)),
         Err(Interrupt::Failed(why)) if takes_over => {
-            Some(unknown(format!("{what}, and is then upgraded; {}, because {why}", rules.not_computed)))
+            let what = "it is created and its release may exist already, which is then upgraded";
+            Some(unknown(format!("{what}; {}, because {why}", rules.not_computed)))
         }
         Err(Interrupt::Failed(why)) => match (rules.stake)(comparison.state(), id) {
             Some(stake) => Some(unknown(format!("{stake}; {}, because {why}", rules.not_computed))),

@@ -123,7 +123,7 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
         return None;
     }
     let [old] = of_same[..] else {
-        return Some(Err("Helm has a record of its release, which is then upgraded".to_owned().into()));
+        return Some(Err("no HelmRelease of this cluster has it".to_owned().into()));
     };
     if !is_deleted(old) {
         return Some(Err(format!("its release is also that of {}", old.object.id).into()));
