@@ -75,7 +75,8 @@ fn loss(change: &Change) -> Loss {
 /// Returns what can hold a deleted object, with the settings to try.
 fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
     let code = change.reason.code;
-    if let Some(cause) = &change.cause {
+    let of_others = [releases::GROUP, operator::GROUP];
+    if let Some(cause) = change.cause.as_ref().filter(|cause| of_others.contains(&&*cause.group)) {
         let is_release = cause.is(releases::GROUP, releases::KIND);
         return match code {
             ReasonCode::Uninstalled if is_release => Some((cause.clone(), &[Hold::Suspend])),
@@ -88,11 +89,11 @@ fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
         };
     }
     let owner = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND)?;
-    let holds: &[Hold] = match code {
-        ReasonCode::OwnerDeleted | ReasonCode::OwnerDeletedWithObjects | ReasonCode::OwnerDeletedUncertain => {
-            &[Hold::Orphan, Hold::KeepInventory]
-        }
-        _ => &[Hold::KeepInventory, Hold::Orphan],
+    let of_deleted = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
+    let holds: &[Hold] = if change.cause.is_some() || of_deleted.contains(&code) {
+        &[Hold::Orphan, Hold::KeepInventory]
+    } else {
+        &[Hold::KeepInventory, Hold::Orphan]
     };
     Some((ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name), holds))
 }
