@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use test_support::cluster::LIMIT;
 use test_support::folder::{Folder, folder};
 use test_support::gitops::{Run, gitops};
@@ -22,11 +22,15 @@ fn start() -> Cluster {
     let options = Options { flux: Flux::All, kustomize_controller_flags: flags.into(), ..Options::default() };
     let cluster = Cluster::up(options).expect("the test cluster comes up");
     cluster.start("flux-operator-controller").unwrap();
+    // The test gives HelmCharts their artifacts.
+    cluster.stop("source-controller").unwrap();
     cluster
 }
 
 /// A chart that makes a ConfigMap of each of the values `maps`.
 const TEMPLATE: &str = "{{- range .Values.maps }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ . }}}\ndata: {a: b}\n{{- end }}\n";
+
+const CHART: &str = "apiVersion: v2\nname: maps\nversion: 0.1.0\n";
 
 /// Files of a tree, by path. `NS` stands for the namespace of the story.
 type Files = Vec<(String, String)>;
@@ -52,7 +56,7 @@ fn kustomization(name: &str) -> (String, String) {
 fn release(name: &str, names: &[&str], more: &str) -> (String, String) {
     let text = format!(
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata:\n  name: {name}\n  namespace: NS\nspec:\n  interval: 1h\n  \
-         chartRef:\n    kind: OCIRepository\n    name: maps\n  values:\n    maps: [{}]\n{more}",
+         chart:\n    spec:\n      chart: ./chart\n      sourceRef:\n        kind: GitRepository\n        name: NS\n  values:\n    maps: [{}]\n{more}",
         names.join(", ")
     );
     (format!("root/release-{name}.yaml"), text)
@@ -81,7 +85,7 @@ impl<'a> Story<'a> {
         let this = Self { cluster, namespace: namespace.to_owned(), tree: Folder::outside_checkouts(namespace) };
         let git = |words: &[&str]| this.tree.git(words);
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
-        let chart = [("Chart.yaml", "apiVersion: v2\nname: maps\nversion: 0.1.0\n"), ("templates/maps.yaml", TEMPLATE)];
+        let chart = [("Chart.yaml", CHART), ("templates/maps.yaml", TEMPLATE)];
         cluster.publish(&format!("OCIRepository/{namespace}/maps"), packed("maps", &chart)).unwrap();
         git(&["init", "-q", "-b", "main"]);
         git(&["remote", "add", "origin", &format!("https://example.invalid/{namespace}.git")]);
@@ -100,7 +104,9 @@ impl<'a> Story<'a> {
     }
 
     fn write(&self, files: Files) {
-        let always = [map("root", "always")];
+        let file = |path: &str, text: &str| (path.to_owned(), text.to_owned());
+        let always =
+            [map("root", "always"), file("chart/Chart.yaml", CHART), file("chart/templates/maps.yaml", TEMPLATE)];
         for (path, text) in files.into_iter().chain(always) {
             let path = self.tree.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -121,6 +127,7 @@ impl<'a> Story<'a> {
     fn wait(&self, revision: &str) {
         self.cluster.wait_until_applied(&self.namespace, "root", revision, LIMIT).unwrap();
         let settled = || {
+            self.serve_charts();
             let kinds = "kustomizations,helmreleases,resourcesets";
             let list = self.cluster.kubectl(&["get", kinds, "-n", &self.namespace, "-o", "json"])?;
             let list: Value = serde_json::from_str(&list).unwrap();
@@ -129,6 +136,30 @@ impl<'a> Story<'a> {
         self.cluster.wait_for("the owners to be ready", LIMIT, settled).unwrap();
         std::thread::sleep(std::time::Duration::from_secs(3));
         self.cluster.wait_for("the owners to stay ready", LIMIT, settled).unwrap();
+    }
+
+    /// Gives every HelmChart the packed chart, as source-controller does.
+    fn serve_charts(&self) {
+        let get = |what: &str| {
+            let text = self.cluster.kubectl(&["get", what, "-n", &self.namespace, "-o", "json"]).unwrap();
+            serde_json::from_str::<Value>(&text).unwrap()
+        };
+        let mut artifact = get("ocirepository/maps")["status"]["artifact"].clone();
+        artifact["revision"] = "0.1.0".into();
+        for chart in get("helmcharts")["items"].as_array().unwrap() {
+            if !chart["status"]["artifact"].is_null() {
+                continue;
+            }
+            let generation = &chart["metadata"]["generation"];
+            let ready = json!({"type": "Ready", "status": "True", "reason": "Succeeded", "message": "packed",
+                "lastTransitionTime": artifact["lastUpdateTime"], "observedGeneration": generation});
+            let status =
+                json!({"status": {"observedGeneration": generation, "artifact": artifact, "conditions": [ready]}});
+            let name = format!("helmchart/{}", chart["metadata"]["name"].as_str().unwrap());
+            let status = status.to_string();
+            let words = ["patch", &name, "-n", &self.namespace, "--subresource=status", "--type=merge", "-p", &status];
+            let _ = self.cluster.kubectl(&words);
+        }
     }
 
     /// Returns the uids of the ConfigMaps and of the owners, by kind and name.
@@ -234,10 +265,12 @@ fn a_kustomization_that_stays_and_gives_objects_to_a_release() {
 }
 
 #[test]
-fn a_release_that_must_not_take_over_gets_objects_with_its_marks() {
+fn a_release_that_must_not_take_over_is_refused() {
     let before = files([vec![kustomization("apps")], maps("apps", &["a"])]);
     let after = vec![release("apps", &["a"], "  install:\n    disableTakeOwnership: true\n")];
-    assert_eq!(play("ks-helm-marks", before, after, &["a"]), (2, vec![]));
+    let run = Story::new(&cluster(), "ks-helm-marks", before, after).handover(&[]);
+    assert_eq!(run.code, 6, "{run:?}");
+    assert!(run.stderr.contains("configmap/a -n ks-helm-marks: helmrelease/apps"), "{run:?}");
 }
 
 #[test]
