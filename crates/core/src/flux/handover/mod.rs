@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::helm::uninstall::MAY_COME_BACK;
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
@@ -50,7 +51,9 @@ pub fn losses<'p>(plans: impl IntoIterator<Item = &'p Plan>, last: &Snapshot) ->
     let deletions = plans.into_iter().flat_map(Plan::deletions);
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
     let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
-    deletions.filter(|change| is_lost(&change.object.id)).map(loss).collect()
+    // The new release may have it, which is not known without its chart.
+    let may_come_back = |change: &Change| change.reason.detail.contains(MAY_COME_BACK);
+    deletions.filter(|change| is_lost(&change.object.id) || may_come_back(change)).map(loss).collect()
 }
 
 /// Returns the objects that the inventories of a state list.

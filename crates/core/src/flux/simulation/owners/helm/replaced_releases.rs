@@ -24,7 +24,7 @@ use crate::flux::spec::SourceId;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::{ReleaseTarget, TargetPart};
-use crate::helm::uninstall::{Fate, live_hooks, without_release};
+use crate::helm::uninstall::{Fate, MAY_COME_BACK, live_hooks, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
@@ -52,9 +52,6 @@ struct Replacement {
 /// Reason why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
 /// Helm looks there for objects whose manifest has no namespace.
 const IMPLIED_NAMESPACE: &str = "it is deleted if its template sets metadata.namespace, and is left behind otherwise";
-
-/// Remark for an object of which it is not known whether the new release has it.
-const MAY_COME_BACK: &str = "the installation creates it again if the new release has it too";
 
 /// Returns a HelmRelease whose release is replaced, with the reaction of helm-controller. Answers that are missing are added to
 /// the needs.
