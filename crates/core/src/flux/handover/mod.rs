@@ -268,6 +268,10 @@ mod tests {
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
         assert_eq!(losses([&plan], &lists(object(), "shop_b__ConfigMap")), []);
         assert_eq!(losses([&plan], &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+        let mut replaced = deletion("", ReasonCode::ReleaseReplaced);
+        replaced.reason.add_detail(MAY_COME_BACK);
+        let of_replaced = self::plan(replaced);
+        assert_eq!(losses([&of_replaced], &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
     }
 
     #[test]
