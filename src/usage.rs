@@ -149,13 +149,19 @@ impl<'a> UsageContext<'a> {
         Some(format!("did you mean `{} {name}`? It comes before the arguments", path_of(self.command)))
     }
 
-    /// Returns a hint that names the commands that take a flag.
+    /// Returns a hint that names the commands that take a flag, or says why this one needs none.
     fn commands_with(&self, flag: &str) -> Option<String> {
+        if matches!(flag, "-A" | "--all-namespaces") && WHOLE_CLUSTER.contains(&self.command.get_name()) {
+            return Some(format!("leave it out: `{}` reads all namespaces without -n", path_of(self.command)));
+        }
         let mut found = vec![];
         commands_with(self.root, flag, &mut found);
         (!found.is_empty()).then(|| format!("it is a flag of {}", found.join(", ")))
     }
 }
+
+/// Verbs that look at the whole cluster unless `-n` limits them.
+const WHOLE_CLUSTER: [&str; 6] = ["inventory", "prune", "plan", "handover", "retire", "guard"];
 
 /// Adds the commands that take a flag, which is written with its dashes.
 fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {

@@ -78,6 +78,7 @@ impl Act {
 
 /// Returns an object as kubectl's arguments name it.
 pub(super) fn kubectl_name(id: &ObjectId) -> String {
+    let id = id.shown();
     let name = format!("{}/{}", id.group_kind(), id.name);
     if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
 }

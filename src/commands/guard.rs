@@ -21,6 +21,7 @@ use gitops_core::flux::kustomize_controller::{self, KustomizeController, Version
 use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::{GroupKind, ObjectId, text_at};
+use gitops_core::kubernetes::referrer::Usage;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::file::PlanFile;
@@ -238,11 +239,9 @@ async fn find_users(cluster: Option<&Cluster>, snapshot: &Snapshot, version: Opt
                 gaps.push(failure.gap(deployment.id.to_string(), None).into());
                 Value::Null
             });
-            let account = match text_at(&content, "/spec/template/spec/serviceAccountName") {
-                "" => name,
-                account => account,
-            };
-            let account = NamespacedName { namespace: namespace.to_string(), name: account.to_owned() };
+            let account = account_of(&content).or_else(|| recorded_account(&deployment.id, snapshot));
+            let account = account.unwrap_or_else(|| name.to_owned());
+            let account = NamespacedName { namespace: namespace.to_string(), name: account };
             let default_account = controller_deployment::default_service_account(&content);
             controllers.push(DeletingController { name, account, default_account });
             if name == kustomize_controller::NAME && version.is_none() {
@@ -256,6 +255,19 @@ async fn find_users(cluster: Option<&Cluster>, snapshot: &Snapshot, version: Opt
         }
     }
     Users { names: guard::users(&controllers, snapshot), forgetful, assumed, gaps }
+}
+
+/// Returns the service account of the Pods of a Deployment; `None` if its content is not known.
+fn account_of(deployment: &Value) -> Option<String> {
+    let pods = deployment.pointer("/spec/template/spec")?;
+    Some(pods.get("serviceAccountName").and_then(Value::as_str).unwrap_or("default").to_owned())
+}
+
+/// Returns the service account of the Pods of a Deployment in a recording, which has what it refers to.
+fn recorded_account(deployment: &ObjectId, snapshot: &Snapshot) -> Option<String> {
+    let referrer = snapshot.referrers.iter().flatten().find(|referrer| referrer.object == *deployment)?;
+    let account = referrer.references.iter().find(|reference| reference.usage == Usage::RunsAs)?;
+    Some(account.to.name.to_string())
 }
 
 /// Returns the service account that a controller has by default.

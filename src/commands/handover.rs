@@ -66,7 +66,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
-    let left_over = left_over(&snapshot, &found.last);
+    let left_over = left_over(&snapshot, &found.last, found.steps.iter().map(|(_, step)| &step.secrets));
     let (mut steps, last) = (vec![], found.steps.len());
     for (at, (patches, step)) in found.steps.into_iter().enumerate() {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));

@@ -19,7 +19,7 @@ use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use gitops_core::flux::handover::HandoverStep;
 use gitops_core::flux::handover::patch::Hold;
-use gitops_core::flux::retire::{Retirement, fates};
+use gitops_core::flux::retire::Retirement;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
@@ -136,17 +136,19 @@ async fn plan(
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_retirement(&tree, &removal, session, snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
-    let (mut steps, mut data, mut strangers, mut all_acts, mut awaited) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut steps, mut data, mut strangers, mut secrets) = (vec![], vec![], vec![], vec![]);
+    let (mut all_acts, mut awaited) = (vec![], vec![]);
     for (number, step) in (1..).zip(found.steps) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
-        data.extend(fates(&step.plan, &step.before, number));
-        strangers.extend(found.order.strangers(&step.plan, &step.before));
+        data.extend(step.data.iter().cloned());
+        strangers.extend(step.strangers.iter().cloned());
+        secrets.push(step.secrets.clone());
         awaited.push(awaited_by(&step));
         let acts = acts(&step);
         steps.push(proposed(number, step, &acts));
         all_acts.push(acts);
     }
-    let document = Retirement::new(&found.order, data, steps, snapshot, &found.last);
+    let document = Retirement::new(&found.order, data, steps, (snapshot, &found.last), &secrets);
     Ok(PlannedRemoval { document, acts: all_acts, awaited, strangers })
 }
 
@@ -159,11 +161,20 @@ async fn apply(
     session: &mut Session,
 ) -> Result<ExitCode> {
     let cluster = session.cluster().await?;
-    let expected: Vec<BTreeSet<ObjectId>> = first.0.document.steps.iter().map(deleted).collect();
-    let total = expected.len();
+    let shown: Vec<BTreeSet<ObjectId>> = first.0.document.steps.iter().map(deleted).collect();
+    let total = shown.len();
     let (mut now, mut snapshot) = first;
-    for number in 1..=total {
-        take_step(args, number, total, (&now, &snapshot), &cluster, session).await.map_err(|error| {
+    for (number, expected) in (1..).zip(&shown) {
+        if targets.is_empty() {
+            break;
+        }
+        if number > 1 {
+            now = plan(args, &targets, session, &snapshot).await?;
+            let Some(next) = now.document.steps.first() else { break };
+            ensure_holds(number, expected, &deleted(next))?;
+            ensure_confirmed(args, &now.document, &now.strangers)?;
+        }
+        take_step(args, (number, total), (&now, &snapshot), &cluster, session).await.map_err(|error| {
             let left: Vec<String> = targets.iter().map(owner_word).collect();
             let taken = pluralize(number - 1, "step");
             let message = format!("step {number} of {total}: {}; {taken} before it done", error.message);
@@ -172,25 +183,18 @@ async fn apply(
         })?;
         snapshot = session.snapshot(None).await?;
         targets.retain(|id| snapshot.object(id).is_some());
-        if targets.is_empty() || number == total {
-            break;
-        }
-        now = plan(args, &targets, session, &snapshot).await?;
-        let Some(next) = now.document.steps.first() else { break };
-        ensure_holds(number + 1, &expected[number], &deleted(next))?;
     }
     if let Some(left) = targets.first() {
         return Err(Error::failed(format!("{left} is still there after the last step")));
     }
-    session.terminal.status(&format!("{} done", pluralize(total, "step")));
+    session.terminal.status("everything is removed");
     Ok(ExitCode::Done)
 }
 
 /// Takes the first of the steps that are left.
 async fn take_step(
     args: &RetireArgs,
-    number: usize,
-    total: usize,
+    (number, total): (usize, usize),
     (planned, snapshot): (&PlannedRemoval, &Snapshot),
     cluster: &Cluster,
     session: &mut Session,
@@ -361,9 +365,10 @@ fn proposed(number: usize, step: FoundStep, acts: &[Act]) -> HandoverStep {
 }
 
 fn removed(removes: &BTreeSet<ObjectId>) -> String {
-    let name = |id: &ObjectId| match &*id.namespace {
-        "" => format!("{}/{}", id.kind.to_lowercase(), id.name),
-        namespace => format!("{}/{} -n {namespace}", id.kind.to_lowercase(), id.name),
+    let name = |id: &ObjectId| {
+        let id = id.shown();
+        let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
+        format!("{}/{}{place}", id.kind.to_lowercase(), id.name)
     };
     format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
 }

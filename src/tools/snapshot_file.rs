@@ -25,7 +25,11 @@ pub fn read(path: &Path) -> Result<Snapshot> {
     match serde_json::from_slice(&bytes) {
         Ok(Snapshot { schema, .. }) if schema != SCHEMA => Err(other_schema(path, &schema)),
         Ok(snapshot) if names_clusters(&snapshot) => Err(invalid(path, "its objects are of several clusters")),
-        Ok(snapshot) => Ok(snapshot),
+        Ok(mut snapshot) => {
+            // Other programs may have written or edited the file.
+            snapshot.sort();
+            Ok(snapshot)
+        }
         Err(error) => Err(unreadable(path, &bytes, &error)),
     }
 }

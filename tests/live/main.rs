@@ -4,6 +4,7 @@ mod alarm;
 mod broken_answers;
 mod clusters;
 mod connection;
+mod fleet;
 mod inventory;
 mod pages;
 mod plan;

@@ -383,3 +383,42 @@ fn no_owner_of_a_tenant_deletes_an_object_of_the_shop_in_any_system() {
         }
     }
 }
+
+/// Objects of the shop that owners of the tenant applied, which are gone: only what was there before says that they were not
+/// moved to a hub. An inventory that he forges keeps an object, and deletes none.
+#[test]
+fn what_a_tenant_makes_later_is_no_evidence_and_a_forged_inventory_deletes_nothing() {
+    let cluster = &start();
+    let of_tenant = |key: &str| json!({format!("{key}/name"): "gone", format!("{key}/namespace"): "tenant-a"});
+    let (flux, helm, set) =
+        ("kustomize.toolkit.fluxcd.io", "helm.toolkit.fluxcd.io", "resourceset.fluxcd.controlplane.io");
+    let systems = [
+        ("applied", "kustomize-controller", flux, "kustomize.toolkit.fluxcd.io/v1", "Kustomization"),
+        ("installed", "helm-controller", helm, "helm.toolkit.fluxcd.io/v2", "HelmRelease"),
+        ("generated", "flux-operator", set, "fluxcd.controlplane.io/v1", "ResourceSet"),
+    ];
+    for (name, manager, key, ..) in systems {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "shop", "labels": of_tenant(key)}});
+        let apply = ["apply", "--server-side", &format!("--field-manager={manager}"), "-f", "-"];
+        cluster.kubectl_stdin(&apply, &object.to_string()).unwrap();
+    }
+    let flags = FLAGS[1];
+    let all = |row: &str| systems.map(|(name, ..)| (name.to_owned(), row.to_owned())).into();
+    assert_eq!(rows(cluster, flags), all("keep owner-elsewhere"));
+    // The times of the API server are whole seconds, and clocks may differ by a minute.
+    std::thread::sleep(std::time::Duration::from_secs(63));
+    for (.., api_version, kind) in systems {
+        create_as_tenant(cluster, &owner(api_version, kind, "other", &json!({})));
+    }
+    assert_eq!(rows(cluster, flags), all("keep owner-elsewhere"), "they were made after the objects");
+    for (name, .., api_version, kind) in systems {
+        let listed = json!({"status": {"inventory": {"entries": [{"id": format!("shop_{name}__ConfigMap"), "v": "v1"}]},
+            "observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]}});
+        create_as_tenant(cluster, &owner(api_version, kind, "forged", &listed));
+    }
+    for flags in FLAGS {
+        let rows = rows(cluster, flags);
+        assert!(rows.values().all(|row| !row.starts_with("delete")), "{flags:?}: {rows:?}");
+    }
+}

@@ -203,13 +203,13 @@ fn check(plan: &Plan) -> String {
 #[test]
 fn text_of_others_is_code_in_every_renderer() {
     let (mut foreign, mut pieces) = (0, BTreeMap::new());
-    for seed in 0..2000 {
+    for seed in 0..500 {
         let source = check(&Texts(Random::new(seed)).plan());
         foreign += source.matches(FOREIGN).count();
         NASTY.iter().for_each(|piece| *pieces.entry(*piece).or_insert(0) += source.matches(piece).count());
     }
-    assert!(foreign > 30_000, "only {foreign} words of others were rendered");
-    let seen = pieces.values().filter(|count| **count > 10).count();
+    assert!(foreign > 7_500, "only {foreign} words of others were rendered");
+    let seen = pieces.values().filter(|count| **count > 2).count();
     assert!(seen > 60, "only {seen} of {} pieces were rendered", NASTY.len());
 }
 
@@ -240,7 +240,7 @@ fn each_renderer_shows_markup_that_is_not_quoted() {
 fn a_comment_is_cut_with_a_line_that_says_so() {
     let mut texts = Texts(Random::new(7));
     let mut plan = Plan::new(ClusterIdentity::default());
-    let long = "\u{1F4A3}".repeat(3000);
+    let long = "\u{1F4A3}".repeat(600);
     plan.set_alarms(
         (0..9)
             .map(|_| Alarm { code: AlarmCode::OwnerEmptied, owner: None, detail: long.clone(), remedy: None })

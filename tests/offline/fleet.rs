@@ -205,6 +205,7 @@ fn what_is_about_one_cluster_is_refused() {
     scene.record_three();
     for (line, code, error) in [
         ("plan --snapshots ../clusters --out plan.json", 2, "--out writes the plan of one cluster"),
+        ("plan --snapshots ../clusters -o vap", 2, "-o vap prints the policies of one cluster"),
         ("plan --snapshots ../clusters -o name", 2, "the format name does not say in which cluster"),
         ("plan --snapshots ../clusters --context eu", 2, "--context is about one cluster, --snapshots about several"),
         ("plan --snapshots ../clusters --snapshot x", 2, "--snapshots <DIR> cannot be used with --snapshot <FILE>"),
@@ -384,4 +385,66 @@ fn a_recording_and_the_history_of_a_checkout_say_what_deleted_an_object() {
         let run = ask(line);
         assert!(run.code == 2 && run.stderr.contains(words), "{line}: {run}");
     }
+}
+
+#[test]
+fn what_a_release_applies_is_in_its_inventory_or_not_known() {
+    let mut scene = Scene::new();
+    scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+    scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
+    let file = scene.folder.path().join("clusters/eu.json");
+    let mut recorded: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let release = json!({"group": "helm.toolkit.fluxcd.io", "kind": "HelmRelease", "namespace": "shop", "name": "web",
+        "version": "v2", "uid": "web", "resource_version": "1", "generation": 1});
+    let inventory = json!({"entries": [{"id": "shop_rendered__ConfigMap", "v": "v1"}]});
+    let content = json!({"spec": {"interval": "1h"}, "status": {"inventory": inventory, "observedGeneration": 1}});
+    recorded["types"].as_array_mut().unwrap().push(json!({"group": "helm.toolkit.fluxcd.io", "version": "v2",
+        "kind": "HelmRelease", "plural": "helmreleases", "namespaced": true}));
+    recorded["objects"].as_array_mut().unwrap().push(release.clone());
+    recorded["full"].as_array_mut().unwrap().push(json!({"object": release, "content": content}));
+    std::fs::write(&file, recorded.to_string()).unwrap();
+    let ask = |name: &str| {
+        scene.run(&format!("inventory -n shop --snapshot ../clusters/eu.json --why-gone configmap/{name}"))
+    };
+    let run = ask("rendered");
+    let declared = "helmrelease/web -n shop still declares it: a person or another program deleted it";
+    assert!(run.code == 0 && run.stdout.contains(declared), "{run}");
+    assert!(run.stdout.contains("its owner lists it in its inventory"), "{run}");
+    let run = ask("never");
+    let unknown = "what helmrelease.helm.toolkit.fluxcd.io/web -n shop applied before is not known";
+    assert!(run.code == 5 && run.stderr.contains(unknown), "{run}");
+    let run = ask("b");
+    assert!(run.code == 0 && run.stdout.contains(": two\n"), "{run}");
+}
+
+#[test]
+fn the_history_of_the_deployed_commit_counts_and_not_that_of_the_checkout() {
+    let mut scene = Scene::new();
+    let ask = |scene: &Scene, name: &str| {
+        scene.run(&format!("inventory -n shop --snapshot ../clusters/eu.json --why-gone configmap/{name}"))
+    };
+    // A file is renamed, and another branch than the one that is checked out takes it out in a merge.
+    scene.git(&["checkout", "-q", "-b", "other", "main"]);
+    scene.git(&["mv", "apps/map-c.yaml", "apps/map-see.yaml"]);
+    scene.git(&["commit", "-q", "-m", "rename"]);
+    scene.git(&["checkout", "-q", "-b", "topic"]);
+    scene.git(&["rm", "-q", "apps/map-see.yaml"]);
+    scene.git(&["commit", "-q", "-m", "take it out"]);
+    let removal = scene.git(&["rev-parse", "HEAD"]);
+    scene.git(&["checkout", "-q", "other"]);
+    scene.git(&["merge", "-q", "--no-ff", "-m", "join", "topic"]);
+    scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+    scene.git(&["checkout", "-q", "feature"]);
+    scene.record("clusters/eu.json", "2", ADDRESS, &["a", "b"]);
+    let run = ask(&scene, "c");
+    assert_eq!(run.code, 0, "{run}");
+    for words in [format!("commit {} by tests, ", &removal[..7]), ": take it out\n".to_owned(), ": join".to_owned()] {
+        assert!(run.stdout.contains(&words), "{words:?}: {run}");
+    }
+    // The history was rewritten: the deployed commit exists nowhere.
+    scene.deployed = "0123456789abcdef0123456789abcdef01234567".to_owned();
+    scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
+    let run = ask(&scene, "b");
+    assert!(run.code == 5 && run.stderr.contains("its history was rewritten, or it is not fetched"), "{run}");
+    assert!(run.stdout.contains(": two\n"), "{run}");
 }

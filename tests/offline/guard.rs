@@ -1,7 +1,9 @@
 //! `guard` on servers without policies and on recorded clusters, and plans that it approves.
 
+use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 use gitops_core::plan::Plan;
+use gitops_core::plan::file::PlanFile;
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
@@ -75,6 +77,17 @@ fn a_recorded_cluster_has_its_controllers_and_their_accounts() {
 }
 
 #[test]
+fn a_recording_has_the_account_of_a_controller_with_another_name() {
+    let mut renamed = recorded();
+    let template = json!({"spec": {"template": {"spec": {"serviceAccountName": "flux-applier"}}}});
+    let deployment = object("apps/v1", "Deployment", "flux/kustomize-controller").with_content(template);
+    renamed.referrers = Some(Referrer::of_live(&deployment).into_iter().collect());
+    let run = guard(&renamed, &[]);
+    assert!(run.stdout.contains("system:serviceaccount:flux:flux-applier") && run.code == 0, "{run}");
+    assert!(!run.stdout.contains("serviceaccount:flux:kustomize-controller"), "{run}");
+}
+
+#[test]
 fn only_a_plan_of_the_same_cluster_is_approved() {
     let folder = Folder::new("guard-plans");
     let plan = |uid: &str| {
@@ -86,6 +99,17 @@ fn only_a_plan_of_the_same_cluster_is_approved() {
     assert!(run.code == 0 && run.stdout.contains("kubectl-gitops/plan: sha256:"), "{run}");
     let run = guard(&recorded(), &["--approve", &plan("there")]);
     assert!(run.code == 6 && run.stderr.contains("is of another cluster") && run.stdout.is_empty(), "{run}");
+    // A plan file that was edited no longer has its digest.
+    let file = folder.path().join("edited.json");
+    let plan =
+        PlanFile { plan: Plan::new(ClusterIdentity { uid: "here".to_owned(), ..Default::default() }), execution: None };
+    let (text, _) = plan.to_text().unwrap();
+    std::fs::write(&file, text.replace("\"complete\": true", "\"complete\": false")).unwrap();
+    let edited = guard(&recorded(), &["--approve", file.to_str().unwrap()]);
+    assert!(
+        edited.code == 1 && edited.stderr.contains("it was edited or damaged") && edited.stdout.is_empty(),
+        "{edited}"
+    );
     let missing = guard(&recorded(), &["--approve", "/none.json"]);
     assert_eq!(missing.code, 1, "{missing}");
 }

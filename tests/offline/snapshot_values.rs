@@ -1,9 +1,12 @@
 //! Values that a snapshot leaves out: a plan that needs them is incomplete and says how to get them.
 
+use std::path::Path;
+
+use kubectl_gitops::tools::snapshot_file;
 use serde_json::{Value, json};
 use test_support::fake_api::Answer;
 use test_support::folder::Folder;
-use test_support::gitops::{Run, gitops_as, gitops_without_kubeconfig};
+use test_support::gitops::{Run, command, gitops_as, gitops_without_kubeconfig};
 
 use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 
@@ -48,6 +51,23 @@ fn plan(folder: &Folder, spec: &Value, flags: &[&str], format: &str) -> Run {
     let source = format!("--source=GitRepository/flux-system/repo={}", tree.ancestors().nth(2).unwrap().display());
     let words = ["prune", "--plan", "--snapshot", &file, &source, "--kustomize", &program, "--max-percent=100", "-o"];
     gitops_without_kubeconfig(folder.path(), &[&words[..], &[format]].concat())
+}
+
+#[test]
+fn the_order_of_objects_in_a_snapshot_changes_no_answer() {
+    let folder = Folder::outside_checkouts("order");
+    let example = "examples/shop.json.gz";
+    let recorded = snapshot_file::read(Path::new(example)).unwrap();
+    let mut edited = serde_json::to_value(&recorded).unwrap();
+    for list in ["types", "objects", "full"] {
+        edited[list].as_array_mut().unwrap().reverse();
+    }
+    let file = folder.write("edited.json", edited.to_string()).display().to_string();
+    for words in [&["prune", "--plan", "-o", "json"][..], &["inventory", "-o", "json"], &["get", "-A", "-o", "json"]] {
+        let ask = |file: &str| Run::of(&mut command(&[words, &["--snapshot", file]].concat()));
+        let (whole, other) = (ask(example), ask(&file));
+        assert_eq!((other.code, other.stdout), (whole.code, whole.stdout), "{words:?}: {}", other.stderr);
+    }
 }
 
 #[test]

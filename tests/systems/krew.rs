@@ -250,7 +250,8 @@ fn the_template_of_the_release_bot_renders_to_the_manifest() {
     assert_eq!(rendered, without_comments.collect::<String>());
 }
 
-/// CycloneDX 1.5: every dependency is a component, and what only tests or build scripts need is none.
+/// CycloneDX 1.5: every dependency is a component, and what only tests, build scripts, macros or other programs of the
+/// workspace need is none. The program itself shows what it links.
 #[test]
 fn the_bill_of_materials_has_the_linked_crates_of_a_target() {
     let document = |target: &str| -> serde_json::Value {
@@ -267,7 +268,7 @@ fn the_bill_of_materials_has_the_linked_crates_of_a_target() {
     for crate_name in ["kube", "rustls", "landlock", "gitops-core"] {
         assert!(names(&linux).iter().any(|name| name == crate_name), "{crate_name}");
     }
-    for crate_name in ["insta", "xtask", "kubectl-gitops"] {
+    for crate_name in ["insta", "xtask", "kubectl-gitops", "syn", "serde_derive", "schemars"] {
         assert!(!names(&linux).iter().any(|name| name == crate_name), "{crate_name}");
     }
     assert!(!names(&document("x86_64-pc-windows-msvc")).iter().any(|name| name == "landlock"));
@@ -277,6 +278,16 @@ fn the_bill_of_materials_has_the_linked_crates_of_a_target() {
     }
     let has_license = |component: &serde_json::Value| component.get("licenses").is_some();
     assert!(linux["components"].as_array().unwrap().iter().all(has_license));
+    let (program, text) = (fs::read(binary()).unwrap(), linux.to_string());
+    let missing =
+        |text: &str| dist::sbom::check(&program, text).err().map(|error| error.to_string()).unwrap_or_default();
+    let found = missing(&text);
+    // The tests build the program with its JSON Schemas, which a release does not have.
+    let others = found.trim_start_matches("the bill of materials lacks crates of the program: ").split(", ");
+    assert_eq!(others.filter(|one| !one.is_empty() && !one.starts_with("schemars-")).count(), 0, "{found}");
+    let without_kube = text.replace("\"name\":\"kube-client\"", "\"name\":\"other\"");
+    assert!(missing(&without_kube).contains("kube-client-"));
+    assert!(dist::sbom::check(b"stripped", &text).unwrap_err().to_string().contains("names 0 crates"));
 }
 
 #[test]

@@ -1,16 +1,21 @@
 //! `cargo xtask browser`: opens the pages of `-o html` in Chromium. Needs Node, npm and Chromium.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use flate2::read::GzDecoder;
+use serde_json::Value;
 
 use crate::demo::RECORDING;
 use crate::files::copy_folder;
 use crate::{child, controlplane, target_dir, tool, workspace_root};
 
-/// Writes the pages of an inventory and of two plans, and uses and checks them in a browser.
+/// Objects of the page on which the first search is measured.
+const MANY: usize = 4_000;
+
+/// Writes the pages of two inventories and of two plans, and uses and checks them in a browser.
 pub fn run() -> Result<()> {
     let program = tool::build(false)?;
     controlplane::ensure(&["kubectl"])?;
@@ -22,12 +27,16 @@ pub fn run() -> Result<()> {
     let tree = directory.join("shop");
     copy_with_mistyped_path(&workspace_root().join("examples/shop"), &tree)?;
     let source = format!("GitRepository/flux-system/shop={}", tree.display());
-    for (name, args) in [
-        ("inventory", &["inventory"][..]),
-        ("prune", &["prune", "--plan"]),
-        ("tree", &["prune", "--plan", "--source", &source]),
+    let large = directory.join("large.json");
+    fs::write(&large, recording_of_many_objects()?)?;
+    let large = large.display().to_string();
+    for (name, args, recording) in [
+        ("inventory", &["inventory"][..], RECORDING),
+        ("large", &["inventory", "--leaked"], &large),
+        ("prune", &["prune", "--plan"], RECORDING),
+        ("tree", &["prune", "--plan", "--source", &source], RECORDING),
     ] {
-        let args = [args, &["-o", "html", "--snapshot", RECORDING]].concat();
+        let args = [args, &["-o", "html", "--snapshot", recording]].concat();
         let page = page(&program, &args)?;
         fs::write(directory.join(format!("{name}.html")), page)?;
     }
@@ -35,6 +44,21 @@ pub fn run() -> Result<()> {
     let modules = directory.join("check");
     child::install_packages(&checks, &["package.json", "package-lock.json", "page.mjs"], &modules)?;
     child::run(Command::new("node").arg("page.mjs").arg(&directory).current_dir(&modules))
+}
+
+/// Returns the recording of the demo with [`MANY`] more ConfigMaps that carry an owner's labels and are in no inventory.
+fn recording_of_many_objects() -> Result<String> {
+    let mut recording: Value = serde_json::from_reader(GzDecoder::new(File::open(workspace_root().join(RECORDING))?))?;
+    let objects = recording["objects"].as_array_mut().context("a recording lists objects")?;
+    let owned = |object: &&Value| object["kind"] == "ConfigMap" && object["labels"].is_object();
+    let object = objects.iter().find(owned).context("the demo has a ConfigMap with an owner")?.clone();
+    objects.extend((0..MANY).map(|number| {
+        let mut copy = object.clone();
+        copy["name"] = format!("copy-{number}").into();
+        copy["uid"] = format!("copy-{number}").into();
+        copy
+    }));
+    Ok(recording.to_string())
 }
 
 /// Copies the repository of the demo, and mistypes the path of the Kustomization `web`.

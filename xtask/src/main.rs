@@ -42,7 +42,7 @@ usage: cargo xtask TASK
   scoreboard --export DIR                    write the scenarios as files, for the tests of other programs
   browser                                    use the pages of `-o html` in Chromium; needs Node and Chromium
   mutants [--shard K/N] [FILE…]              look for rules of deletions that no test checks
-  leaks [--cases N]                          search every output for a value of a Secret, in N random changes (default: 10000)
+  leaks [--cases N [--first M]]              search every output for a value of a Secret, in N random changes (default: 10000)
   fuzz [--seconds N] [TARGET…]               search for input that breaks a reader, in all targets or in those named
   actions [template|repository]              run action/ and ci/ by act and gitlab-ci-local; copy ci/plan.sh to ci/templates;
                                              or write a repository that has the action alone

@@ -9,17 +9,11 @@ use serde::Deserialize;
 
 use crate::cluster::connection::Cluster;
 use crate::cluster::http::failure::Failure;
+use gitops_core::flux::guard::DELETING_CONTROLLERS;
 use gitops_core::flux::history::evidence::ControllerEvent;
 use gitops_core::flux::suspension::evidence::ObjectEvent;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, Resource, parse_time};
-
-/// Kinds of owners about which controllers report deletions.
-const OWNER_KINDS: [(&str, &str); 3] = [
-    ("kustomize.toolkit.fluxcd.io", "Kustomization"),
-    ("helm.toolkit.fluxcd.io", "HelmRelease"),
-    ("fluxcd.controlplane.io", "ResourceSet"),
-];
 
 /// End of the key of the annotation with the revision of the owner.
 const REVISION: &str = "/revision";
@@ -44,7 +38,8 @@ pub(crate) async fn controller_events(
     cluster: &Cluster,
     namespaces: impl IntoIterator<Item = &str>,
 ) -> (Vec<ControllerEvent>, Vec<Gap>) {
-    let places = namespaces.into_iter().flat_map(|place| OWNER_KINDS.map(|(group, kind)| (place, group, kind)));
+    let kinds = || DELETING_CONTROLLERS.iter().flat_map(|(_, kinds)| kinds.iter());
+    let places = namespaces.into_iter().flat_map(|place| kinds().map(move |(group, kind)| (place, *group, *kind)));
     let requests = places.map(async |(place, group, kind)| {
         let found = events(cluster, place, kind).await?;
         Ok(found.into_iter().filter_map(move |event| event.into_controller_event(group)))

@@ -169,7 +169,13 @@ impl<'p> Run<'p, '_> {
                 wave.begin(async move { Done::Owners(step::fetch_owners(cluster, addresses, &lists, &listed).await) });
             }
             Done::OwnersListed(_, Err(reason)) => self.take(wave, Done::Owners(Err(reason))),
+            // An owner that is made or deleted between two answers makes them differ. It does not in the next reading.
+            Done::Owners(Err(_)) if !wave.are_owners_read_again => {
+                wave.are_owners_read_again = true;
+                self.start(wave, Action::ReadOwners);
+            }
             Done::Owners(read) => {
+                wave.are_owners_read_again = false;
                 self.reading.replace_owners(read);
                 wave.schedule.owners_read(Instant::now());
             }

@@ -46,6 +46,8 @@ pub(super) struct Wave<'w, 'p> {
     pub(super) reported: usize,
     /// The cluster is being read a second time, because the first reading had a gap that the plan did not have.
     pub(super) is_read_again: bool,
+    /// The owners are being read a second time, because the first reading failed.
+    pub(super) are_owners_read_again: bool,
 }
 
 /// A deletion in its wave.
@@ -73,6 +75,7 @@ impl<'w, 'p> Wave<'w, 'p> {
             waiting_sender,
             reported: 0,
             is_read_again: false,
+            are_owners_read_again: false,
         }
     }
 

@@ -10,14 +10,21 @@ use crate::commands::{Session, resource_args};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Render};
+use gitops_core::flux::guard;
 use gitops_core::flux::history::evidence::{Applied, ControllerEvent, unobstructed};
 use gitops_core::flux::history::{Presence, Search, Verdict, WhyGone};
 use gitops_core::flux::kinds;
 use gitops_core::flux::source::matching::commit_of;
-use gitops_core::kubernetes::gap::AnswerGap;
+use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::scheme::members::Members;
+use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::text::join_limited;
+
+/// Number of owners that a gap names.
+const NAMED: usize = 3;
 
 /// An object as the command line names it. It need not exist, nor its type.
 struct Asked<'a> {
@@ -95,6 +102,9 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
     };
     let tree = tree_args(&args.history);
     let (mut search, checkout) = search_history(&tree, session, &free, args.snapshot.is_some(), &query).await?;
+    if search.last.is_none() {
+        find_in_inventories(&asked, &snapshot, &mut search);
+    }
     let live = snapshot.objects.iter().find(|object| asked.is_wanted(&object.id));
     let Some(object) = live.map(|object| object.id.clone()).or_else(|| search.object.clone()).or_else(|| id(&asked))
     else {
@@ -114,6 +124,39 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
         session.terminal.hint("the audit log of the API server says who deleted it");
     }
     Ok(exit)
+}
+
+/// Looks for an object that no commit shows in the inventories of releases and ResourceSets: commits show what these apply only
+/// where they change them.
+fn find_in_inventories(asked: &Asked<'_>, snapshot: &Snapshot, search: &mut Search) {
+    let index = Index::build(snapshot);
+    let renders = |id: &ObjectId| guard::is_owner_kind(&id.group_kind()) && !id.is(GROUP, KIND);
+    let (mut listing, mut others) = (vec![], vec![]);
+    for owner in index.owners() {
+        let Some(id) = owner.object.map(|object| &object.id).filter(|id| renders(id)) else { continue };
+        let listed = match &owner.members {
+            Members::Listed(ids) => ids.iter().find(|id| asked.is_wanted(id)),
+            _ => None,
+        };
+        match listed {
+            Some(object) => listing.push((id, object)),
+            None => others.push(id),
+        }
+    }
+    if let Some((_, object)) = listing.first() {
+        search.object = Some((*object).clone());
+        search.owners = listing.iter().map(|(owner, _)| (*owner).clone()).collect();
+        search.last = search.searched.from.clone();
+        search.gaps.clear();
+        search.notes.push("its owner lists it in its inventory; no commit that was searched shows it".to_owned());
+    } else if !others.is_empty() {
+        let message = format!(
+            "commits show what releases and ResourceSets apply only where they change them: what {} applied before is not known",
+            join_limited(others, NAMED)
+        );
+        let subject = "objects of releases and ResourceSets".to_owned();
+        search.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message }.into());
+    }
 }
 
 fn tree_args(args: &HistoryArgs) -> TreeArgs {

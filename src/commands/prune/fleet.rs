@@ -74,6 +74,10 @@ impl FleetArgs {
             return Err(Error::usage("--out writes the plan of one cluster")
                 .hint("-o json has the plan of each cluster; or plan for one with --context or --snapshot"));
         }
+        if planning.output == Format::Vap {
+            return Err(Error::usage("-o vap prints the policies of one cluster")
+                .hint("print them for each with --context or --snapshot"));
+        }
         let mut formats = planning.reports.iter().map(|report| report.format).chain([planning.output]);
         if formats.any(|format| format == Format::Name) {
             return Err(Error::usage("the format name does not say in which cluster an object is")

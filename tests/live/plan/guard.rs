@@ -102,7 +102,7 @@ fn uids(cluster: &Cluster) -> BTreeMap<String, String> {
 
 fn plan(cluster: &Cluster, tree: &Path, more: &[&str]) -> Run {
     let source = format!("--source=GitRepository/fleet/src={}", tree.display());
-    let kustomize = format!("--kustomize={}", bin("kustomize").display());
+    let kustomize = format!("--kustomize={}", bin("kubectl").display());
     gitops(cluster, &[&["plan", &source, &kustomize], more].concat())
 }
 
@@ -188,6 +188,7 @@ fn a_guarded_cluster_loses_nothing_until_the_plan_is_approved() {
     assert_eq!(check.code, 1, "the tenant is gone: {check}");
     assert_eq!(check.stdout.lines().filter(|line| line.contains("differs from what this cluster needs")).count(), 4);
     annotations_end_and_marked_objects_need_approvals(cluster);
+    what_goes_round_a_single_deletion_is_refused_too(cluster);
 }
 
 fn annotations_end_and_marked_objects_need_approvals(cluster: &Cluster) {
@@ -230,4 +231,105 @@ fn annotations_end_and_marked_objects_need_approvals(cluster: &Cluster) {
     let check = gitops(cluster, &["guard", "--check", "--for-user", "somebody"]);
     let over = "the approval to delete namespace/later ended at 2020-01-01T00:00:00Z";
     assert!(check.code == 1 && check.stdout.contains(over), "{check}");
+}
+
+/// Sends a request as a user of Kubernetes with all rights.
+fn delete_raw(cluster: &Cluster, user: &str, path: &str) -> Result<String, String> {
+    let words = ["delete", "--raw", path, "--as", user, "--as-group=system:masters"];
+    cluster.kubectl(&words).map_err(|error| format!("{error:#}"))
+}
+
+/// Collections, other accounts of controllers, and finalizers.
+fn what_goes_round_a_single_deletion_is_refused_too(cluster: &Cluster) {
+    cluster.kubectl(&["create", "namespace", "attacked"]).unwrap();
+    for name in ["one", "two"] {
+        cluster.kubectl_stdin(&["apply", "-n", "attacked", "-f", "-"], &kustomization_of(name)).unwrap();
+        cluster.kubectl_stdin(&["apply", "-n", "attacked", "-f", "-"], &claim(name)).unwrap();
+    }
+    cluster.kubectl(&["create", "configmap", "marked", "-n", "attacked"]).unwrap();
+    cluster.kubectl(&["label", "configmap", "marked", "-n", "attacked", "kubectl-gitops/guard="]).unwrap();
+    // A controller whose Pods run with an account of another name, and one that names none.
+    for shard in [shard("one", "serviceAccountName: applier, "), shard("two", "")] {
+        cluster.kubectl_stdin(&["apply", "-f", "-"], &shard).unwrap();
+    }
+    let guard = gitops(cluster, &["guard", "--for-user", CONTROLLER]);
+    assert_eq!(guard.code, 0, "{guard}");
+    install(cluster, &guard.stdout);
+    let refused = |user: &str, path: &str| {
+        let answer = delete_raw(cluster, user, path);
+        let is_refused = answer.as_ref().is_err_and(|why| why.contains("needs an approval to delete it"));
+        assert!(is_refused, "{user} {path}: {answer:?}\n{}", guard.stdout);
+    };
+    let claims = "/api/v1/namespaces/attacked/persistentvolumeclaims";
+    let owners = "/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/attacked/kustomizations";
+    for user in [CONTROLLER, "system:serviceaccount:flux-system:applier", "system:serviceaccount:flux-system:default"] {
+        for path in [claims, owners, "/api/v1/namespaces/attacked/configmaps"] {
+            refused(user, &format!("{path}?labelSelector="));
+        }
+        refused(user, "/api/v1/namespaces/attacked?gracePeriodSeconds=0&propagationPolicy=Orphan");
+        refused(user, &format!("{claims}/one?dryRun=All"));
+    }
+    let left = cluster.kubectl(&["get", "pvc,ks,cm", "-n", "attacked", "-o", "name"]).unwrap();
+    for name in ["claim/one", "claim/two", "fluxcd.io/one", "fluxcd.io/two", "configmap/marked"] {
+        assert!(left.contains(name), "{left}");
+    }
+    // Others may: a person, the garbage collector.
+    delete_raw(cluster, "admin", &format!("{claims}/one?dryRun=All")).unwrap();
+    a_namespace_with_finalizers_needs_one_approval(cluster);
+}
+
+/// An approval is about one uid, and what is being deleted already may be deleted again.
+fn a_namespace_with_finalizers_needs_one_approval(cluster: &Cluster) {
+    cluster.kubectl(&["create", "namespace", "held"]).unwrap();
+    cluster.kubectl(&["create", "configmap", "holder", "-n", "held"]).unwrap();
+    let hold = r#"{"metadata":{"finalizers":["example.com/held"]}}"#;
+    let patch = |finalizers: &str| {
+        cluster.kubectl(&["patch", "configmap", "holder", "-n", "held", "--type=merge", "-p", finalizers]).unwrap();
+    };
+    patch(hold);
+    let approve = |uid: &str| {
+        let data = format!("{{\"data\":{{\"{uid}\":\"namespace/held\"}}}}");
+        let config = ["patch", "configmap", "kubectl-gitops-guard", "-n", "kube-system", "--type=merge", "-p", &data];
+        cluster.kubectl(&config).unwrap();
+        std::thread::sleep(Duration::from_secs(2));
+    };
+    let uid = || cluster.kubectl(&["get", "namespace", "held", "-o", "jsonpath={.metadata.uid}"]).unwrap();
+    let held = "/api/v1/namespaces/held";
+    assert!(delete_raw(cluster, CONTROLLER, held).is_err());
+    let first = uid();
+    approve(&first);
+    for _ in 0..2 {
+        delete_raw(cluster, CONTROLLER, held).unwrap();
+    }
+    let terminating = || {
+        cluster.kubectl(&["get", "configmap", "holder", "-n", "held", "-o", "jsonpath={.metadata.deletionTimestamp}"])
+    };
+    cluster.wait_for("the deletion of the content", LIMIT, || Ok(!terminating()?.is_empty())).unwrap();
+    patch(r#"{"metadata":{"finalizers":null}}"#);
+    let gone = || Ok(cluster.kubectl(&["get", "namespace", "held", "--ignore-not-found", "-o", "name"])?.is_empty());
+    cluster.wait_for("the namespace to go", LIMIT, gone).unwrap();
+    // One that is made again under the same name has another uid.
+    cluster.kubectl(&["create", "namespace", "held"]).unwrap();
+    assert_ne!(uid(), first);
+    assert!(delete_raw(cluster, CONTROLLER, held).is_err());
+}
+
+/// Returns a Deployment of the controller without Pods.
+fn shard(name: &str, account: &str) -> String {
+    format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: kustomize-controller-{name}, namespace: flux-system}}\n\
+         spec: {{replicas: 0, selector: {{matchLabels: {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, \
+         spec: {{{account}containers: [{{name: manager, image: 'ghcr.io/fluxcd/kustomize-controller:v1.9.5'}}]}}}}}}\n"
+    )
+}
+
+fn kustomization_of(name: &str) -> String {
+    kustomization(name, "./none", ", suspend: true").replace("namespace: fleet", "namespace: attacked")
+}
+
+fn claim(name: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: {name}, namespace: attacked}}\nspec: {{accessModes: \
+         [ReadWriteOnce], storageClassName: none, resources: {{requests: {{storage: 1Mi}}}}}}\n"
+    )
 }

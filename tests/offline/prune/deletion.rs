@@ -248,6 +248,51 @@ fn an_owner_that_only_one_answer_contains_keeps_the_object() {
     assert!(real_deletes(&api).is_empty());
 }
 
+const OWNERS: &str = "GET /apis/kustomize.toolkit.fluxcd.io/v1/kustomizations";
+
+/// Other actors make and delete owners all the time. One that is gone before it is read keeps nothing, unless it happens
+/// again in the next reading.
+#[test]
+fn an_owner_that_passes_by_keeps_nothing() {
+    let count = || {
+        let api = cluster();
+        assert_eq!(prune(&api).code, 0);
+        api.requests_to(OWNERS).len()
+    };
+    let before = count();
+    let mut passing = owner("True");
+    passing["metadata"]["name"] = json!("passing");
+    passing["metadata"]["uid"] = json!("p");
+    let both = owners(vec![owner("True"), passing]);
+    let settled = || owners(vec![owner("True")]);
+    for (more, code) in [(vec![both.clone(), settled()], 0), (vec![both.clone(), both], 5)] {
+        let api = cluster();
+        // The last of the lists is the one before the DELETE.
+        api.on(OWNERS, (1..before).map(|_| settled()).chain(more));
+        let run = prune(&api);
+        assert_eq!((run.code, real_deletes(&api).len()), (code, usize::from(code == 0)), "{run}");
+        assert_eq!(api.requests_to(OWNERS).len(), before + 1, "the owners are read twice, and no more: {run}");
+    }
+}
+
+/// A type that somebody removes while the cluster is read for a wave skips nothing, unless the next reading lacks it too.
+#[test]
+fn a_type_that_vanishes_during_a_reading_keeps_nothing() {
+    let widgets = ("example.com/v1", "Widget", "widgets", true);
+    let list = "GET /apis/example.com/v1/widgets";
+    let found = || Answer::list("example.com/v1", "Widget", vec![]);
+    let none = || Answer::status(404, "NotFound", "the server could not find the requested resource");
+    for (answers, code) in [(vec![found(), none(), found()], 0), (vec![found(), none()], 5)] {
+        let api = cluster();
+        api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, widgets]);
+        api.on(list, answers);
+        let run = prune(&api);
+        assert_eq!((run.code, real_deletes(&api).len()), (code, usize::from(code == 0)), "{run}");
+        assert_eq!(api.requests_to(list).len(), 3, "once for the plan, twice for the wave: {run}");
+        assert_eq!(run.stdout.contains("skipped: not-read: widgets.example.com"), code == 5, "{run}");
+    }
+}
+
 /// Adds Namespaces to a cluster, with these uids of kube-system in turn.
 pub(crate) fn add_namespaces(api: &FakeApi, uids: &[&str]) {
     api.serve_types(&[CONFIG_MAPS, KUSTOMIZATIONS, ("v1", "Namespace", "namespaces", false)]);

@@ -69,7 +69,9 @@ fn build_all(platforms: &[&Platform]) -> Result<()> {
             &flux_entries(platform, &program)?,
             Compression::best(),
         )?;
-        fs::write(archive.with_extension("").with_extension("cdx.json"), sbom::document(platform.target, &version)?)?;
+        let materials = sbom::document(platform.target, &version)?;
+        sbom::check(&fs::read(&program)?, &materials)?;
+        fs::write(archive.with_extension("").with_extension("cdx.json"), materials)?;
         let size = fs::metadata(&archive)?.len();
         answer(format!("{}: built, ran, {:.1} MB: {}", platform.name(), size as f64 / 1e6, archive.display()));
     }

@@ -1,5 +1,6 @@
 //! Compares the answer of the tool `plan` of `kubectl gitops mcp` with the plan of the command line: both must be equal.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -29,10 +30,31 @@ pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path) -> R
     if result["exitCode"] != code {
         found.push(format!("mcp: exit code {}, and {code} of the command line", result["exitCode"]));
     }
-    if without_versions(&result["document"]) != without_versions(&plan) {
-        found.push("mcp: the plan is not that of the command line".to_owned());
+    let [of_agent, own] = [&result["document"], &plan].map(without_versions);
+    if let Some(difference) = difference(&of_agent, &own, "") {
+        found.push(format!("mcp: the plan is not that of the command line: {difference}"));
     }
     Ok(found)
+}
+
+/// Returns the first place in which two values differ, with both.
+fn difference(one: &Value, other: &Value, place: &str) -> Option<String> {
+    if one == other {
+        return None;
+    }
+    let within: Vec<(String, &Value, &Value)> = match (one, other) {
+        (Value::Object(fields), Value::Object(others)) => {
+            let keys: BTreeSet<&String> = fields.keys().chain(others.keys()).collect();
+            keys.into_iter().map(|key| (format!("{place}/{key}"), &one[key.as_str()], &other[key.as_str()])).collect()
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            let pairs = items.iter().zip(others).enumerate();
+            pairs.map(|(at, (one, other))| (format!("{place}/{at}"), one, other)).collect()
+        }
+        _ => vec![],
+    };
+    let inner = within.iter().find_map(|(place, one, other)| difference(one, other, place));
+    Some(inner.unwrap_or_else(|| format!("{place} is {one}, and {other}")))
 }
 
 /// Runs the program with the kubectl of the control plane, and returns its exit code and the document that it prints.

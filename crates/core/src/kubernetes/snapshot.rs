@@ -171,17 +171,22 @@ impl Snapshot {
     /// Sorts everything, so that two readings of the same state are equal, and drops duplicates: some servers list one
     /// stored object under two API groups, with the same uid.
     pub fn normalise(&mut self) {
-        self.types.sort();
-        self.other_versions.sort();
+        self.sort();
         self.other_versions.dedup();
-        self.objects.sort_unstable_by(|a, b| a.id.cmp(&b.id));
         let mut seen = HashSet::with_capacity(self.objects.len());
         let mut first = self.objects.iter().map(|object| seen.insert(&*object.uid)).collect::<Vec<_>>().into_iter();
         self.objects.retain(|_| first.next().unwrap_or(true));
-        self.resources.sort_by(|a, b| a.object.id.cmp(&b.object.id));
         self.resources.dedup_by(|a, b| a.object.id == b.object.id);
-        self.gaps.sort();
         self.gaps.dedup();
+    }
+
+    /// Sorts everything: objects are found by their order.
+    pub fn sort(&mut self) {
+        self.types.sort();
+        self.other_versions.sort();
+        self.objects.sort_by(|a, b| a.id.cmp(&b.id));
+        self.resources.sort_by(|a, b| a.object.id.cmp(&b.object.id));
+        self.gaps.sort();
     }
 
     /// Adds owners and sources with content, which are read after all objects. Their metadata replaces the older metadata.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
 use super::{Action, Change, EmptiedFile, Plan, ReasonCode};
-use crate::ownership::index::Index;
+use crate::ownership::index::{Index, Owner};
 use crate::ownership::{Members, OwnerId, OwnerStatus};
 use crate::text::{join_limited, pluralize};
 
@@ -167,10 +167,9 @@ fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
 
 /// Returns the alarm of owners that apply today and that the change would block. To suspend an owner is a decision.
 fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
-    let applied_today = plan.blocked_owners().filter(|row| {
-        let is_ready = index.owner(&row.owner).is_some_and(|owner| owner.status == OwnerStatus::Ready);
-        is_ready && row.reason.code != ReasonCode::Suspended
-    });
+    let applied_today = plan
+        .blocked_owners()
+        .filter(|row| index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended);
     // The reason of an owner that waits for another one of them is that of the other.
     let blocked: Vec<_> = applied_today
         .map(|row| match plan.blocking_owner(row) {
@@ -181,6 +180,18 @@ fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
     let number = pluralize(blocked.len(), "owner");
     let detail = format!("this blocks {number} that can be applied today: {}", join_limited(blocked.clone(), NAMED));
     (!blocked.is_empty()).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))
+}
+
+/// Returns true if an owner is ready, or reconciles the revision again that it applied last: it is not ready meanwhile.
+fn applies_today(owner: &Owner<'_>) -> bool {
+    match owner.status {
+        OwnerStatus::Ready => true,
+        OwnerStatus::Reconciling | OwnerStatus::Changed => owner.full.is_some_and(|full| {
+            let applied = full.text("/status/lastAppliedRevision");
+            applied.is_some() && applied == full.text("/status/lastAttemptedRevision")
+        }),
+        OwnerStatus::Suspended | OwnerStatus::NotReady(_) | OwnerStatus::Terminating => false,
+    }
 }
 
 /// Returns an alarm for each deleted object that something which stays still refers to.
@@ -514,7 +525,12 @@ mod tests {
     fn an_owner_that_is_ready_and_would_be_blocked_is_an_alarm() {
         let snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
-        let ready = |status: &str| serde_json::json!({"spec": {}, "status": {"observedGeneration": object.generation, "conditions": [{"type": "Ready", "status": status}]}});
+        let ready = |status: &str| {
+            let (status, attempted) = status.split_once(" and ").unwrap_or((status, "one"));
+            serde_json::json!({"spec": {}, "status": {"observedGeneration": object.generation,
+                "lastAppliedRevision": "one", "lastAttemptedRevision": attempted,
+                "conditions": [{"type": "Ready", "status": status}]}})
+        };
         let details = |status: &str, code| {
             let mut snapshot = snapshot.clone();
             snapshot.resources.push(Resource { object: object.clone(), content: ready(status) });
@@ -527,6 +543,9 @@ mod tests {
         assert_eq!(details("True", ReasonCode::PathNotFound), [alarm]);
         assert_eq!(details("False", ReasonCode::PathNotFound), [""; 0], "it did not apply before either");
         assert_eq!(details("True", ReasonCode::Suspended), [""; 0], "somebody decided that");
+        assert_eq!(details("Unknown", ReasonCode::PathNotFound), [alarm], "it applies the same revision again");
+        let refused = details("Unknown and another revision", ReasonCode::PathNotFound);
+        assert_eq!(refused, [""; 0], "it tries a revision that it has not applied");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use super::Plan;
-use crate::kubernetes::gap::AnswerGap;
+use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::private::{PLACEHOLDER, Private};
@@ -82,6 +82,27 @@ impl SecretMask {
         id.is_private() || shown != *id
     }
 
+    /// Returns an identity that is compared as it is, and written with placeholders if it holds a value of a Secret.
+    #[must_use]
+    pub fn written(&self, id: &ObjectId) -> ObjectId {
+        let mut shown = id.clone();
+        self.mask_id(&mut shown);
+        if shown == *id { id.clone() } else { id.clone().written_as(&shown) }
+    }
+
+    /// Returns an owner with placeholders in place of the words.
+    #[must_use]
+    pub fn masked_owner(&self, mut owner: OwnerId) -> OwnerId {
+        self.mask_owner(&mut owner);
+        owner
+    }
+
+    /// Returns a gap with placeholders in place of the words.
+    pub(crate) fn mask_gap(&self, gap: Gap) -> Gap {
+        let namespace = gap.namespace.map(|namespace| self.mask(&namespace));
+        Gap { subject: self.mask(&gap.subject), message: self.mask(&gap.message), namespace, kind: gap.kind }
+    }
+
     fn mask_id(&self, id: &mut ObjectId) {
         *id = id.shown().into_owned();
         let [group, kind, namespace, name] =
@@ -140,14 +161,13 @@ impl Plan {
             return;
         }
         for AnswerGap { gap, .. } in &mut self.document.gaps {
-            (gap.subject, gap.message) = (mask.mask(&gap.subject), mask.mask(&gap.message));
-            gap.namespace = gap.namespace.take().map(|namespace| mask.mask(&namespace));
+            *gap = mask.mask_gap(gap.clone());
         }
         for row in &mut self.document.owners {
             mask.mask_owner(&mut row.owner);
             row.reason.detail = mask.mask(&row.reason.detail);
             for owners in [&mut row.parents, &mut row.dependencies] {
-                *owners = std::mem::take(owners).into_iter().map(|owner| masked(mask, owner)).collect();
+                *owners = std::mem::take(owners).into_iter().map(|owner| mask.masked_owner(owner)).collect();
             }
         }
         for change in &mut self.document.changes {
@@ -177,11 +197,6 @@ impl Plan {
         // The parts are sorted by their new names.
         self.sort();
     }
-}
-
-fn masked(mask: &SecretMask, mut owner: OwnerId) -> OwnerId {
-    mask.mask_owner(&mut owner);
-    owner
 }
 
 #[cfg(test)]

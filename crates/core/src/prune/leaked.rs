@@ -100,7 +100,7 @@ fn reason_to_keep(index: &Index<'_>, object: &ObjectMetadata, claim: &Claim, opt
         if !options.include_orphaned {
             return Some(Reason::new(ReasonCode::Orphaned, format!("{} does not exist in this cluster", claim.owner)));
         }
-        if index.may_live_elsewhere(claim) && !options.assume_no_hub {
+        if index.may_live_elsewhere(object, claim) && !options.assume_no_hub {
             let system = &claim.owner.system;
             let detail = format!("no {system} owner is in this cluster, so owners may be in another cluster");
             return Some(Reason::new(ReasonCode::OwnerElsewhere, detail));

@@ -94,7 +94,7 @@ struct Played {
 }
 
 fn lost(played: &Played) -> Vec<Loss> {
-    losses(played.steps.iter().map(|(_, step)| &step.plan), &played.last)
+    losses(played.steps.iter().map(|(_, step)| (&step.plan, &step.secrets)), &played.last)
 }
 
 impl Trees {

@@ -291,7 +291,7 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
     let of_row = row.and_then(|row| row.owner.as_ref());
     let owner = owners.iter().find(|id| of_row.is_some_and(|owner| is_owner(id, owner))).or_else(|| owners.first());
     let mut removal = Removal {
-        cause: row.and_then(|row| row.cause.clone()),
+        cause: row.and_then(|row| row.cause.as_ref()).map(|cause| secrets.written(cause)),
         action: row.map(|row| row.action),
         by: row.map(|row| row.by),
         owner: owner.cloned(),
@@ -307,9 +307,9 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
     }
     let mut next = owner.and_then(|owner| row_of(owner, plan)).filter(|row| row.is_deletion());
     while let Some(row) = next.filter(|_| removal.owners_deleted.len() < NAMED_PARENTS) {
-        let by = row.owner.as_ref().map(ToString::to_string);
+        let by = row.owner.as_ref().map(|owner| secrets.mask(&owner.to_string()));
         removal.owners_deleted.push(DeletedOwner {
-            owner: row.object.id.clone(),
+            owner: secrets.written(&row.object.id),
             deleted_for: by,
             reason: Reason { detail: secrets.mask_values(&row.reason.detail), ..row.reason.clone() },
         });

@@ -141,13 +141,22 @@ pub struct PlannedStep {
 impl PlannedStep {
     /// Finishes the plan of a proposed step, without a policy.
     pub(crate) fn finish(&self, is_recorded: bool) -> FinishedPlan {
+        self.finish_with(&self.secrets, is_recorded)
+    }
+
+    /// Finishes the plan with the names that objects have in the states, to judge them. Nothing of it may be shown.
+    fn finish_unmasked(&self, is_recorded: bool) -> FinishedPlan {
+        self.finish_with(&SecretMask::default(), is_recorded)
+    }
+
+    fn finish_with(&self, secrets: &SecretMask, is_recorded: bool) -> FinishedPlan {
         let index = Index::build(&self.snapshot);
         let finish = Finish {
             snapshot: &self.snapshot,
             is_recorded,
             executor: Executor::Controllers(&index),
             limits: Limits::default(),
-            secrets: &self.secrets,
+            secrets,
             policy: None,
         };
         finish.finish(self.plan.clone(), FluxControllers::new).0

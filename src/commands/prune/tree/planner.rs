@@ -200,7 +200,7 @@ impl<'s> Planner<'s> {
                 progress: BuildProgress::new(session.terminal.can_ask()),
             },
             shared,
-            answers: Answers::default(),
+            answers: Answers { builds: shared.no_answers(), ..Answers::default() },
             deadline,
             limit: *plan_timeout,
         };
@@ -293,7 +293,7 @@ impl<'s> Planner<'s> {
         let finished = self.finish(state, &mut preview).await?;
         let revisions = trees.revisions(state.number);
         let StateAfter { snapshot, open, data } =
-            preview.after(&finished.plan, &self.answerer.answers, state.number, &revisions);
+            preview.after(&finished, &self.answerer.answers, state.number, &revisions);
         let mut next = StepState {
             snapshot: Cow::Owned(snapshot),
             open: state.open.iter().cloned().chain(open).collect(),

@@ -12,7 +12,7 @@ use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{FilePatch, remove_from_tree};
 use gitops_core::flux::handover::{Hold, Holds};
-use gitops_core::flux::retire::{NoOrder, Order, Unit, Way, once_gone, order};
+use gitops_core::flux::retire::{ClaimFate, NoOrder, Order, Unit, Way, fates, once_gone, order};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::{ObjectId, Resource};
@@ -50,6 +50,10 @@ pub(crate) struct FoundStep {
     pub(crate) prepares: BTreeSet<ObjectId>,
     pub(crate) plan: FinishedPlan,
     pub(crate) secrets: SecretMask,
+    /// Claims that the plan deletes, with what becomes of their data.
+    pub(crate) data: Vec<ClaimFate>,
+    /// Objects that nobody has, which the plan deletes, each with what takes it along.
+    pub(crate) strangers: Vec<(ObjectId, ObjectId)>,
     /// State that the step begins with.
     pub(crate) before: Snapshot,
 }
@@ -70,7 +74,7 @@ pub(crate) async fn find_retirement(
     let order = order(&removal.targets, snapshot, &referrers, &removal.served).map_err(refused)?;
     let tree = worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit))?;
     state.open.extend(gaps);
-    let mut play = Play { order: &order, referrers, tree, offline };
+    let mut play = Play { order: &order, referrers, tree, offline, steps: 0 };
     let mut steps = vec![];
     if !order.keeping.is_empty() {
         steps.push(play.prepare(&mut planner, &mut state).await?);
@@ -97,6 +101,8 @@ struct Play<'o> {
     /// Files after the last step.
     tree: Tree,
     offline: bool,
+    /// Number of steps so far.
+    steps: usize,
 }
 
 impl Play<'_> {
@@ -112,8 +118,10 @@ impl Play<'_> {
         let patches = patch(&mut self.tree, &holds)?;
         let prepared = prepares.clone();
         state.edit(|snapshot| prepared.iter().for_each(|id| let_delete(snapshot, id)));
-        let keeping = self.order.keeping.clone();
         let step = self.step(patches, BTreeSet::new(), &[], planner, state).await?;
+        let written = |id: &ObjectId| step.secrets.written(id);
+        let keeping = self.order.keeping.iter().map(written).collect();
+        let prepares = prepares.iter().map(written).collect();
         Ok(FoundStep { prepares, keeping, ..step })
     }
 
@@ -152,7 +160,7 @@ impl Play<'_> {
 
     /// Plans a step with the tree as it is now, judges it, and goes on to the state after it.
     async fn step<'s>(
-        &self,
+        &mut self,
         patches: Vec<FilePatch>,
         by_hand: BTreeSet<ObjectId>,
         units: &[Unit],
@@ -169,13 +177,21 @@ impl Play<'_> {
         let title = String::new();
         let planned = PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot: before };
         let plan = planned.finish(self.offline);
-        next.edit(|snapshot| once_gone(&plan, snapshot));
-        self.order.judge(units, &plan, &planned.snapshot, &next.snapshot).map_err(refused)?;
+        let PlannedStep { secrets, snapshot: before, .. } = &planned;
+        // A name with placeholders is none that the states have: judged are the objects themselves.
+        let (order, judged) = (self.order, planned.finish_unmasked(self.offline));
+        next.edit(|snapshot| once_gone(&judged, snapshot));
+        order.judge(units, &judged, before, &next.snapshot).map_err(|no_order| refused(no_order.masked(secrets)))?;
+        let data = fates(&judged, before, self.steps + 1).into_iter().map(|fate| fate.masked(secrets)).collect();
+        let strangers = order.strangers(&judged, before).into_iter();
+        let strangers = strangers.map(|(id, cause)| (secrets.written(&id), secrets.written(&cause))).collect();
+        self.steps += 1;
         *state = next;
-        let removes = units.iter().flat_map(|unit| unit.removes.iter().cloned()).collect();
-        let PlannedStep { secrets, snapshot: before, .. } = planned;
+        let removes = units.iter().flat_map(|unit| unit.removes.iter().map(|id| secrets.written(id))).collect();
+        let by_hand = by_hand.iter().map(|id| secrets.written(id)).collect();
         let (prepares, keeping) = (BTreeSet::new(), BTreeSet::new());
-        Ok(FoundStep { patches, removes, by_hand, prepares, keeping, plan, secrets, before })
+        let PlannedStep { secrets, snapshot: before, .. } = planned;
+        Ok(FoundStep { patches, removes, by_hand, prepares, keeping, plan, secrets, data, strangers, before })
     }
 }
 

@@ -31,6 +31,8 @@ pub(in crate::commands::prune) struct SharedWork {
     /// Results of the programs, by the kustomize that the controller of a cluster links: it decides what a failure means.
     builds: Mutex<BTreeMap<Option<&'static str>, Answers>>,
     runs: Cell<usize>,
+    /// What the builds of all clusters know of the trees.
+    trees_of_builds: Answers,
 }
 
 /// A checkout, and what its configuration says.
@@ -135,6 +137,11 @@ impl SharedWork {
         answers.share_runs(&keys, known);
         self.runs.update(|runs| runs + keys.len());
         Ok(())
+    }
+
+    /// Returns no answers, for a cluster.
+    pub(super) fn no_answers(&self) -> Answers {
+        self.trees_of_builds.of_same_trees()
     }
 
     /// Number of builds, charts and ResourceSets with different inputs.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::failure::{BuildFailure, Interrupt};
-use super::finished::BuildInput;
+use super::finished::{BuildInput, PreparedResult, PreparedRun};
 use super::generator::GeneratedFile;
 use super::needs::{BuildContext, Run, RunOutput};
+use super::objects::data::DataOverrides;
 use super::objects::yaml::{YamlDocument, parse_substituted};
 use super::objects::{BuiltObject, manifest_has, mask_objects};
 use super::references::Inputs;
@@ -60,13 +61,13 @@ fn build_objects(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
 ) -> Result<Arc<[BuiltObject]>, Interrupt> {
-    let generated = generated_file(artifact, spec, context.features)?;
-    let output = match kustomize_output(artifact, owner, spec, generated.clone(), context, false) {
+    let prepared = prepared_run(artifact, owner, spec, context)?;
+    let output = match kustomize_output(artifact, owner, spec, &prepared, context, false) {
         Ok(output) => Ok(output),
         Err(Interrupt::Failed(failure)) => Err(failure),
         Err(Interrupt::Missing) => return Err(Interrupt::Missing),
     };
-    let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &generated));
+    let decrypted = spec.decrypts().then(|| decryption::macs_decrypted_before_build(artifact, &prepared.generated));
     let built = output.and_then(|output| match &decrypted {
         None if output.variables.is_none() => {
             let objects = output.run.objects.get_or_init(|| read_objects(&output, spec, None).map(Arc::from));
@@ -81,6 +82,31 @@ fn build_objects(
             BuildFailure::unknown(ReasonCode::Encrypted, detail)
         })
     })?)
+}
+
+/// Returns the run of kustomize for a Kustomization, each prepared once.
+fn prepared_run(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &BuildContext<'_>,
+) -> PreparedResult {
+    let (known, features) = (&context.answers.prepared, context.features);
+    let input =
+        BuildInput { artifact: artifact.clone(), spec: spec.clone(), features, overrides: DataOverrides::new() };
+    if let Some(result) = known.find(owner, &input) {
+        return result;
+    }
+    let result = prepare(artifact, spec, features).map(Arc::new);
+    known.record(owner, input, result.clone());
+    result
+}
+
+fn prepare(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> Result<PreparedRun, BuildFailure> {
+    let generated = generated_file(artifact, spec, features)?;
+    let inputs = checked_inputs(artifact, &generated, features)?;
+    let key = run_key(artifact, &generated, &inputs);
+    Ok(PreparedRun { generated, inputs, key })
 }
 
 /// Returns the kustomization file that the controller generates.
@@ -113,8 +139,8 @@ pub(super) fn build_digest(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
 ) -> Result<String, Interrupt> {
-    let generated = generated_file(artifact, spec, context.features)?;
-    let output = kustomize_output(artifact, owner, spec, generated, context, false)?;
+    let prepared = prepared_run(artifact, owner, spec, context)?;
+    let output = kustomize_output(artifact, owner, spec, &prepared, context, false)?;
     if output.variables.is_some() {
         return Ok(sha256(build_text(artifact, owner, spec, context)?.as_bytes()));
     }
@@ -133,8 +159,8 @@ fn text_of_build(
     context: &mut BuildContext<'_>,
     is_private: bool,
 ) -> Result<String, Interrupt> {
-    let generated = generated_file(artifact, spec, context.features)?;
-    let output = kustomize_output(artifact, owner, spec, generated, context, is_private)?;
+    let prepared = prepare(artifact, spec, context.features)?;
+    let output = kustomize_output(artifact, owner, spec, &prepared, context, is_private)?;
     let text = output.text()?;
     let Some(variables) = &output.variables else { return Ok(text) };
     let substituted = Arc::new(Artifact::of_file("objects.yaml", text.as_bytes()));
@@ -182,15 +208,15 @@ fn kustomize_output<'a>(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
-    generated: GeneratedFile,
+    prepared: &PreparedRun,
     context: &mut BuildContext<'a>,
     is_private: bool,
 ) -> Result<KustomizeOutput<'a>, Interrupt> {
-    let inputs = checked_inputs(artifact, &generated, context.features)?;
-    let key = run_key(artifact, &generated, &inputs);
-    let Some(result) = context.answers.run(&key) else {
+    let PreparedRun { generated, inputs, key } = prepared;
+    let Some(result) = context.answers.run(key) else {
+        let (generated, inputs) = (generated.clone(), inputs.clone());
         let run = Run { key: key.clone(), artifact: artifact.clone(), generated, inputs, is_private };
-        context.needs.runs.insert(key, run);
+        context.needs.runs.insert(key.clone(), run);
         return Err(Interrupt::Missing);
     };
     let run = &**result.as_ref().map_err(BuildFailure::clone)?;

@@ -174,3 +174,24 @@ fn a_load_balancer_is_removed_by_the_controller_of_the_cloud() {
     assert_eq!(services(vec![lease()], "cloud-controller-manager"), [""; 0]);
     assert_eq!(services(vec![lease(), deployment], "cloud-controller-manager").len(), 1, "it is deleted too");
 }
+
+#[test]
+fn a_namespace_stays_until_every_api_group_answers() {
+    let of_cluster = |kept: &str| {
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        let service = testing::object("apiregistration.k8s.io", "APIService", "", "v1beta1.metrics.k8s.io");
+        snapshot.objects = vec![testing::object("", "Namespace", "", "shop"), service];
+        snapshot.gaps = vec![Gap {
+            kind: GapKind::StaleGroup,
+            subject: "metrics.k8s.io/v1beta1".to_owned(),
+            namespace: None,
+            message: String::new(),
+        }];
+        blocked_in(snapshot, kept)
+    };
+    let waits = "shop by kubernetes; the namespace controller waits for an answer of metrics.k8s.io/v1beta1";
+    assert_eq!(of_cluster("v1beta1.metrics.k8s.io"), [waits]);
+    let nothing: [&str; 0] = [];
+    assert_eq!(of_cluster("shop"), nothing);
+    assert_eq!(of_cluster(""), nothing, "the group goes, too");
+}

@@ -19,6 +19,7 @@ use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::schemes::flux_operator as operator;
 use crate::ownership::{Members, OwnerId};
+use crate::plan::mask::SecretMask;
 use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
 pub use patch::Hold;
@@ -32,7 +33,7 @@ pub const MAX_LISTS: usize = 24;
 /// Settings of owners, and of objects of releases, before the change.
 pub type Holds = BTreeMap<ObjectId, Hold>;
 
-/// An object that a list of steps would delete although something manages it in the end.
+/// An object that a list of steps would delete although something manages it in the end. Its texts hold no value of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub object: ObjectId,
@@ -45,15 +46,16 @@ pub struct Loss {
 }
 
 /// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
-/// in the end.
-pub fn losses<'p>(plans: impl IntoIterator<Item = &'p Plan>, last: &Snapshot) -> Vec<Loss> {
+/// in the end. Each plan comes with the names that it must not show.
+pub fn losses<'p>(steps: impl IntoIterator<Item = (&'p Plan, &'p SecretMask)>, last: &Snapshot) -> Vec<Loss> {
     let managed = listed(last);
-    let deletions = plans.into_iter().flat_map(Plan::deletions);
+    let deletions = steps.into_iter().flat_map(|(plan, secrets)| plan.deletions().map(move |change| (change, secrets)));
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
     let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
     // The new release may have it, which is not known without its chart.
     let may_come_back = |change: &Change| change.reason.detail.contains(MAY_COME_BACK);
-    deletions.filter(|change| is_lost(&change.object.id) || may_come_back(change)).map(loss).collect()
+    let lost = deletions.filter(|(change, _)| is_lost(&change.object.id) || may_come_back(change));
+    lost.map(|(change, secrets)| loss(change, secrets)).collect()
 }
 
 /// Returns the objects that the inventories of a state list.
@@ -66,12 +68,12 @@ pub fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
     members.flatten().collect()
 }
 
-fn loss(change: &Change) -> Loss {
+fn loss(change: &Change, secrets: &SecretMask) -> Loss {
     Loss {
-        object: change.object.id.clone(),
-        holder: holder(change),
-        owner: change.owner.clone(),
-        reason: change.reason.to_string(),
+        object: secrets.written(&change.object.id),
+        holder: holder(change).map(|(id, holds)| (secrets.written(&id), holds)),
+        owner: change.owner.clone().map(|owner| secrets.masked_owner(owner)),
+        reason: secrets.mask(&change.reason.to_string()),
     }
 }
 
@@ -127,11 +129,16 @@ pub fn next_holds(
 }
 
 /// Returns the objects that an owner of the first state lists, that exist in the last one, and that nothing lists there:
-/// nobody would ever delete them.
-pub fn left_over(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+/// nobody would ever delete them. `secrets` are the names that the plans of the steps must not show.
+pub fn left_over<'p>(
+    first: &Snapshot,
+    last: &Snapshot,
+    secrets: impl IntoIterator<Item = &'p SecretMask>,
+) -> Vec<ObjectId> {
     let managed = listed(last);
     let before = listed(first).into_iter();
-    before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect()
+    let left: Vec<ObjectId> = before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect();
+    secrets.into_iter().fold(left, |left, secrets| left.iter().map(|id| secrets.written(id)).collect())
 }
 
 /// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.
@@ -264,14 +271,15 @@ mod tests {
         let plan = plan(deletion("old", ReasonCode::Moved));
         let object = || vec![testing::object("", "ConfigMap", "shop", "a")];
         let lists = |objects, id: &str| testing::snapshot(objects, vec![testing::kustomization("new", &[id])]);
-        let lost = losses([&plan], &lists(object(), "shop_a__ConfigMap"));
+        let lost_of = |plan: &Plan, last: &Snapshot| losses([(plan, &SecretMask::default())], last);
+        let lost = lost_of(&plan, &lists(object(), "shop_a__ConfigMap"));
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
-        assert_eq!(losses([&plan], &lists(object(), "shop_b__ConfigMap")), []);
-        assert_eq!(losses([&plan], &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+        assert_eq!(lost_of(&plan, &lists(object(), "shop_b__ConfigMap")), []);
+        assert_eq!(lost_of(&plan, &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
         let mut replaced = deletion("", ReasonCode::ReleaseReplaced);
         replaced.reason.add_detail(MAY_COME_BACK);
         let of_replaced = self::plan(replaced);
-        assert_eq!(losses([&of_replaced], &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
+        assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
     }
 
     #[test]
@@ -279,6 +287,7 @@ mod tests {
         let of_owner = |owner: Resource| testing::snapshot(vec![owner.object.clone()], vec![owner]);
         let live = of_owner(testing::kustomization("old", &[]));
         let mut tried = BTreeSet::new();
+        let loss = |change: &Change| super::loss(change, &SecretMask::default());
         let given_away = [loss(&deletion("old", ReasonCode::Moved))];
         let first = next_holds(&Holds::new(), &mut tried, &given_away, &live).unwrap();
         assert_eq!(first, Holds::from([(key("old"), Hold::KeepInventory)]));

@@ -22,6 +22,7 @@ use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::plan::mask::SecretMask;
 use crate::plan::{Action, Change, FinishedPlan, Outcome, Reason, ReasonCode};
 pub use order::{NoOrder, Order, Unit, Way, order};
 
@@ -65,18 +66,34 @@ pub struct ClaimFate {
     pub snapshots: Vec<ObjectId>,
 }
 
+impl ClaimFate {
+    /// Returns the same with placeholders in place of values of Secrets.
+    #[must_use]
+    pub fn masked(self, secrets: &SecretMask) -> Self {
+        let written = |id: &ObjectId| secrets.written(id);
+        let reason = Reason { detail: secrets.mask(&self.reason.detail), ..self.reason };
+        let snapshots = self.snapshots.iter().map(written).collect();
+        let volume = self.volume.as_ref().map(written);
+        Self { claim: written(&self.claim), volume, reason, snapshots, ..self }
+    }
+}
+
 impl Retirement {
-    /// Creates the list of these steps.
+    /// Creates the list of these steps, between the first and the last of the states. `secrets` are the names that their
+    /// plans must not show.
     pub fn new(
         order: &Order,
         data: Vec<ClaimFate>,
         steps: Vec<HandoverStep>,
-        first: &Snapshot,
-        last: &Snapshot,
+        (first, last): (&Snapshot, &Snapshot),
+        secrets: &[SecretMask],
     ) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
-        let owners = order.owners.iter().cloned().collect();
-        let (left_over, unused_sources) = (order.left_over(first, last), unused_sources(first, last));
+        let masked = |owner: &OwnerId| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner));
+        let owners = order.owners.iter().map(masked).collect();
+        let written =
+            |ids: Vec<ObjectId>| secrets.iter().fold(ids, |ids, mask| ids.iter().map(|id| mask.written(id)).collect());
+        let (left_over, unused_sources) = (written(order.left_over(first, last)), written(unused_sources(first, last)));
         Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
     }
 }

@@ -17,6 +17,7 @@ use crate::ownership::index::{Index, Owner};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId, OwnershipStatus};
 use crate::plan::grave::is_protected_namespace;
+use crate::plan::mask::SecretMask;
 
 /// An object and the rule by which there is no order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,13 @@ impl NoOrder {
 
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Returns the same with placeholders in place of values of Secrets.
+    #[must_use]
+    pub fn masked(self, secrets: &SecretMask) -> Self {
+        let object = Box::new(secrets.written(&self.object));
+        Self { object, rule: secrets.mask(&self.rule), hint: self.hint.map(|hint| secrets.mask(&hint)) }
     }
 }
 

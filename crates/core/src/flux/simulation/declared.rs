@@ -6,11 +6,13 @@ use super::Preview;
 use super::model::affected_owner::Reaction;
 use super::model::facts::unknown_builds::follows_another_tree;
 use super::model::node::{Pass, PassOutcome};
+use super::rows::secret_names::secret_mask;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Reason;
+use crate::plan::mask::SecretMask;
 
-/// Objects that owners declare in a revision.
+/// Objects that owners declare in a revision. It is written without values of Secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Declared {
     /// Owners by object.
@@ -23,13 +25,14 @@ impl Preview<'_> {
     /// Returns the wanted objects that owners declare, after the last step. What derives from a Secret is left out.
     pub fn declared(&self, is_wanted: impl Fn(&ObjectId) -> bool) -> Declared {
         let mut declared = Declared::default();
+        let secrets = secret_mask(&self.state);
         for node in self.state.nodes.iter().filter(|node| node.may_stay()) {
             let key = &node.id.key;
-            let owner = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
+            let owner = secrets.written(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
             match node.last_pass().map(|pass| &pass.outcome) {
-                Some(PassOutcome::Blocked(reason)) => drop(declared.unknown.insert(owner.clone(), reason.clone())),
+                Some(PassOutcome::Blocked(reason)) => declared.leave_open(&owner, reason, &secrets),
                 Some(PassOutcome::Unknown(reason)) if !follows_another_tree(reason) => {
-                    declared.unknown.insert(owner.clone(), reason.clone());
+                    declared.leave_open(&owner, reason, &secrets);
                 }
                 _ => {}
             }
@@ -38,17 +41,22 @@ impl Preview<'_> {
         }
         for owner in &self.state.affected {
             if let Reaction::Unknown(reason) = &owner.reaction {
-                declared.unknown.insert(owner.id.clone(), reason.clone());
+                declared.leave_open(&secrets.written(&owner.id), reason, &secrets);
             }
         }
         for (owner, applies) in self.state.owner_applies() {
-            declared.add(owner, applies.objects.keys(), &is_wanted);
+            declared.add(&secrets.written(owner), applies.objects.keys(), &is_wanted);
         }
         declared
     }
 }
 
 impl Declared {
+    fn leave_open(&mut self, owner: &ObjectId, reason: &Reason, secrets: &SecretMask) {
+        let detail = secrets.mask(&reason.detail);
+        self.unknown.insert(owner.clone(), Reason { detail, ..reason.clone() });
+    }
+
     fn add<'o>(
         &mut self,
         owner: &ObjectId,

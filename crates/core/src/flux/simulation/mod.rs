@@ -36,6 +36,7 @@ pub use after::StateAfter;
 pub use declared::Declared;
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
+use model::node::Nodes;
 pub use model::questions;
 use model::questions::{Answers, FinishedPreview, Progress};
 use model::secret_values::SecretValues;
@@ -88,7 +89,7 @@ impl<'a> Preview<'a> {
             cascade: Cascade::new(snapshot),
             input,
             live,
-            nodes: Vec::new(),
+            nodes: Nodes::default(),
             refusals: vec![],
             delays: vec![],
             forced: vec![],
@@ -135,8 +136,8 @@ impl<'a> Preview<'a> {
             let is_generated = generated == self.state.generated;
             self.state.generated = generated;
             let (nodes, needs) = derive_nodes(&self.state, &consequences, answers);
-            let is_stable = is_generated && nodes == self.state.nodes;
-            self.state.nodes = nodes;
+            let is_stable = is_generated && *nodes == *self.state.nodes;
+            self.state.nodes = Nodes::new(nodes);
             if !needs.is_empty() {
                 return Progress::of_builds(needs);
             }

@@ -221,7 +221,7 @@ impl TouchedRules {
     /// Collects the rules that Kustomizations apply anew or with another manifest, and the rights that they delete.
     fn new(state: &State<'_>, applied: &AppliedBuilds) -> Self {
         let mut touched = Self::default();
-        for node in &state.nodes {
+        for node in state.nodes.iter() {
             let key = &node.id.key;
             for pass in &node.passes {
                 let objects = pass.applied_objects().into_iter().flat_map(BTreeMap::values);

@@ -110,6 +110,16 @@ impl Artifact {
         self.directories.iter().map(String::as_str)
     }
 
+    /// Returns the paths of the files below a directory, in order.
+    pub(crate) fn files_below(&self, directory: &str) -> impl Iterator<Item = &str> {
+        self.files.range(keys_below(directory)).map(|(at, _)| at.as_str())
+    }
+
+    /// Returns the directories below a directory, in order.
+    pub(crate) fn directories_below(&self, directory: &str) -> impl Iterator<Item = &str> {
+        self.directories.range(keys_below(directory)).map(String::as_str)
+    }
+
     /// Returns the files that the artifact has and that could not be read, each with the reason; also ignore rules that are
     /// too large to be applied.
     pub fn unread(&self) -> &[String] {
@@ -168,8 +178,11 @@ fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Result<Pat
     Ok(if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns })
 }
 
-/// Returns the range of the keys below a directory; `0` is the character after `/`.
+/// Returns the range of the keys below a directory; `0` is the character after `/`. Everything is below the root.
 fn keys_below(directory: &str) -> Range<String> {
+    if directory.is_empty() {
+        return String::new()..char::MAX.to_string();
+    }
     format!("{directory}/")..format!("{directory}0")
 }
 

@@ -17,11 +17,12 @@ impl Referrer {
     /// Reads the references of an object from its manifest, or from its content alone. `None` if nothing is known of its kind.
     pub(crate) fn of(id: &ObjectId, manifest: &Value) -> Option<Self> {
         let kind = table::find(&id.group, &id.kind)?;
-        let mut references = targets(manifest, kind.fields, id);
+        let place = kind.namespace.unwrap_or(&id.namespace);
+        let mut references = targets(manifest, kind.fields, id, place);
         let mut pod_labels = KeyValues::default();
         if let Some(path) = kind.pods {
             if let Some(pod) = first(manifest, path) {
-                references.extend(targets(pod.get("spec").unwrap_or(&Value::Null), POD_FIELDS, id));
+                references.extend(targets(pod.get("spec").unwrap_or(&Value::Null), POD_FIELDS, id, place));
                 pod_labels = labels(pod.pointer("/metadata/labels"));
             }
             references.extend(claims_of_templates(id, manifest));
@@ -29,8 +30,10 @@ impl Referrer {
         references.retain(|reference| !is_given(&reference.to));
         references.sort();
         references.dedup();
-        let mut makes: Vec<ObjectId> = targets(manifest, kind.makes, id).into_iter().map(|made| made.to).collect();
-        if let Some(namesake) = kind.makes_namesake.filter(|_| makes.is_empty()) {
+        let mut makes: Vec<ObjectId> =
+            targets(manifest, kind.makes, id, place).into_iter().map(|made| made.to).collect();
+        let makes_nothing = kind.makes.iter().any(|field| is_excepted(manifest, field));
+        if let Some(namesake) = kind.makes_namesake.filter(|_| makes.is_empty() && !makes_nothing) {
             makes.push(in_cluster_of(id, ObjectId::new("", namesake, &id.namespace, &id.name)));
         }
         let selector = kind.selector.and_then(|path| selector_text(first(manifest, path)?));
@@ -45,6 +48,11 @@ impl Referrer {
         let mut controllers = live.object.owner_references.iter().filter(|reference| reference.controller);
         let has_template = controllers.any(|by| table::makes_pods(&by.group, &by.kind));
         if !id.is("", "Pod") {
+            // A Job that is over makes no Pod any more. It is returned, because its manifest does not say so.
+            if id.is("batch", "Job") && (live.is_true("Complete") || live.is_true("Failed")) {
+                referrer.references.clear();
+                referrer.pod_labels = KeyValues::default();
+            }
             return (!has_template).then_some(referrer);
         }
         referrer.is_scheduled = live.text("/spec/nodeName").is_some_and(|node| !node.is_empty());
@@ -56,7 +64,8 @@ impl Referrer {
         (!referrer.is_empty()).then_some(referrer)
     }
 
-    fn is_empty(&self) -> bool {
+    /// Returns true if it refers to nothing, and makes and selects nothing.
+    pub(super) fn is_empty(&self) -> bool {
         self.references.is_empty() && self.makes.is_empty() && self.selector.is_none() && self.pod_labels.is_empty()
     }
 }
@@ -71,15 +80,23 @@ fn in_cluster_of(from: &ObjectId, to: ObjectId) -> ObjectId {
     to.in_cluster(from.cluster.as_ref())
 }
 
-/// Returns the objects that these fields name.
-fn targets(value: &Value, fields: &[Field], from: &ObjectId) -> Vec<Reference> {
+/// Returns the objects that these fields name: in this namespace, where a field names none.
+fn targets(value: &Value, fields: &[Field], from: &ObjectId, namespace: &str) -> Vec<Reference> {
     let mut found = vec![];
-    for field in fields {
+    for field in fields.iter().filter(|field| !is_excepted(value, field)) {
         let mut values = vec![];
         collect(value, field.path, &mut values);
-        found.extend(values.into_iter().filter_map(|value| reference(value, field, from)));
+        found.extend(values.into_iter().filter_map(|value| reference(value, field, from, namespace)));
     }
     found
+}
+
+/// Returns true if a field of an object does not count because of another one.
+fn is_excepted(object: &Value, field: &Field) -> bool {
+    field.unless.iter().any(|(path, values)| match first(object, path) {
+        None | Some(Value::Null | Value::Bool(false)) => false,
+        Some(value) => values.is_empty() || value.as_str().is_some_and(|text| values.contains(&text)),
+    })
 }
 
 /// Collects the values at a path in which `*` stands for every item of a list.
@@ -103,7 +120,7 @@ fn first<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 /// Returns the object that the value of a field names; `None` without a name, and if it may be absent.
-fn reference(value: &Value, field: &Field, from: &ObjectId) -> Option<Reference> {
+fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option<Reference> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if value.get("optional").and_then(Value::as_bool).unwrap_or_default() {
         return None;
@@ -112,10 +129,9 @@ fn reference(value: &Value, field: &Field, from: &ObjectId) -> Option<Reference>
     let kind = text("kind").unwrap_or(field.kind);
     let by_version = text("apiVersion").map(|version| version.split_once('/').map_or("", |(group, _)| group));
     let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(field.group);
-    let own = &*from.namespace;
     let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
-    (!name.is_empty()).then_some(Reference { to, usage: field.usage })
+    (!name.is_empty() && !kind.is_empty()).then_some(Reference { to, usage: field.usage })
 }
 
 /// Returns the claims that a StatefulSet makes of its templates and mounts.

@@ -88,12 +88,18 @@ impl<'a> Staying<'a> {
     ) -> Self {
         let by_id: BTreeMap<&ObjectId, &Referrer> = built.iter().map(|built| (&built.object, built)).collect();
         let stays = |id: &ObjectId| !departures.gone.contains(id);
-        let mut referrers: Vec<&Referrer> = built.iter().filter(|built| stays(&built.object)).collect();
+        let live: Vec<&Referrer> = live.collect();
+        // The template of a Job cannot be changed: a Job that is over needs nothing, unless it is created again.
+        let is_over = |id: &ObjectId| !departures.recreated.contains(id) && id.is("batch", "Job");
+        let over: BTreeSet<&ObjectId> =
+            live.iter().filter(|live| live.is_empty()).map(|live| &live.object).filter(|id| is_over(id)).collect();
+        let is_needy = |built: &&Referrer| stays(&built.object) && !over.contains(&built.object);
+        let mut referrers: Vec<&Referrer> = built.iter().filter(is_needy).collect();
         let mut pods = vec![];
         // Of a state that a plan predicts, what was read can be gone already.
         let exists = |live: &&Referrer| snapshot.object(&live.object).is_some();
-        let unbuilt = live.filter(|live| stays(&live.object) && !by_id.contains_key(&live.object)).filter(exists);
-        for referrer in unbuilt {
+        let unbuilt = live.into_iter().filter(|live| stays(&live.object) && !by_id.contains_key(&live.object));
+        for referrer in unbuilt.filter(exists) {
             let controllers = controllers(snapshot, &referrer.object);
             if controllers.iter().any(|controller| !stays(&controller.id)) {
                 continue;
@@ -173,6 +179,7 @@ impl<'a> Staying<'a> {
         let pods: Vec<_> = all.iter().filter(|pod| selector.matches(&pod.labels)).collect();
         let makes_more = self.referrers.iter().any(|other| {
             other.object.namespace == id.namespace
+                && other.object.cluster == id.cluster
                 && !other.pod_labels.is_empty()
                 && selector.matches(&other.pod_labels)
         });

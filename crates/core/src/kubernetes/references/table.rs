@@ -14,10 +14,12 @@ pub(super) struct Field {
     pub(super) group: &'static str,
     pub(super) kind: &'static str,
     pub(super) usage: Usage,
+    /// Paths with the values for which the field does not count; without values, any that is neither absent nor false.
+    pub(super) unless: &'static [(&'static str, &'static [&'static str])],
 }
 
 const fn field(path: &'static str, group: &'static str, kind: &'static str, usage: Usage) -> Field {
-    Field { path, group, kind, usage }
+    Field { path, group, kind, usage, unless: &[] }
 }
 
 /// A kind with the fields in which its objects name others.
@@ -33,12 +35,24 @@ pub(super) struct Kind {
     pub(super) makes: &'static [Field],
     /// Its controller makes an object of this kind and of its own name, unless a field of `makes` names it.
     pub(super) makes_namesake: Option<&'static str>,
+    /// Namespace of the objects that a cluster-scoped object names.
+    pub(super) namespace: Option<&'static str>,
 }
 
-const NOTHING: Kind =
-    Kind { group: "", kind: "", pods: None, selector: None, fields: &[], makes: &[], makes_namesake: None };
+const NOTHING: Kind = Kind {
+    group: "",
+    kind: "",
+    pods: None,
+    selector: None,
+    fields: &[],
+    makes: &[],
+    makes_namesake: None,
+    namespace: None,
+};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
+const NETWORKING: &str = "networking.k8s.io";
 const GATEWAY: &str = "gateway.networking.k8s.io";
 const SOURCE: &str = "source.toolkit.fluxcd.io";
 const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
@@ -49,6 +63,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const CERT_MANAGER: &str = "cert-manager.io";
 const POSTGRES: &str = "postgresql.cnpg.io";
 const EXTERNAL_SECRETS: &str = "external-secrets.io";
+const OPERATOR: &str = "fluxcd.controlplane.io";
 
 /// Fields of `spec` of a Pod. An account, a class or a Secret for pulling that is missing stops new Pods only.
 pub(super) const POD_FIELDS: &[Field] = &[
@@ -58,6 +73,8 @@ pub(super) const POD_FIELDS: &[Field] = &[
     field("volumes/*/projected/sources/*/configMap", "", "ConfigMap", Usage::Mounts),
     field("volumes/*/projected/sources/*/secret", "", "Secret", Usage::Mounts),
     field("volumes/*/csi/nodePublishSecretRef", "", "Secret", Usage::Reads),
+    field("volumes/*/azureFile", "", "Secret", Usage::Mounts),
+    field("volumes/*/ephemeral/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
     field("containers/*/envFrom/*/configMapRef", "", "ConfigMap", Usage::Reads),
     field("containers/*/envFrom/*/secretRef", "", "Secret", Usage::Reads),
     field("containers/*/env/*/valueFrom/configMapKeyRef", "", "ConfigMap", Usage::Reads),
@@ -68,6 +85,10 @@ pub(super) const POD_FIELDS: &[Field] = &[
     field("initContainers/*/env/*/valueFrom/secretKeyRef", "", "Secret", Usage::Reads),
     field("imagePullSecrets/*", "", "Secret", Usage::PullsWith),
     field("serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+    // The older name of the same field.
+    field("serviceAccount", "", "ServiceAccount", Usage::RunsAs),
+    field("resourceClaims/*/resourceClaimName", "resource.k8s.io", "ResourceClaim", Usage::Uses),
+    field("resourceClaims/*/resourceClaimTemplateName", "resource.k8s.io", "ResourceClaimTemplate", Usage::Uses),
     field("priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
     field("runtimeClassName", "node.k8s.io", "RuntimeClass", Usage::Uses),
 ];
@@ -75,6 +96,7 @@ pub(super) const POD_FIELDS: &[Field] = &[
 /// Fields of a route of Gateway API.
 const ROUTE_FIELDS: &[Field] = &[
     field("spec/rules/*/backendRefs/*", "", "Service", Usage::RoutesTo),
+    field("spec/rules/*/filters/*/requestMirror/backendRef", "", "Service", Usage::RoutesTo),
     field("spec/parentRefs/*", GATEWAY, "Gateway", Usage::Uses),
 ];
 
@@ -87,16 +109,40 @@ const SOURCE_FIELDS: &[Field] = &[
     field("spec/certSecretRef", "", "Secret", Usage::Reads),
     field("spec/proxySecretRef", "", "Secret", Usage::Reads),
     field("spec/verify/secretRef", "", "Secret", Usage::Reads),
+    field("spec/sts/secretRef", "", "Secret", Usage::Reads),
+    field("spec/sts/certSecretRef", "", "Secret", Usage::Reads),
+    field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+    field("spec/include/*/repository", SOURCE, "GitRepository", Usage::Uses),
+];
+
+/// Fields with the credentials of an object that calls another server.
+const CLIENT_FIELDS: &[Field] = &[
+    field("spec/secretRef", "", "Secret", Usage::Reads),
+    field("spec/certSecretRef", "", "Secret", Usage::Reads),
+    field("spec/proxySecretRef", "", "Secret", Usage::Reads),
     field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
 ];
 
-const SECRET_OF_SPEC: &[Field] =
-    &[field("spec/secretRef", "", "Secret", Usage::Reads), field("spec/certSecretRef", "", "Secret", Usage::Reads)];
-
-const TARGET_OF_SCALER: &[Field] = &[field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales)];
+/// Fields of what CloudNativePG keeps in a cluster of PostgreSQL.
+const OF_CLUSTER: &[Field] = &[field("spec/cluster", POSTGRES, "Cluster", Usage::Uses)];
 
 /// Fields of an issuer of cert-manager.
-const ISSUER_FIELDS: &[Field] = &[field("spec/ca/secretName", "", "Secret", Usage::Reads)];
+const ISSUER_FIELDS: &[Field] = &[
+    field("spec/ca/secretName", "", "Secret", Usage::Reads),
+    field("spec/acme/externalAccountBinding/keySecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/acmeDNS/accountSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/azureDNS/clientSecretSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/cloudDNS/serviceAccountSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/cloudflare/apiKeySecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/cloudflare/apiTokenSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/digitalocean/tokenSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/rfc2136/tsigSecretSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/route53/accessKeyIDSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/route53/secretAccessKeySecretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/auth/tokenSecretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/auth/appRole/secretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/caBundleSecretRef", "", "Secret", Usage::Reads),
+];
 const ISSUER_MAKES: &[Field] = &[field("spec/acme/privateKeySecretRef", "", "Secret", Usage::Uses)];
 
 const KINDS: &[Kind] = &[
@@ -111,33 +157,88 @@ const KINDS: &[Kind] = &[
         pods: Some("spec/template"),
         fields: &[
             field("spec/serviceName", "", "Service", Usage::Uses),
-            field("spec/volumeClaimTemplates/*/spec/storageClassName", "storage.k8s.io", "StorageClass", Usage::Uses),
+            field("spec/volumeClaimTemplates/*/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
         ],
         ..NOTHING
     },
     Kind { group: "batch", kind: "Job", pods: Some("spec/template"), ..NOTHING },
     Kind { group: "batch", kind: "CronJob", pods: Some("spec/jobTemplate/spec/template"), ..NOTHING },
-    Kind { group: "argoproj.io", kind: "Rollout", pods: Some("spec/template"), ..NOTHING },
+    Kind {
+        group: "argoproj.io",
+        kind: "Rollout",
+        pods: Some("spec/template"),
+        fields: &[
+            field("spec/workloadRef", "apps", "Deployment", Usage::Scales),
+            field("spec/strategy/blueGreen/activeService", "", "Service", Usage::RoutesTo),
+            field("spec/strategy/blueGreen/previewService", "", "Service", Usage::RoutesTo),
+            field("spec/strategy/canary/canaryService", "", "Service", Usage::RoutesTo),
+            field("spec/strategy/canary/stableService", "", "Service", Usage::RoutesTo),
+        ],
+        ..NOTHING
+    },
+    Kind { kind: "ServiceAccount", fields: &[field("imagePullSecrets/*", "", "Secret", Usage::PullsWith)], ..NOTHING },
+    Kind {
+        kind: "PersistentVolume",
+        fields: &[
+            field("spec/csi/controllerExpandSecretRef", "", "Secret", Usage::Reads),
+            field("spec/csi/controllerPublishSecretRef", "", "Secret", Usage::Reads),
+            field("spec/csi/nodeExpandSecretRef", "", "Secret", Usage::Reads),
+            field("spec/csi/nodePublishSecretRef", "", "Secret", Usage::Reads),
+            field("spec/csi/nodeStageSecretRef", "", "Secret", Usage::Reads),
+        ],
+        ..NOTHING
+    },
     Kind { kind: "Service", selector: Some("spec/selector"), ..NOTHING },
     Kind { group: "policy", kind: "PodDisruptionBudget", selector: Some("spec/selector"), ..NOTHING },
     Kind {
         kind: "PersistentVolumeClaim",
-        fields: &[field("spec/storageClassName", "storage.k8s.io", "StorageClass", Usage::Uses)],
+        fields: &[field("spec/storageClassName", STORAGE, "StorageClass", Usage::Uses)],
         ..NOTHING
     },
     Kind {
-        group: "networking.k8s.io",
+        group: NETWORKING,
         kind: "Ingress",
         fields: &[
             field("spec/defaultBackend/service", "", "Service", Usage::RoutesTo),
             field("spec/rules/*/http/paths/*/backend/service", "", "Service", Usage::RoutesTo),
+            field("spec/defaultBackend/resource", "", "", Usage::RoutesTo),
+            field("spec/rules/*/http/paths/*/backend/resource", "", "", Usage::RoutesTo),
             field("spec/tls/*/secretName", "", "Secret", Usage::Reads),
-            field("spec/ingressClassName", "networking.k8s.io", "IngressClass", Usage::Uses),
+            field("spec/ingressClassName", NETWORKING, "IngressClass", Usage::Uses),
         ],
         ..NOTHING
     },
-    Kind { group: "autoscaling", kind: "HorizontalPodAutoscaler", fields: TARGET_OF_SCALER, ..NOTHING },
-    Kind { group: "keda.sh", kind: "ScaledObject", fields: TARGET_OF_SCALER, ..NOTHING },
+    Kind {
+        group: NETWORKING,
+        kind: "IngressClass",
+        fields: &[field("spec/parameters", "", "", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: "traefik.io",
+        kind: "IngressRoute",
+        fields: &[
+            field("spec/routes/*/services/*", "", "Service", Usage::RoutesTo),
+            field("spec/routes/*/middlewares/*", "traefik.io", "Middleware", Usage::Uses),
+            field("spec/tls/secretName", "", "Secret", Usage::Reads),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: "autoscaling",
+        kind: "HorizontalPodAutoscaler",
+        fields: &[field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales)],
+        ..NOTHING
+    },
+    Kind {
+        group: "keda.sh",
+        kind: "ScaledObject",
+        fields: &[
+            field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales),
+            field("spec/triggers/*/authenticationRef", "keda.sh", "TriggerAuthentication", Usage::Uses),
+        ],
+        ..NOTHING
+    },
     Kind {
         group: "autoscaling.k8s.io",
         kind: "VerticalPodAutoscaler",
@@ -160,6 +261,12 @@ const KINDS: &[Kind] = &[
         ..NOTHING
     },
     Kind {
+        group: ADMISSION,
+        kind: "MutatingAdmissionPolicyBinding",
+        fields: &[field("spec/policyName", ADMISSION, "MutatingAdmissionPolicy", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
         group: "apiextensions.k8s.io",
         kind: "CustomResourceDefinition",
         fields: &[field("spec/conversion/webhook/clientConfig/service", "", "Service", Usage::Calls)],
@@ -175,12 +282,29 @@ const KINDS: &[Kind] = &[
     Kind { group: GATEWAY, kind: "GRPCRoute", fields: ROUTE_FIELDS, ..NOTHING },
     Kind { group: GATEWAY, kind: "TLSRoute", fields: ROUTE_FIELDS, ..NOTHING },
     Kind { group: GATEWAY, kind: "TCPRoute", fields: ROUTE_FIELDS, ..NOTHING },
+    Kind { group: GATEWAY, kind: "UDPRoute", fields: ROUTE_FIELDS, ..NOTHING },
+    Kind {
+        group: GATEWAY,
+        kind: "BackendTLSPolicy",
+        fields: &[
+            field("spec/targetRefs/*", "", "Service", Usage::Uses),
+            field("spec/validation/caCertificateRefs/*", "", "ConfigMap", Usage::Reads),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: GATEWAY,
+        kind: "GatewayClass",
+        fields: &[field("spec/parametersRef", "", "", Usage::Uses)],
+        ..NOTHING
+    },
     Kind {
         group: GATEWAY,
         kind: "Gateway",
         fields: &[
             field("spec/gatewayClassName", GATEWAY, "GatewayClass", Usage::Uses),
             field("spec/listeners/*/tls/certificateRefs/*", "", "Secret", Usage::Reads),
+            field("spec/infrastructure/parametersRef", "", "", Usage::Uses),
         ],
         ..NOTHING
     },
@@ -190,6 +314,11 @@ const KINDS: &[Kind] = &[
         fields: &[
             field("spec/sourceRef", SOURCE, "GitRepository", Usage::Uses),
             field("spec/dependsOn/*", KUSTOMIZE, "Kustomization", Usage::DependsOn),
+            // Source: kustomize-controller v1.9.5: `spec.wait` replaces them, and they are looked for in the target cluster.
+            Field {
+                unless: &[("spec/wait", &[]), ("spec/kubeConfig", &[])],
+                ..field("spec/healthChecks/*", "", "", Usage::DependsOn)
+            },
             field("spec/postBuild/substituteFrom/*", "", "ConfigMap", Usage::Reads),
             field("spec/decryption/secretRef", "", "Secret", Usage::Reads),
             field("spec/kubeConfig/secretRef", "", "Secret", Usage::Reads),
@@ -203,6 +332,7 @@ const KINDS: &[Kind] = &[
         kind: "HelmRelease",
         fields: &[
             field("spec/chart/spec/sourceRef", SOURCE, "HelmRepository", Usage::Uses),
+            field("spec/chart/spec/verify/secretRef", "", "Secret", Usage::Reads),
             field("spec/chartRef", SOURCE, "OCIRepository", Usage::Uses),
             field("spec/dependsOn/*", HELM, "HelmRelease", Usage::DependsOn),
             field("spec/valuesFrom/*", "", "ConfigMap", Usage::Reads),
@@ -219,7 +349,38 @@ const KINDS: &[Kind] = &[
     Kind {
         group: SOURCE,
         kind: "HelmChart",
-        fields: &[field("spec/sourceRef", SOURCE, "HelmRepository", Usage::Uses)],
+        fields: &[
+            field("spec/sourceRef", SOURCE, "HelmRepository", Usage::Uses),
+            field("spec/verify/secretRef", "", "Secret", Usage::Reads),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: "source.extensions.fluxcd.io",
+        kind: "ArtifactGenerator",
+        fields: &[field("spec/sources/*", SOURCE, "GitRepository", Usage::Uses)],
+        makes: &[field("spec/artifacts/*", SOURCE, "ExternalArtifact", Usage::Uses)],
+        ..NOTHING
+    },
+    Kind {
+        group: OPERATOR,
+        kind: "ResourceSet",
+        fields: &[
+            field("spec/inputsFrom/*", OPERATOR, "ResourceSetInputProvider", Usage::Reads),
+            field("spec/dependsOn/*", "", "", Usage::DependsOn),
+            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+        ],
+        ..NOTHING
+    },
+    Kind { group: OPERATOR, kind: "ResourceSetInputProvider", fields: CLIENT_FIELDS, ..NOTHING },
+    Kind {
+        group: OPERATOR,
+        kind: "FluxInstance",
+        fields: &[
+            field("spec/sync/pullSecret", "", "Secret", Usage::Reads),
+            field("spec/distribution/artifactPullSecret", "", "Secret", Usage::PullsWith),
+            field("spec/distribution/imagePullSecret", "", "Secret", Usage::PullsWith),
+        ],
         ..NOTHING
     },
     Kind {
@@ -228,9 +389,9 @@ const KINDS: &[Kind] = &[
         fields: &[field("spec/providerRef", NOTIFICATION, "Provider", Usage::Uses)],
         ..NOTHING
     },
-    Kind { group: NOTIFICATION, kind: "Provider", fields: SECRET_OF_SPEC, ..NOTHING },
-    Kind { group: NOTIFICATION, kind: "Receiver", fields: SECRET_OF_SPEC, ..NOTHING },
-    Kind { group: IMAGE, kind: "ImageRepository", fields: SECRET_OF_SPEC, ..NOTHING },
+    Kind { group: NOTIFICATION, kind: "Provider", fields: CLIENT_FIELDS, ..NOTHING },
+    Kind { group: NOTIFICATION, kind: "Receiver", fields: CLIENT_FIELDS, ..NOTHING },
+    Kind { group: IMAGE, kind: "ImageRepository", fields: CLIENT_FIELDS, ..NOTHING },
     Kind {
         group: IMAGE,
         kind: "ImagePolicy",
@@ -240,48 +401,85 @@ const KINDS: &[Kind] = &[
     Kind {
         group: IMAGE,
         kind: "ImageUpdateAutomation",
-        fields: &[field("spec/sourceRef", SOURCE, "GitRepository", Usage::Uses)],
+        fields: &[
+            field("spec/sourceRef", SOURCE, "GitRepository", Usage::Uses),
+            field("spec/git/commit/signingKey/secretRef", "", "Secret", Usage::Reads),
+        ],
         ..NOTHING
     },
     Kind {
         group: CERT_MANAGER,
         kind: "Certificate",
-        fields: &[field("spec/issuerRef", CERT_MANAGER, "Issuer", Usage::Uses)],
+        fields: &[
+            field("spec/issuerRef", CERT_MANAGER, "Issuer", Usage::Uses),
+            field("spec/keystores/jks/passwordSecretRef", "", "Secret", Usage::Reads),
+            field("spec/keystores/pkcs12/passwordSecretRef", "", "Secret", Usage::Reads),
+        ],
         makes: &[field("spec/secretName", "", "Secret", Usage::Uses)],
         ..NOTHING
     },
     Kind { group: CERT_MANAGER, kind: "Issuer", fields: ISSUER_FIELDS, makes: ISSUER_MAKES, ..NOTHING },
-    // A ClusterIssuer reads its Secrets in the namespace of cert-manager, which nothing here says.
-    Kind { group: CERT_MANAGER, kind: "ClusterIssuer", ..NOTHING },
+    // It reads its Secrets in the namespace of cert-manager, unless a flag of that says another one.
+    Kind {
+        group: CERT_MANAGER,
+        kind: "ClusterIssuer",
+        fields: ISSUER_FIELDS,
+        makes: ISSUER_MAKES,
+        namespace: Some("cert-manager"),
+        ..NOTHING
+    },
     Kind {
         group: POSTGRES,
         kind: "Cluster",
         fields: &[
             field("spec/superuserSecret", "", "Secret", Usage::Reads),
             field("spec/bootstrap/initdb/secret", "", "Secret", Usage::Reads),
+            field("spec/externalClusters/*/password", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/s3Credentials/accessKeyId", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/s3Credentials/secretAccessKey", "", "Secret", Usage::Reads),
+            field("spec/certificates/serverCASecret", "", "Secret", Usage::Reads),
+            field("spec/certificates/serverTLSSecret", "", "Secret", Usage::Reads),
+            field("spec/certificates/clientCASecret", "", "Secret", Usage::Reads),
+            field("spec/certificates/replicationTLSSecret", "", "Secret", Usage::Reads),
+            field("spec/managed/roles/*/passwordSecret", "", "Secret", Usage::Reads),
+            field("spec/monitoring/customQueriesConfigMap/*", "", "ConfigMap", Usage::Reads),
+            field("spec/monitoring/customQueriesSecret/*", "", "Secret", Usage::Reads),
+            field("spec/imageCatalogRef", POSTGRES, "ImageCatalog", Usage::Uses),
             field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
-            field("spec/storage/storageClass", "storage.k8s.io", "StorageClass", Usage::Uses),
+            field("spec/storage/storageClass", STORAGE, "StorageClass", Usage::Uses),
+            field("spec/walStorage/storageClass", STORAGE, "StorageClass", Usage::Uses),
         ],
         ..NOTHING
     },
+    Kind { group: POSTGRES, kind: "Pooler", fields: OF_CLUSTER, ..NOTHING },
+    Kind { group: POSTGRES, kind: "ScheduledBackup", fields: OF_CLUSTER, ..NOTHING },
+    Kind { group: POSTGRES, kind: "Database", fields: OF_CLUSTER, ..NOTHING },
+    Kind { group: POSTGRES, kind: "Publication", fields: OF_CLUSTER, ..NOTHING },
+    Kind { group: POSTGRES, kind: "Subscription", fields: OF_CLUSTER, ..NOTHING },
     Kind {
-        group: POSTGRES,
-        kind: "Pooler",
-        fields: &[field("spec/cluster", POSTGRES, "Cluster", Usage::Uses)],
-        ..NOTHING
-    },
-    Kind {
-        group: POSTGRES,
-        kind: "ScheduledBackup",
-        fields: &[field("spec/cluster", POSTGRES, "Cluster", Usage::Uses)],
+        group: EXTERNAL_SECRETS,
+        kind: "ExternalSecret",
+        fields: &[
+            field("spec/secretStoreRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+            field("spec/data/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+            field("spec/dataFrom/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+            field("spec/dataFrom/*/sourceRef/generatorRef", "generators.external-secrets.io", "", Usage::Uses),
+        ],
+        // It does not create a Secret that it merges into.
+        makes: &[Field {
+            unless: &[("spec/target/creationPolicy", &["Merge", "None"])],
+            ..field("spec/target/name", "", "Secret", Usage::Uses)
+        }],
+        makes_namesake: Some("Secret"),
         ..NOTHING
     },
     Kind {
         group: EXTERNAL_SECRETS,
-        kind: "ExternalSecret",
-        fields: &[field("spec/secretStoreRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses)],
-        makes: &[field("spec/target/name", "", "Secret", Usage::Uses)],
-        makes_namesake: Some("Secret"),
+        kind: "PushSecret",
+        fields: &[
+            field("spec/selector/secret", "", "Secret", Usage::Reads),
+            field("spec/secretStoreRefs/*", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+        ],
         ..NOTHING
     },
     Kind { group: "bitnami.com", kind: "SealedSecret", makes_namesake: Some("Secret"), ..NOTHING },
@@ -294,7 +492,7 @@ const KINDS: &[Kind] = &[
 ];
 
 /// Kinds of the table whose objects have no namespace.
-const CLUSTER_SCOPED: [&str; 12] = [
+const CLUSTER_SCOPED: [&str; 15] = [
     "ClusterRole",
     "StorageClass",
     "IngressClass",
@@ -305,6 +503,9 @@ const CLUSTER_SCOPED: [&str; 12] = [
     "ClusterSecretStore",
     "VolumeSnapshotClass",
     "ValidatingAdmissionPolicy",
+    "MutatingAdmissionPolicy",
+    "ClusterImageCatalog",
+    "ClusterTriggerAuthentication",
     "CustomResourceDefinition",
     "Namespace",
 ];
@@ -354,7 +555,8 @@ mod tests {
             ("batch", "Job", false),
             ("networking.k8s.io", "NetworkPolicy", false),
             ("cert-manager.io", "Certificate", false),
-            ("fluxcd.controlplane.io", "ResourceSet", true),
+            ("fluxcd.controlplane.io", "ResourceSet", false),
+            ("external-secrets.io", "SecretStore", true),
             ("shop.example.com", "Order", true),
         ] {
             assert_eq!(is_unknown(group, kind), expected, "{group} {kind}");

@@ -127,6 +127,177 @@ fn other_kinds_are_read_by_their_fields() {
     assert_eq!(Referrer::of(&ObjectId::new("shop.example.com", "Order", "shop", "a"), &json!({})), None);
 }
 
+/// Returns the references of an object `web` of the kind `KIND.GROUP`, in the namespace `shop`.
+fn named_by(kind: &str, manifest: &str) -> Vec<String> {
+    let (kind, group) = kind.split_once('.').unwrap_or((kind, ""));
+    let id = ObjectId::new(group, kind, "shop", "web");
+    let referrer = Referrer::of(&id, &serde_json::from_str(manifest).unwrap()).unwrap();
+    let name = |to: &ObjectId| to.to_string().replace(" -n shop", "");
+    referrer.references.iter().map(|reference| name(&reference.to)).collect()
+}
+
+/// Kinds with a manifest, and the objects that it names. What is in `shop` has no namespace here.
+const NAMED: [(&str, &str, &[&str]); 34] = [
+    ("ServiceAccount", r#"{"imagePullSecrets": [{"name": "r"}], "secrets": [{"name": "own"}]}"#, &["secret/r"]),
+    ("Pod", r#"{"spec": {"serviceAccount": "old"}}"#, &["serviceaccount/old"]),
+    ("Pod", r#"{"spec": {"volumes": [{"azureFile": {"secretName": "a"}}]}}"#, &["secret/a"]),
+    ("Pod", r#"{"spec": {"volumes": [{"secret": {"secretName": "a", "optional": true}}]}}"#, &[]),
+    (
+        "PersistentVolume",
+        r#"{"spec": {"csi": {"nodeStageSecretRef": {"name": "n", "namespace": "csi"}}}}"#,
+        &["secret/n -n csi"],
+    ),
+    ("PersistentVolumeClaim", r#"{"spec": {"storageClassName": "fast"}}"#, &["storageclass.storage.k8s.io/fast"]),
+    (
+        "Ingress.networking.k8s.io",
+        r#"{"spec": {"defaultBackend": {"resource": {"apiGroup": "k8s.example.com", "kind": "Bucket", "name": "b"}}}}"#,
+        &["bucket.k8s.example.com/b"],
+    ),
+    (
+        "HTTPRoute.gateway.networking.k8s.io",
+        r#"{"spec": {"parentRefs": [{"name": "gw", "namespace": "edge"}], "rules": [{"filters":
+            [{"requestMirror": {"backendRef": {"name": "mirror"}}}], "backendRefs": [{"name": "web"}]}]}}"#,
+        &["service/mirror", "service/web", "gateway.gateway.networking.k8s.io/gw -n edge"],
+    ),
+    (
+        "Gateway.gateway.networking.k8s.io",
+        r#"{"spec": {"gatewayClassName": "c", "listeners": [{"tls": {"certificateRefs": [{"name": "tls"}]}}]}}"#,
+        &["secret/tls", "gatewayclass.gateway.networking.k8s.io/c"],
+    ),
+    (
+        "ClusterRoleBinding.rbac.authorization.k8s.io",
+        r#"{"roleRef": {"name": "view"}}"#,
+        &["clusterrole.rbac.authorization.k8s.io/view"],
+    ),
+    (
+        "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+        r#"{"spec": {"policyName": "p"}}"#,
+        &["validatingadmissionpolicy.admissionregistration.k8s.io/p"],
+    ),
+    (
+        "CustomResourceDefinition.apiextensions.k8s.io",
+        r#"{"spec": {"conversion": {"webhook": {"clientConfig": {"service": {"name": "hook", "namespace": "h"}}}}}}"#,
+        &["service/hook -n h"],
+    ),
+    (
+        "Kustomization.kustomize.toolkit.fluxcd.io",
+        r#"{"spec": {"sourceRef": {"kind": "OCIRepository", "name": "src"}, "dependsOn": [{"name": "base"}, {"name": "far",
+            "namespace": "infra"}], "postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}, {"kind": "ConfigMap",
+            "name": "maybe", "optional": true}]}, "decryption": {"secretRef": {"name": "age"}},
+            "kubeConfig": {"secretRef": {"name": "edge"}}, "healthChecks": [{"apiVersion": "apps/v1", "kind": "Deployment",
+            "name": "remote"}]}}"#,
+        &[
+            "secret/age",
+            "secret/edge",
+            "secret/vars",
+            "kustomization.kustomize.toolkit.fluxcd.io/base",
+            "kustomization.kustomize.toolkit.fluxcd.io/far -n infra",
+            "ocirepository.source.toolkit.fluxcd.io/src",
+        ],
+    ),
+    (
+        "Kustomization.kustomize.toolkit.fluxcd.io",
+        r#"{"spec": {"healthChecks": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "a"}]}}"#,
+        &["deployment.apps/web -n a"],
+    ),
+    (
+        "Kustomization.kustomize.toolkit.fluxcd.io",
+        r#"{"spec": {"wait": true, "healthChecks": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]}}"#,
+        &[],
+    ),
+    (
+        "HelmRelease.helm.toolkit.fluxcd.io",
+        r#"{"spec": {"chart": {"spec": {"sourceRef": {"kind": "HelmRepository", "name": "charts", "namespace": "flux"},
+            "verify": {"secretRef": {"name": "cosign"}}}}, "dependsOn": [{"name": "db"}], "serviceAccountName": "team"}}"#,
+        &[
+            "secret/cosign",
+            "serviceaccount/team",
+            "helmrelease.helm.toolkit.fluxcd.io/db",
+            "helmrepository.source.toolkit.fluxcd.io/charts -n flux",
+        ],
+    ),
+    (
+        "GitRepository.source.toolkit.fluxcd.io",
+        r#"{"spec": {"secretRef": {"name": "key"}, "include": [{"repository": {"name": "shared"}}]}}"#,
+        &["secret/key", "gitrepository.source.toolkit.fluxcd.io/shared"],
+    ),
+    ("Provider.notification.toolkit.fluxcd.io", r#"{"spec": {"secretRef": {"name": "hook"}}}"#, &["secret/hook"]),
+    (
+        "ArtifactGenerator.source.extensions.fluxcd.io",
+        r#"{"spec": {"sources": [{"alias": "a", "kind": "Bucket", "name": "b"}]}}"#,
+        &["bucket.source.toolkit.fluxcd.io/b"],
+    ),
+    (
+        "ResourceSet.fluxcd.controlplane.io",
+        r#"{"spec": {"inputsFrom": [{"kind": "ResourceSetInputProvider", "name": "in"}, {"selector": {}}],
+            "dependsOn": [{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "name": "x.y"}],
+            "serviceAccountName": "team"}}"#,
+        &[
+            "serviceaccount/team",
+            "customresourcedefinition.apiextensions.k8s.io/x.y",
+            "resourcesetinputprovider.fluxcd.controlplane.io/in",
+        ],
+    ),
+    ("ResourceSetInputProvider.fluxcd.controlplane.io", r#"{"spec": {"secretRef": {"name": "t"}}}"#, &["secret/t"]),
+    ("FluxInstance.fluxcd.controlplane.io", r#"{"spec": {"sync": {"pullSecret": "git"}}}"#, &["secret/git"]),
+    (
+        "Certificate.cert-manager.io",
+        r#"{"spec": {"secretName": "tls", "issuerRef": {"name": "ca"}}}"#,
+        &["issuer.cert-manager.io/ca"],
+    ),
+    ("Issuer.cert-manager.io", r#"{"spec": {"ca": {"secretName": "root"}}}"#, &["secret/root"]),
+    ("ClusterIssuer.cert-manager.io", r#"{"spec": {"ca": {"secretName": "root"}}}"#, &["secret/root -n cert-manager"]),
+    (
+        "ClusterIssuer.cert-manager.io",
+        r#"{"spec": {"acme": {"privateKeySecretRef": {"name": "own"}, "solvers": [{"dns01": {"cloudflare":
+            {"apiTokenSecretRef": {"name": "dns", "key": "token"}}}}]}}}"#,
+        &["secret/dns -n cert-manager"],
+    ),
+    (
+        "Cluster.postgresql.cnpg.io",
+        r#"{"spec": {"superuserSecret": {"name": "su"}, "storage": {"storageClass": "fast"},
+            "imageCatalogRef": {"apiGroup": "postgresql.cnpg.io", "kind": "ClusterImageCatalog", "name": "pg", "major": 17},
+            "backup": {"barmanObjectStore": {"s3Credentials": {"accessKeyId": {"name": "s3", "key": "id"}}}}}}"#,
+        &["secret/s3", "secret/su", "clusterimagecatalog.postgresql.cnpg.io/pg", "storageclass.storage.k8s.io/fast"],
+    ),
+    ("Database.postgresql.cnpg.io", r#"{"spec": {"cluster": {"name": "db"}}}"#, &["cluster.postgresql.cnpg.io/db"]),
+    (
+        "ExternalSecret.external-secrets.io",
+        r#"{"spec": {"secretStoreRef": {"kind": "ClusterSecretStore", "name": "vault"}, "data": [{"sourceRef":
+            {"storeRef": {"name": "own"}}}]}}"#,
+        &["clustersecretstore.external-secrets.io/vault", "secretstore.external-secrets.io/own"],
+    ),
+    (
+        "PushSecret.external-secrets.io",
+        r#"{"spec": {"selector": {"secret": {"name": "s"}}, "secretStoreRefs": [{"name": "vault"}]}}"#,
+        &["secret/s", "secretstore.external-secrets.io/vault"],
+    ),
+    (
+        "ScaledObject.keda.sh",
+        r#"{"spec": {"scaleTargetRef": {"name": "web"}, "triggers": [{"authenticationRef": {"name": "queue"}}]}}"#,
+        &["deployment.apps/web", "triggerauthentication.keda.sh/queue"],
+    ),
+    (
+        "IngressRoute.traefik.io",
+        r#"{"spec": {"routes": [{"services": [{"name": "web", "port": 80}], "middlewares": [{"name": "auth",
+            "namespace": "edge"}]}]}}"#,
+        &["service/web", "middleware.traefik.io/auth -n edge"],
+    ),
+    ("Rollout.argoproj.io", r#"{"spec": {"strategy": {"blueGreen": {"activeService": "live"}}}}"#, &["service/live"]),
+    ("IngressClass.networking.k8s.io", r#"{"spec": {"controller": "x"}}"#, &[]),
+];
+
+#[test]
+fn each_kind_is_read_by_its_fields() {
+    for (kind, manifest, expected) in NAMED {
+        assert_eq!(
+            BTreeSet::from_iter(named_by(kind, manifest)),
+            expected.iter().map(ToString::to_string).collect(),
+            "{kind}"
+        );
+    }
+}
+
 /// A cluster with the Deployment `web`, its Pod `web-1` on a node, and what it mounts and reads.
 struct Scene {
     snapshot: Snapshot,
@@ -229,6 +400,39 @@ fn a_service_needs_one_pod_that_it_selects() {
 }
 
 #[test]
+fn a_job_that_is_over_needs_nothing_unless_it_is_created_again() {
+    let manifest = json!({"spec": {"template": {"spec": {"volumes": mounts()}}}});
+    let job = built_job(&manifest);
+    let gone = [id("ConfigMap", "files")];
+    let needed = "configmap/files -n shop, which is still needed: job.batch/once -n shop mounts it";
+    let mut scene = scene("");
+    for (condition, expected) in [("Complete", vec![]), ("Failed", vec![]), ("Suspended", vec![needed])] {
+        let mut content = manifest.clone();
+        content["status"] = json!({"conditions": [{"type": condition, "status": "True"}]});
+        let live = Resource { object: object("Job", "once"), content };
+        scene.live = Referrer::of_live(&live).into_iter().collect();
+        assert_eq!(scene.said(&job, &gone, &[]), expected, "{condition}");
+        assert_eq!(scene.said(&job, &gone, &[id("Job", "once")]), [needed], "{condition}");
+    }
+    scene.live.clear();
+    assert_eq!(scene.said(&job, &gone, &[]), [needed], "it does not exist yet");
+}
+
+fn built_job(manifest: &Value) -> Vec<Referrer> {
+    Referrer::of(&id("Job", "once"), manifest).into_iter().collect()
+}
+
+#[test]
+fn a_workload_of_another_cluster_makes_no_pods_here() {
+    let scene = scene("node");
+    let gone = [id("Deployment", "web"), id("Pod", "web-1"), id("ReplicaSet", "web-abc")];
+    let elsewhere = id("StatefulSet", "web").in_cluster(Some(&"spoke".into()));
+    let other = Referrer::of(&elsewhere, &deployment(json!([]))).unwrap();
+    let needed = "deployment.apps/web -n shop, which is still needed: service/web -n shop selects its Pods";
+    assert_eq!(scene.said(&[other], &gone, &[]), [needed]);
+}
+
+#[test]
 fn what_a_controller_makes_again_is_not_missed() {
     let scene = scene("node");
     let reader = deployment(json!([{"secret": {"secretName": "keys"}}]));
@@ -240,6 +444,13 @@ fn what_a_controller_makes_again_is_not_missed() {
     {
         let maker = Referrer::of(&id(kind, "any"), &json!({"spec": spec})).unwrap();
         assert_eq!(scene.said(&[built(reader.clone()), vec![maker]].concat(), &gone, &[]), [""; 0], "{kind}");
+    }
+    for (policy, expected) in [("Merge", vec![needed]), ("None", vec![needed]), ("Orphan", vec![])] {
+        for target in [json!({"creationPolicy": policy, "name": "keys"}), json!({"creationPolicy": policy})] {
+            let merging = Referrer::of(&id("ExternalSecret", "keys"), &json!({"spec": {"target": target}})).unwrap();
+            let said = scene.said(&[built(reader.clone()), vec![merging]].concat(), &gone, &[]);
+            assert_eq!(said, expected, "{target}");
+        }
     }
     let namesake = Referrer::of(&id("SealedSecret", "keys"), &json!({"spec": {}})).unwrap();
     assert_eq!(scene.said(&[built(reader), vec![namesake]].concat(), &gone, &[]), [""; 0]);

@@ -6,7 +6,7 @@ mod tests;
 use super::index::{Index, Owner};
 use super::resolve::ResolvedClaim;
 use super::rules::system_objects;
-use super::scheme::claim::{Claim, OwnerId, Strength, writers_of};
+use super::scheme::claim::{Claim, OwnerId, Strength, is_older, writers_of};
 use super::scheme::members::Members;
 use super::scheme::{GcEligibility, OwnerSource, Scheme};
 use super::schemes::registry::SCHEMES;
@@ -117,19 +117,22 @@ impl Index<'_> {
         is_newer.then(|| "it was written after its owner's last completed run".to_owned())
     }
 
-    /// Returns true if the owner in a claim may be in another cluster, because none of its kind is in its
+    /// Returns true if the owner in the claim of an object may be in another cluster, because none of its kind is in its
     /// namespace, or in that of its system, in this one.
-    pub(crate) fn may_live_elsewhere(&self, claim: &Claim) -> bool {
+    pub(crate) fn may_live_elsewhere(&self, object: &ObjectMetadata, claim: &Claim) -> bool {
         let OwnerId { system, kind, .. } = &claim.owner;
         let has_own_controller = SCHEMES.iter().any(|scheme| {
             let has_kind = scheme.owner_kinds.iter().any(|(_, known)| known == kind);
             scheme.has_own_controller && scheme.system == system && has_kind
         });
-        // Whoever may write in another namespace can create an owner there, which shows nothing about this one.
+        // Whoever may write in another namespace can create an owner there, which shows nothing about this one. In the
+        // namespace of the missing owner he can do it later than the object of somebody else was made.
         let is_evidence = |owner: &Owner<'_>| {
             let namespace = &owner.id.namespace;
             let is_home = owner.scheme.home == Some(namespace);
-            is_home || owner.in_hub || namespace.is_empty() || *namespace == claim.owner.namespace
+            let was_there =
+                *object.id.namespace == **namespace || !owner.object.is_some_and(|live| is_older(object, live));
+            is_home || owner.in_hub || namespace.is_empty() || (*namespace == claim.owner.namespace && was_there)
         };
         let mut owners = self
             .owners

@@ -555,7 +555,7 @@ fn may_live_elsewhere(full: Vec<Resource>) -> bool {
     let snapshot = snapshot(vec![cm("a").of_kustomization("gone")], full);
     let index = Index::build(&snapshot);
     let OwnershipStatus::Orphaned(claim) = index.status(&snapshot.objects[0]) else { panic!("not orphaned") };
-    index.may_live_elsewhere(&claim)
+    index.may_live_elsewhere(&snapshot.objects[0], &claim)
 }
 
 #[test]

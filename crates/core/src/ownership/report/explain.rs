@@ -187,7 +187,7 @@ fn reason(index: &Index<'_>, object: &ObjectMetadata, status: &OwnershipStatus) 
         OwnershipStatus::Unknown(_, reason) => Some(reason.clone()),
         OwnershipStatus::SystemManaged(rule) => Some((*rule).to_owned()),
         OwnershipStatus::Copied(claim) => Some(copied_reason(object, claim)),
-        OwnershipStatus::Orphaned(claim) if index.may_live_elsewhere(claim) => {
+        OwnershipStatus::Orphaned(claim) if index.may_live_elsewhere(object, claim) => {
             Some(format!("no {} owner of this kind is in this cluster; it may be in another one", claim.owner.system))
         }
         _ => None,

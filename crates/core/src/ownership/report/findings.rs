@@ -87,7 +87,7 @@ impl<'a> InventoryReport<'_, 'a> {
             strength: claim.map(|claim| claim.strength),
             evidence: claim.map(|claim| claim.evidence.clone()),
             reason,
-            owner_may_live_elsewhere: matches!(status, OwnershipStatus::Orphaned(claim) if self.index.may_live_elsewhere(claim)),
+            owner_may_live_elsewhere: matches!(status, OwnershipStatus::Orphaned(claim) if self.index.may_live_elsewhere(object, claim)),
             protections: find_protections(object),
             terminating: Terminating::of(object),
         })

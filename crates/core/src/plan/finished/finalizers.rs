@@ -3,7 +3,8 @@
 //! Only the controller behind a finalizer removes it, and no record says which controller that is. Finalizers of
 //! Kubernetes are removed by the control plane, that of a volume only once its claim is gone, and that of a claim only once no
 //! Pod on a node mounts it. That of a Service with a load balancer is removed by a cloud-controller-manager, which elects its
-//! leader with a Lease. For those of Flux the caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
+//! leader with a Lease. A Namespace ends once every API group answers: the namespace controller asks each of them for objects
+//! (`namespacedResourcesDeleter.deleteAllContent`). For those of Flux the caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
 //! deleted too: if the owner of the object's definition also loses a Deployment, because operators are usually installed
 //! together with their definitions.
 
@@ -13,6 +14,7 @@ use crate::kubernetes::deletion::finalizers::{
     CLAIM_PROTECTION, LOAD_BALANCER, VOLUME_PROTECTION, is_removed_by_kubernetes,
 };
 use crate::kubernetes::deletion::volumes::claim_of;
+use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::{BlockedByFinalizers, Plan};
@@ -56,6 +58,9 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
         let is_of_cloud = is_balanced && object.id.cluster.is_none();
         let presence = if is_of_cloud { cloud.clone() } else { system.presence(&object.id) };
         let remaining_claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !gone.contains(claim));
+        if object.id.is("", "Namespace") {
+            all.extend(unanswered_group(object, plan, snapshot));
+        }
         let pod = kept_by.get(&object.id).copied();
         let finalizers = remaining_finalizers(object, remaining_claim.is_some(), pod.is_some(), &presence, system);
         if finalizers.is_empty() {
@@ -76,6 +81,27 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
         (a.controller.is_none(), a.detail.is_none(), a).cmp(&(b.controller.is_none(), b.detail.is_none(), b))
     });
     plan.set_blocked_by_finalizers(all);
+}
+
+/// Returns what keeps a Namespace terminating if an API group does not answer and its APIService stays.
+fn unanswered_group(namespace: &ObjectMetadata, plan: &Plan, snapshot: &Snapshot) -> Option<BlockedByFinalizers> {
+    let cluster = &namespace.id.cluster;
+    let gaps = cluster.as_ref().map_or(Some(&snapshot.gaps), |name| Some(&snapshot.spokes.get(name)?.gaps))?;
+    let ends = |gap: &&Gap| {
+        let service = gap.subject.split_once('/').map(|(group, version)| format!("{version}.{group}"));
+        plan.deletions().map(|change| &change.object.id).any(|id| {
+            id.is("apiregistration.k8s.io", "APIService")
+                && id.cluster == *cluster
+                && service.as_deref() == Some(&*id.name)
+        })
+    };
+    let gap = gaps.iter().filter(|gap| gap.kind == GapKind::StaleGroup).find(|gap| !ends(gap))?;
+    Some(BlockedByFinalizers {
+        object: namespace.id.clone(),
+        finalizers: vec!["kubernetes".to_owned()],
+        controller: None,
+        detail: Some(format!("the namespace controller waits for an answer of {}", gap.subject)),
+    })
 }
 
 /// Returns the presence of the controller that removes the load balancers of Services.

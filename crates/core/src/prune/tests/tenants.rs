@@ -78,6 +78,26 @@ fn a_bound_claim_is_no_proof_for_an_owner_that_is_younger() {
     }
 }
 
+/// A Kustomization of a tenant is gone, and what it applied to another namespace is left. Another Kustomization that he
+/// makes then is no evidence that it was not moved to a hub.
+#[test]
+fn an_owner_that_a_tenant_makes_later_is_no_evidence_against_a_hub() {
+    let flux = "kustomize.toolkit.fluxcd.io";
+    let (name, namespace) = (format!("{flux}/name"), format!("{flux}/namespace"));
+    let of_tenant = |place: &str| {
+        let labelled = config_map(place).label(&name, "gone").label(&namespace, "tenant-a");
+        labelled.writer("kustomize-controller", &name)
+    };
+    let ready = json!({"spec": {"prune": true}, "status": {"observedGeneration": 1, "inventory": {"entries": []},
+        "conditions": [{"type": "Ready", "status": "True"}]}});
+    let other =
+        |created: i64| object(flux, "Kustomization", "tenant-a", "other").created(created).with_content(ready.clone());
+    assert_eq!(decisions(&[of_tenant("shop")], &[]), ["keep orphaned", "keep owner-elsewhere"]);
+    assert_eq!(decisions(&[of_tenant("shop")], &[other(AFTER)]), ["keep orphaned", "keep owner-elsewhere"]);
+    assert_eq!(decisions(&[of_tenant("shop")], &[other(BEFORE)])[1], "delete orphaned", "it was there all the time");
+    assert_eq!(decisions(&[of_tenant("tenant-a")], &[other(AFTER)])[1], "delete orphaned", "he may delete it himself");
+}
+
 fn inventory(namespace: &str, created: i64, data: Value) -> Resource {
     let id = "cli-utils.sigs.k8s.io/inventory-id";
     object("", "ConfigMap", namespace, "inventory")

@@ -2,6 +2,8 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 3.3.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::{items, texts};
@@ -81,20 +83,13 @@ pub fn generate(artifact: &Artifact, spec: &Value, whole_images: bool) -> Result
 /// Returns the content of a new file: every manifest below a directory, and every directory that has its own file.
 fn list_manifests(artifact: &Artifact, directory: &str) -> Map<String, Value> {
     let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
-    let below = artifact.directories().filter(|at| super::find(artifact, at).is_some());
-    let mut resources: Vec<&str> = Vec::new();
-    for at in below.filter_map(|at| at.strip_prefix(&prefix)) {
-        if !is_below_any(at, &resources) {
-            resources.push(at);
-        }
-    }
-    let directories = resources.len();
-    for at in artifact.files().filter_map(|(at, _)| at.strip_prefix(&prefix)) {
-        let is_manifest = at.ends_with(".yaml") || at.ends_with(".yml");
-        if is_manifest && !is_below_any(at, &resources[..directories]) {
-            resources.push(at);
-        }
-    }
+    let below = artifact.directories_below(directory).filter(|at| super::find(artifact, at).is_some());
+    let directories: BTreeSet<&str> = below.filter_map(|at| at.strip_prefix(&prefix)).collect();
+    let is_below_any = |at: &str| path::ancestors(at).any(|above| directories.contains(above));
+    let files = artifact.files_below(directory).filter_map(|at| at.strip_prefix(&prefix));
+    let manifests = files.filter(|at| at.ends_with(".yaml") || at.ends_with(".yml"));
+    let all = directories.iter().copied().chain(manifests);
+    let mut resources: Vec<&str> = all.filter(|at| !is_below_any(at)).collect();
     // In the order of a walk by segments: `a/x` comes before `a-b`.
     resources.sort_by(|a, b| a.split('/').cmp(b.split('/')));
     let mut content = Map::new();
@@ -107,10 +102,6 @@ fn list_manifests(artifact: &Artifact, directory: &str) -> Map<String, Value> {
         content.insert("resources".to_owned(), json!(relative));
     }
     content
-}
-
-fn is_below_any(at: &str, directories: &[&str]) -> bool {
-    directories.iter().any(|directory| at.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/')))
 }
 
 /// Appends the components of the spec; with `ignoreMissingComponents` only those that exist.

@@ -17,7 +17,7 @@ use super::model::affected_owner::Reaction;
 use super::model::facts::unknown_builds::unknown_reason;
 use super::model::node::{Node, Pass, PassOutcome};
 use super::model::protection::{is_marked, is_never_applied, is_never_changed, label_owner};
-use super::model::questions::Answers;
+use super::model::questions::{Answers, FinishedPreview};
 use super::model::state::State;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
@@ -35,10 +35,14 @@ use crate::ownership::schemes::inventory_id;
 use crate::plan::finished::finalizers::add_blocked_by_finalizers;
 use crate::plan::finished::volumes::add_volume_outcomes;
 use crate::plan::{Action, Certainty, Change, Plan, ReasonCode};
+use crate::text::hash_of_parts;
 use metadata::{AppliedMetadata, own_spec};
 
 /// Finalizer of the controllers of Flux.
 const FINALIZER: &str = "finalizers.fluxcd.io";
+
+/// Number of digits of a hash in the uid of a created object.
+const UID_LENGTH: usize = 12;
 
 /// The predicted state after a plan.
 pub struct StateAfter {
@@ -50,22 +54,31 @@ pub struct StateAfter {
 }
 
 impl Preview<'_> {
-    /// Returns the state once the controllers have carried out `plan`, the finished plan of this preview. `step` is its
-    /// number, and `revisions` are those that the sources of the trees have then.
+    /// Returns the state once the controllers have carried out the finished plan of this preview. `step` is its number, and
+    /// `revisions` are those that the sources of the trees have then. The gaps hold no value of a Secret: a later plan does
+    /// not know the names of this one.
     pub fn after(
         &self,
-        plan: &Plan,
+        finished: &FinishedPreview,
         answers: &Answers,
         step: usize,
         revisions: &BTreeMap<SourceId, String>,
     ) -> StateAfter {
         let state = &self.state;
-        let mut plan = plan.clone();
+        let mut plan = finished.plan.clone();
         add_volume_outcomes(&mut plan, state.input.snapshot);
         let controllers = FluxControllers::new(&plan, state.input.snapshot);
         add_blocked_by_finalizers(&mut plan, state.input.snapshot, &controllers);
         let snapshot = state.input.snapshot.clone();
-        let mut next = Successor { state, plan: &plan, step, revisions, snapshot, open: BTreeSet::new(), created: 0 };
+        let mut next = Successor {
+            state,
+            plan: &plan,
+            step,
+            revisions,
+            snapshot,
+            open: BTreeSet::new(),
+            created: BTreeMap::new(),
+        };
         next.carry_out_deletions();
         next.apply_builds();
         next.apply_of_owners();
@@ -74,7 +87,7 @@ impl Preview<'_> {
         next.snapshot.normalise();
         next.snapshot.spokes.values_mut().for_each(Snapshot::normalise);
         StateAfter {
-            open: next.open.into_iter().collect(),
+            open: next.open.into_iter().map(|gap| finished.secrets.mask_gap(gap)).collect(),
             snapshot: next.snapshot,
             data: self.data_after(&plan, answers),
         }
@@ -110,8 +123,8 @@ struct Successor<'s, 'a> {
     revisions: &'s BTreeMap<SourceId, String>,
     snapshot: Snapshot,
     open: BTreeSet<Gap>,
-    /// Number of objects that were given a uid.
-    created: usize,
+    /// Number of objects that were given a uid, by the hash of their identities as they are written.
+    created: BTreeMap<String, usize>,
 }
 
 impl Successor<'_, '_> {
@@ -120,10 +133,13 @@ impl Successor<'_, '_> {
         self.open.insert(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.into() });
     }
 
-    /// Returns the uid of an object that the step creates. It stands for one that nobody knows yet.
-    fn new_uid(&mut self) -> Box<str> {
-        self.created += 1;
-        format!("created-by-step-{}-{}", self.step, self.created).into()
+    /// Returns the uid of an object that the step creates. It stands for one that nobody knows yet, and follows from the
+    /// identity as it is written: a number in the order of the names would tell the order of values of Secrets.
+    fn new_uid(&mut self, id: &ObjectId) -> Box<str> {
+        let shown = hash_of_parts(std::iter::once(id.to_string().as_bytes()));
+        let alike = self.created.entry(shown.clone()).or_default();
+        *alike += 1;
+        format!("created-by-step-{}-{}-{alike}", self.step, &shown[..UID_LENGTH]).into()
     }
 
     fn cluster_of(&mut self, id: &ObjectId) -> Option<&mut Snapshot> {
@@ -152,7 +168,7 @@ impl Successor<'_, '_> {
     }
 
     fn delete(&mut self, change: &Change, is_blocked: bool) {
-        let (id, uid, taken) = (&change.object.id, self.new_uid(), self.snapshot.taken);
+        let (id, uid, taken) = (&change.object.id, self.new_uid(&change.object.id), self.snapshot.taken);
         let Some(cluster) = self.cluster_of(id) else { return };
         let Some(mut object) = cluster.object(id).cloned() else { return };
         if change.action == Action::Delete && !is_blocked {
@@ -243,7 +259,7 @@ impl Successor<'_, '_> {
         ObjectMetadata {
             id: id.clone(),
             version: version.into(),
-            uid: self.new_uid(),
+            uid: self.new_uid(id),
             resource_version: "".into(),
             generation: 0,
             creation_timestamp: Some(self.snapshot.taken),

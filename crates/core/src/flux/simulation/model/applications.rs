@@ -60,14 +60,15 @@ impl<'a> State<'a> {
 
     /// Returns the events that apply an object.
     pub(crate) fn applying_events(&self, id: &ObjectId) -> BTreeSet<SimulationEvent> {
-        let passes = self.nodes.iter().flat_map(Node::numbered_passes);
+        let passes = self.nodes.applying(id).flat_map(Node::numbered_passes);
         passes.filter(|(_, pass)| pass.applies(id)).map(|(number, _)| SimulationEvent::Apply(number)).collect()
     }
 
     /// Returns the applications of an object that can change it: those by passes, in order, and those by other owners.
     pub(crate) fn applications(&self, id: &ObjectId) -> impl Iterator<Item = Applied<'_>> {
         let live = self.live_object(id);
-        let nodes = self.nodes.iter().filter(move |_| !live.is_some_and(is_never_changed));
+        let is_changed = !live.is_some_and(is_never_changed);
+        let nodes = self.nodes.applying(id).filter(move |_| is_changed);
         let by_passes = nodes.flat_map(move |node: &Node| {
             node.passes.iter().enumerate().filter_map(move |(number, pass)| {
                 let built = changed_by(pass, id, live.is_some())?;

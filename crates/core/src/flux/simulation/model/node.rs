@@ -3,7 +3,8 @@
 //! A live Kustomization reconciles the new revision with its **old** spec at once, and again after its parent has changed
 //! the spec (docs/reference/kustomize-controller.md 7.1). Each of these is a [`Pass`].
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::refusals::Premise;
@@ -64,6 +65,42 @@ impl SimulationEvent {
     /// Returns the Kustomization that causes the event.
     pub(crate) fn owner(&self) -> &NamespacedName {
         &self.node().key
+    }
+}
+
+/// The Kustomizations of a preview, sorted by identity.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Nodes {
+    all: Vec<Node>,
+    /// Positions of the Kustomizations that apply an object in one of their passes.
+    applying: HashMap<ObjectId, Vec<usize>>,
+}
+
+impl Nodes {
+    pub(crate) fn new(all: Vec<Node>) -> Self {
+        let mut applying: HashMap<ObjectId, Vec<usize>> = HashMap::new();
+        for (at, node) in all.iter().enumerate() {
+            for id in node.passes.iter().filter_map(Pass::applied_objects).flat_map(BTreeMap::keys) {
+                let positions = applying.entry(id.clone()).or_default();
+                if positions.last() != Some(&at) {
+                    positions.push(at);
+                }
+            }
+        }
+        Self { all, applying }
+    }
+
+    /// Returns the Kustomizations that apply an object in one of their passes, in order.
+    pub(crate) fn applying(&self, id: &ObjectId) -> impl DoubleEndedIterator<Item = &Node> {
+        self.applying.get(id).into_iter().flatten().map(|at| &self.all[*at])
+    }
+}
+
+impl Deref for Nodes {
+    type Target = [Node];
+
+    fn deref(&self) -> &[Node] {
+        &self.all
     }
 }
 

@@ -9,7 +9,7 @@ use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::input::PreviewInput;
-use super::node::{Node, NodeId, Pass};
+use super::node::{Node, NodeId, Nodes, Pass};
 use super::refusals::{Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::BuiltObject;
@@ -29,8 +29,7 @@ pub(crate) struct State<'a> {
     pub(crate) live: BTreeMap<NamespacedName, &'a Resource>,
     /// A new revision puts more Kustomizations in the queue than there are workers that do not wait for health.
     pub(crate) exceeds_workers: bool,
-    /// Sorted by identity.
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Nodes,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) delays: Vec<Delay>,
     pub(crate) forced: Vec<ForcedDeletion>,
@@ -64,7 +63,7 @@ impl<'a> State<'a> {
     /// Returns the Kustomizations that list, apply or delete each object.
     pub(crate) fn nodes_by_object(&self) -> BTreeMap<&ObjectId, Vec<&Node>> {
         let mut nodes_by_object: BTreeMap<&ObjectId, Vec<&Node>> = BTreeMap::new();
-        for node in &self.nodes {
+        for node in self.nodes.iter() {
             let applied = node.passes.iter().filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
             let forced = node.passes.iter().flat_map(|pass| pass.forced.keys());
             let ids: BTreeSet<&ObjectId> = node.inventory.iter().chain(applied).chain(forced).collect();
@@ -112,7 +111,7 @@ impl State<'_> {
         self.live_object(id).is_none()
             && cluster.resource_type(&kind).is_some()
             && cluster.gaps_hiding(&kind).next().is_none()
-            && !self.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(id))
+            && self.nodes.applying(id).next().is_none()
     }
 
     /// Returns true if a live Kustomization is ready, or was before the reconciliation that is in progress.

@@ -203,7 +203,7 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
 
 /// Returns true if an object that is created refers only to owners that do not exist.
 fn is_collected_at_once(state: &State<'_>, id: &ObjectId) -> bool {
-    let mut applied = state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects()?.get(id));
+    let mut applied = state.nodes.applying(id).filter_map(|node| node.last_pass()?.applied_objects()?.get(id));
     applied.any(|built| {
         let references = built.manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let uids: Vec<&str> =

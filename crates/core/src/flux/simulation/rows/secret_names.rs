@@ -17,6 +17,10 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
         // The server gives a cluster-scoped object no namespace.
         add_identity(&mut mask, &object.id, object.shown_id());
     }
+    // What an earlier step made has its name from there.
+    for object in state.input.snapshot.objects.iter().filter(|object| object.id.is_private()) {
+        add_identity(&mut mask, &object.id, &object.id.shown());
+    }
     for value in state.secrets.iter() {
         mask.add_value(value);
         let inventories = state.nodes.iter().flat_map(|node| &node.inventory);

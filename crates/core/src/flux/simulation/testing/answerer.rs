@@ -28,8 +28,12 @@ const ROUNDS: usize = 50;
 
 impl TestCluster {
     /// Answers a computation until it is done.
-    pub(crate) fn finish<T>(&self, mut step: impl FnMut(&Answers) -> Progress<T>) -> T {
-        let mut answers = Answers::default();
+    pub(crate) fn finish<T>(&self, step: impl FnMut(&Answers) -> Progress<T>) -> T {
+        self.finish_from(Answers::default(), step)
+    }
+
+    /// Answers a computation that knows some answers already, until it is done.
+    pub(crate) fn finish_from<T>(&self, mut answers: Answers, mut step: impl FnMut(&Answers) -> Progress<T>) -> T {
         for _ in 0..ROUNDS {
             match step(&answers) {
                 Progress::Done(done) => return done,
@@ -202,7 +206,7 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 }
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
-/// Cog is defined. Fails at a template `fail.yaml`. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
+/// Cog is defined. Fails at a template `fail.yaml`, and at an object whose name begins with `fail `. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
 /// rendered if that exists.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let values: Vec<Value> = run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
@@ -235,6 +239,11 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         let replaced = texts.iter().rev().fold(String::from_utf8_lossy(content).into_owned(), |text, (key, value)| {
             with_value(&text, &format!(".Values.{key}"), ["{{", "}}"], value)
         });
+        // As src/tools/programs/sandboxed.rs words the message of helm.
+        if replaced.contains("\"fail ") {
+            let message = if run.is_private { String::new() } else { format!(": {replaced}") };
+            return Ok(ChartOutput::Fails(format!("helm fails to render it{message}")));
+        }
         text += &format!("---\n{replaced}\n");
     }
     Ok(ChartOutput::Manifests(text))

@@ -3,15 +3,22 @@
 //! The same change is planned twice: with the value of the Secret, and with a value of a ConfigMap in its place. The second
 //! one must be shown, or the search for the first one proves nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, artifact, cm, finished, ks};
+use crate::flux::build;
+use crate::flux::handover::{left_over, losses};
+use crate::flux::simulation::questions::{Answers, FinishedPreview, Progress};
+use crate::flux::simulation::{Declared, Preview, StateAfter};
+use crate::flux::spec::SourceId;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::contradictions::contradictions;
 use crate::plan::finished::FinishedPlan;
 use crate::testing::Dice;
 use crate::text::hex;
@@ -25,6 +32,10 @@ pub struct Planned {
     pub snapshot: Snapshot,
     /// Text that the command prints on standard error.
     pub messages: String,
+    /// Plan of a second step, which takes the change back.
+    pub back: FinishedPlan,
+    /// What the searches of `handover` and `--why-gone` read of both steps, as they write it.
+    pub searches: String,
 }
 
 /// A change that is planned with a secret value, with another secret value, and with a public one in its place.
@@ -81,15 +92,19 @@ impl LeakCase {
         Self::of(&mut dice, &chosen, form, is_before, server)
     }
 
-    /// Makes a case with one way, in which the API server quotes what holds the value: it must reach an output.
-    pub fn of_way(way: usize) -> Self {
-        Self::of(&mut Dice(way as u64 + 1), &[way], "${VALUE}", false, Server::QuotesValues)
+    /// Makes the cases with one way: the API server accepts everything, or it quotes what holds the value. In one of them
+    /// the value must reach an output.
+    pub fn of_way(way: usize) -> [Self; 2] {
+        [Server::Accepts, Server::QuotesValues]
+            .map(|server| Self::of(&mut Dice(way as u64 + 1), &[way], "${VALUE}", false, server))
     }
 
     fn of(dice: &mut Dice, chosen: &[usize], form: &str, is_before: bool, server: Server) -> Self {
         let all = ways();
         let letters = b"bcdfghjklmnpqrstvwxz";
-        let [secret, other, public_value] = [(); 3].map(|()| word(dice, letters));
+        // A password can be no YAML, and formats escape its signs. Its beginning is searched for.
+        let ending = ENDINGS[if dice.one_in(3) { dice.roll(ENDINGS.len()) } else { 0 }];
+        let [secret, other, public_value] = [(); 3].map(|()| word(dice, letters) + ending);
         let planned = |variable: &str, secret: &str| {
             let mut change = Change::new();
             for way in chosen {
@@ -111,14 +126,18 @@ impl LeakCase {
         Self { secret, private, twin, public_value, public, is_live, ways }
     }
 
-    /// Returns true if an output of the plan with the public value in place of the secret one shows it more often than the
-    /// fixed parts of the change do: the ways lead to an output.
-    pub fn shows_more_of_the_public_value(&self, output: &str) -> bool {
-        let fixed = serde_json::to_string(&self.private.plan).unwrap_or_default();
+    /// Returns true if the way leads to an output: the plans with the public value in place of the secret one show it where
+    /// the plans with the secret one do not.
+    pub fn shows_the_public_value(&self) -> bool {
+        let texts = [&self.public, &self.private].map(|planned| {
+            let plans =
+                [&planned.plan, &planned.back].map(|plan| serde_json::to_string_pretty(plan).unwrap_or_default());
+            plans.join("\n") + &planned.searches
+        });
+        let fixed: BTreeSet<&str> = texts[1].lines().collect();
         let forms = forms(&self.public_value);
-        let [output, fixed] =
-            [output, &fixed].map(|text| forms.iter().map(|form| text.matches(&**form).count()).sum::<usize>());
-        output > fixed
+        let mut more = texts[0].lines().filter(|line| !fixed.contains(line));
+        more.any(|line| forms.iter().any(|form| line.contains(form.as_str())))
     }
 
     /// Returns the number of ways.
@@ -138,8 +157,11 @@ impl LeakCase {
     }
 }
 
+/// Ends of values in random cases.
+const ENDINGS: [&str; 7] = ["", "\"&<'>|`", ": [", " #}}", "%2F+/=", "\\n{{ . }}", "\n- x: y"];
+
 /// Expressions of envsubst for a variable.
-const FORMS: [&str; 11] = [
+const FORMS: [&str; 13] = [
     "${VALUE}",
     "${VALUE}",
     "x-${VALUE}",
@@ -149,6 +171,9 @@ const FORMS: [&str; 11] = [
     "${VALUE:0:8}",
     "${VALUE/zzz/y}",
     "a.${VALUE}.b",
+    // Pieces that are too short to be searched for: the plan must not depend on them.
+    "${VALUE:0:5}-x-${VALUE:5}",
+    "${VALUE//b/-}",
     // The length and the first letter are parts of the value too.
     "n${#VALUE}",
     LETTER,
@@ -361,11 +386,18 @@ fn release_ways() -> Vec<Way> {
         }),
         ("values of a Secret in a name", |c, e| {
             let (kind, name) = if e.contains("OPEN") { ("ConfigMap", "open-values") } else { ("Secret", "values") };
-            let entry = json!({"kind": kind, "name": name});
-            c.release(json!({"valuesFrom": [entry], "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
-            c.template(cm("s-{{ .Values.n }}"));
+            // The live release reads it, so that it is read here too.
+            let spec = json!({"valuesFrom": [{"kind": kind, "name": name}], "chart": {"spec": {"reconcileStrategy": "Revision"}}});
+            for object in c.before.iter_mut().filter(|object| object["kind"] == "HelmRelease") {
+                merge(object, json!({ "spec": spec.clone() }));
+            }
+            c.release(spec);
             c.template(cm("s-{{ .Values.n }}"));
             c.template(cm("{{ .Values.n | hex }}"));
+        }),
+        ("message of a chart", |c, e| {
+            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(cm("fail {{ .Values.n }}"));
         }),
         ("laundry in values", |c, e| {
             let mut data = cm("laundry-values");
@@ -449,6 +481,9 @@ fn set_ways() -> Vec<Way> {
             c.set(json!({"dependsOn": [{"kind": e, "name": e}], "inputs": [{"n": "two"}]}));
         }),
         ("set serviceAccountName", |c, e| c.set(json!({"serviceAccountName": e, "inputs": [{"n": "two"}]}))),
+        ("message of a set", |c, e| {
+            c.set(json!({"inputs": [{"n": e}], "resources": [cm("<< inputs.n >>-<< inputs.unset >>")]}));
+        }),
         ("copyFrom", |c, e| {
             let mut object = cm("copy");
             object["metadata"]["annotations"]["fluxcd.controlplane.io/copyFrom"] = format!("{NS}/{e}").into();
@@ -535,6 +570,19 @@ fn kustomization_ways() -> Vec<Way> {
             c.child.push(cm("l-${V}"));
             c.child.push(cm("l-${V^^}"));
         }),
+        ("namePrefix", |c, e| c.child(json!({"namePrefix": e, "nameSuffix": e}))),
+        ("child commonMetadata", |c, e| c.child(json!({"commonMetadata": {"labels": {e: e}, "annotations": {e: e}}}))),
+        ("deletionPolicy", |c, e| c.child(json!({"deletionPolicy": e, "interval": e, "timeout": e}))),
+        ("fields of another type", |c, e| c.child(json!({"suspend": e, "prune": e, "force": e, "wait": e}))),
+        ("kubeConfig of a ConfigMap", |c, e| c.child(json!({"kubeConfig": {"configMapRef": {"name": e}}}))),
+        ("laundry in a Secret", |c, e| {
+            let mut data =
+                json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "laundry", "namespace": NS}});
+            data["stringData"] = json!({"V": e});
+            c.add(data);
+            c.child(json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "laundry"}]}}));
+            c.child.push(cm("m-${V}"));
+        }),
         ("new Kustomization", |c, e| c.add(ks(e, "./child", json!({})))),
         ("new Kustomization with a path", |c, e| c.add(ks("fresh", &format!("./{e}"), json!({})))),
         ("other Kustomization that depends", |c, e| {
@@ -606,6 +654,45 @@ fn object_ways() -> Vec<Way> {
                 "metadata": {"name": format!("a.{e}")}, "spec": spec}));
             c.add(json!({"apiVersion": format!("{e}/v1"), "kind": e, "metadata": {"name": e, "namespace": NS}}));
         }),
+        ("finalizers", |c, e| {
+            let mut object = cm("finalized");
+            object["metadata"]["finalizers"] = json!([format!("example.com/{e}")]);
+            c.add(object);
+        }),
+        ("labels of another owner", |c, e| {
+            let mut object = cm("claimed");
+            object["metadata"]["labels"] = json!({"kustomize.toolkit.fluxcd.io/name": e, "kustomize.toolkit.fluxcd.io/namespace": e,
+                "helm.toolkit.fluxcd.io/name": e, "helm.toolkit.fluxcd.io/namespace": NS, "app.kubernetes.io/managed-by": e});
+            object["metadata"]["annotations"] = json!({"meta.helm.sh/release-name": e, "meta.helm.sh/release-namespace": e,
+                "argocd.argoproj.io/tracking-id": format!("{e}:/ConfigMap:{NS}/claimed"), "helm.sh/resource-policy": e});
+            c.add(object);
+        }),
+        ("references", |c, e| {
+            let volumes =
+                json!([{"name": "v", "configMap": {"name": e}}, {"name": "w", "configMap": {"name": "of-child"}}]);
+            let pod = json!({"volumes": volumes, "imagePullSecrets": [{"name": e}], "serviceAccountName": e,
+                "containers": [{"name": e, "image": format!("registry.example.com/{e}:{e}"), "args": [e],
+                    "envFrom": [{"secretRef": {"name": e}}]}]});
+            c.add(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": e, "namespace": NS},
+                "spec": {"template": {"metadata": {"labels": {"a": e}}, "spec": pod}}}));
+            c.child.clear();
+        }),
+        ("external secret", |c, e| {
+            let spec = json!({"secretStoreRef": {"name": e, "kind": "ClusterSecretStore"}, "target": {"name": e},
+                "data": [{"secretKey": e, "remoteRef": {"key": e}}]});
+            c.add(json!({"apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret",
+                "metadata": {"name": format!("ext-{e}"), "namespace": NS}, "spec": spec}));
+        }),
+        ("registry credentials", |c, e| {
+            let text = json!({"auths": {e: {"username": e, "password": e}}}).to_string();
+            c.add(json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/dockerconfigjson",
+                "metadata": {"name": format!("pull-{e}"), "namespace": NS}, "stringData": {".dockerconfigjson": text}}));
+        }),
+        ("policy of admission", |c, e| {
+            c.add(json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+                "metadata": {"name": format!("policy-{e}")},
+                "spec": {"validations": [{"expression": format!("object.x != '{e}'"), "message": e}]}}));
+        }),
         ("role", |c, e| {
             let version = "rbac.authorization.k8s.io/v1";
             c.add(json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": format!("{e}:a")}}));
@@ -634,6 +721,14 @@ fn source_ways() -> Vec<Way> {
         ("new source", |c, e| {
             c.add(source("OCIRepository", e, json!({"url": e, "ref": {"tag": e}})));
             c.add(ks("of-oci", "./", json!({"sourceRef": {"kind": "OCIRepository", "name": e}})));
+        }),
+        ("bucket", |c, e| {
+            c.add(source(
+                "Bucket",
+                "bucket",
+                json!({"bucketName": e, "endpoint": format!("{e}.example.com"), "prefix": e}),
+            ));
+            c.add(ks("of-bucket", "./", json!({"sourceRef": {"kind": "Bucket", "name": "bucket"}})));
         }),
         ("url of charts", |c, e| c.change("HelmRepository", "charts", json!({"spec": {"url": e}}))),
         ("generator source", |c, e| {
@@ -691,9 +786,16 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
     let after = files(&change.after, &change.child, &change.templates[1]);
     let mut cluster = TestCluster::new(&before);
     cluster.has_operator = true;
-    let definitions = ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false);
-    let (group, kind, plural, is_namespaced) = definitions;
-    cluster.snapshot.types.push(crate::testing::resource_type(group, kind, plural, is_namespaced));
+    let types = [
+        ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false),
+        ("apps", "Deployment", "deployments", true),
+        ("external-secrets.io", "ExternalSecret", "externalsecrets", true),
+        ("source.toolkit.fluxcd.io", "Bucket", "buckets", true),
+    ];
+    let types =
+        types.map(|(group, kind, plural, namespaced)| crate::testing::resource_type(group, kind, plural, namespaced));
+    cluster.snapshot.types.extend(types);
     cluster.quotes_manifests = server == Server::QuotesSome;
     if server == Server::QuotesValues {
         cluster.quoted_values = vec![secret.to_owned(), public_value.to_owned()];
@@ -716,11 +818,50 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
         object.uid = format!("uid-{number}").into();
     }
     cluster.snapshot.normalise();
-    let preview = cluster.finish_preview(cluster.input(&after));
+    let (preview, declared, next) = played(&cluster, &after, build::Answers::default());
     let messages: Vec<&str> = preview.not_compared.iter().map(String::as_str).collect();
     let messages = preview.secrets.mask_values(&messages.join(", "));
-    let plan = finished(preview.plan, &cluster.snapshot, &preview.secrets);
-    Planned { plan, messages, snapshot: cluster.snapshot }
+    let first = cluster.snapshot.clone();
+    let plan = finished(preview.plan.clone(), &first, &preview.secrets);
+    // The second step takes the change back, as the way back of a list of steps does. No API server has this state.
+    let StateAfter { snapshot, open, data } = next;
+    cluster.snapshot = snapshot;
+    (cluster.quotes_manifests, cluster.quoted_values) = (false, vec![]);
+    let mut answers = build::Answers::default();
+    answers.swap_data(data.into_iter().map(|(reference, found)| (reference, Some(found))).collect());
+    let before = cluster.history.replace(after).unwrap_or_default();
+    let (mut second, declared_then, last) = played(&cluster, &before, answers);
+    second.plan.add_gaps(open);
+    let steps = [(&preview.plan, &preview.secrets), (&second.plan, &second.secrets)];
+    let mut searches = format!("{declared}{declared_then}");
+    for loss in losses(steps, &last.snapshot) {
+        writeln!(searches, "{} {:?} {}", loss.object, loss.owner, loss.reason).expect("a text takes everything");
+    }
+    for id in left_over(&first, &last.snapshot, steps.map(|(_, secrets)| secrets)) {
+        writeln!(searches, "{id}").expect("a text takes everything");
+    }
+    let back = finished(second.plan, &cluster.snapshot, &second.secrets);
+    Planned { plan, messages, snapshot: first, back, searches }
+}
+
+/// Plans files in a cluster. Also returns what owners declare then, and the state after it.
+fn played(cluster: &TestCluster, files: &Files, builds: build::Answers) -> (FinishedPreview, String, StateAfter) {
+    let source = SourceId { kind: "GitRepository".into(), namespace: NS.into(), name: "repo".into() };
+    let revisions = BTreeMap::from([(source, "main@sha1:2".to_owned())]);
+    let mut preview = Preview::new(cluster.input(files));
+    let answers = Answers { builds, ..Answers::default() };
+    let (finished, next) = cluster.finish_from(answers, |answers| match preview.step(answers) {
+        Progress::Done(finished) => {
+            let next = preview.after(&finished, answers, 1, &revisions);
+            Progress::Done((*finished, next))
+        }
+        Progress::Needs(needs) => Progress::Needs(needs),
+    });
+    assert_eq!(contradictions(&finished.plan), [""; 0]);
+    let Declared { objects, unknown } = preview.declared(|_| true);
+    let objects = objects.iter().map(|(id, owners)| format!("{id} of {owners:?}\n"));
+    let unknown = unknown.iter().map(|(owner, reason)| format!("{owner}: {reason}\n"));
+    (finished, objects.chain(unknown).collect(), next)
 }
 
 /// Gives the release and the ResourceSet the state after they were applied.

@@ -17,7 +17,7 @@ fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
     let source = SourceId { kind: "GitRepository".into(), namespace: super::NS.into(), name: "repo".into() };
     let revisions = BTreeMap::from([(source, "main@sha1:2".to_owned())]);
     cluster.finish(|answers| match preview.step(answers) {
-        Progress::Done(finished) => Progress::Done(preview.after(&finished.plan, answers, 1, &revisions)),
+        Progress::Done(finished) => Progress::Done(preview.after(&finished, answers, 1, &revisions)),
         Progress::Needs(needs) => Progress::Needs(needs),
     })
 }

@@ -76,6 +76,39 @@ fn a_deployment_and_an_ingress_that_stay_need_what_the_commit_removes() {
     assert_eq!(said(&cluster, &application(true, &volumes())), (vec![], vec![]));
 }
 
+/// Returns files with a Deployment that mounts a ConfigMap in one Kustomization, and that ConfigMap in another one.
+fn apart(volume: &Value, settings: &[(&'static str, Value)]) -> Files {
+    let owners = vec![ks("apps", "./apps", json!({})), ks("base", "./base", json!({}))];
+    let web = deployment(&json!([volume]));
+    let mut files: Files =
+        vec![("root/apps.yaml", owners), ("apps/a.yaml", vec![web]), ("base/b.yaml", vec![cm("other")])];
+    files.extend(settings.iter().map(|(path, manifest)| (*path, vec![manifest.clone()])));
+    files
+}
+
+#[test]
+fn only_a_reference_to_the_object_itself_counts() {
+    let mounts = |name: &str| json!({"configMap": {"name": name}});
+    let optional = json!({"configMap": {"name": "settings", "optional": true}});
+    let settings = ("base/c.yaml", cm("settings"));
+    let elsewhere = ("base/c.yaml", super::cluster::in_namespace(cm("settings"), "elsewhere"));
+    let mut before = TestCluster::new(&apart(&mounts("settings"), std::slice::from_ref(&settings)));
+    before.snapshot.types.push(testing::resource_type("apps", "Deployment", "deployments", true));
+    before.snapshot.normalise();
+    let count = |after: Files| said(&before, &after).0.len();
+    assert_eq!(count(apart(&mounts("settings"), &[])), 1);
+    let namespace = ("base/d.yaml", super::cluster::cluster_scoped("Namespace", "elsewhere"));
+    let elsewhere = apart(&mounts("settings"), &[elsewhere, namespace]);
+    assert_eq!(count(elsewhere), 1, "one of the same name in another namespace");
+    assert_eq!(count(apart(&optional, &[])), 0, "it may be absent");
+    assert_eq!(count(apart(&mounts("settings-2"), &[("base/c.yaml", cm("settings-2"))])), 0, "it is replaced");
+    let moved = ("apps/c.yaml", cm("settings"));
+    assert_eq!(count(apart(&mounts("settings"), &[moved])), 0, "another owner has it");
+    let mut both = apart(&mounts("settings"), &[]);
+    both[1].1 = vec![cm("rest")];
+    assert_eq!(count(both), 0, "the Deployment goes, too");
+}
+
 #[test]
 fn what_the_commit_removes_with_its_references_is_not_needed() {
     let cluster = cluster();

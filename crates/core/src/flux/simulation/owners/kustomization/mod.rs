@@ -41,7 +41,7 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let state = comparison.state();
     let mut affected = vec![];
-    for node in &state.nodes {
+    for node in state.nodes.iter() {
         let key = &node.id.key;
         let live = state.live.get(key).copied().filter(|_| !node.id.is_new);
         let reaction = match live {

@@ -16,7 +16,7 @@ const NAMED_PARTS: usize = 5;
 pub(super) fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let state = comparison.state();
     let mut owners: Vec<AffectedOwner> = vec![];
-    for node in &state.nodes {
+    for node in state.nodes.iter() {
         let applied = node.passes.iter().filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
         for id in node.inventory.iter().chain(applied) {
             if !is_remote_owner(id) || owners.iter().any(|known| known.id == *id) {
