@@ -152,7 +152,7 @@ impl Awaited {
             let missing = match self.missing(cluster, planned).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(missing)) => missing,
-                Err(failure) => failure.to_string(),
+                Err(failure) => format!("an answer of the API server: {failure}"),
             };
             if missing != last {
                 waiting(&missing);
