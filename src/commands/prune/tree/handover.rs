@@ -49,18 +49,18 @@ pub(crate) async fn find_handover(
     };
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
-    let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
+    let lost_at_once: Vec<ObjectId> = lost(&first, &holds).into_iter().map(|loss| loss.object).collect();
     let managed_at_once = listed(&first.last);
     let mut best = first;
     for _ in 0..MAX_LISTS {
-        let lost = lost(&best);
+        let lost = lost(&best, &holds);
         if lost.is_empty() {
             break;
         }
         holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss))?;
         best = trees.play(&mut planner, &start, &holds).await?;
     }
-    if let Some(loss) = lost(&best).first() {
+    if let Some(loss) = lost(&best, &holds).first() {
         return Err(no_list(loss));
     }
     ensure_managed(&managed_at_once, &best)?;
@@ -72,7 +72,7 @@ pub(crate) async fn find_handover(
             break;
         }
         let played = trees.play(&mut planner, &start, &fewer).await?;
-        if lost(&played).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
+        if lost(&played, &fewer).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
             (holds, best) = (fewer, played);
         }
     }
@@ -93,8 +93,11 @@ struct Played {
     last: Snapshot,
 }
 
-fn lost(played: &Played) -> Vec<Loss> {
-    losses(played.steps.iter().map(|(_, step)| (&step.plan, &step.secrets)), &played.last)
+/// Returns what is lost, apart from the HelmReleases that leave for a step.
+fn lost(played: &Played, holds: &Holds) -> Vec<Loss> {
+    let mut lost = losses(played.steps.iter().map(|(_, step)| (&step.plan, &step.secrets)), &played.last);
+    lost.retain(|loss| holds.get(&loss.object) != Some(&Hold::Replace));
+    lost
 }
 
 impl Trees {

@@ -19,6 +19,7 @@ use super::model::node::{Node, Pass, PassOutcome};
 use super::model::protection::{is_marked, is_never_applied, is_never_changed, label_owner};
 use super::model::questions::{Answers, FinishedPreview};
 use super::model::state::State;
+use super::owners::behaviour::effective_fields::add_defaults;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controllers::FluxControllers;
@@ -241,6 +242,8 @@ impl Successor<'_, '_> {
         // The spec of a Kustomization is that of its last pass.
         if let Some(spec) = built.manifest.get("spec").filter(|_| kind.is_some() && (is_new || !id.is(GROUP, KIND))) {
             let mut spec = spec.clone();
+            // Without them, an owner that is applied as it is would have another generation than the one that it observed.
+            add_defaults(&id.kind, &mut spec);
             let suspend = object.managed_fields.iter().any(|entry| entry.suspend && &*entry.manager != manager);
             if let (true, Some(live)) = (suspend, content.pointer("/spec/suspend")) {
                 spec["suspend"] = live.clone();
