@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Session;
-use super::acts::{Act, kubectl_name, shows_hold};
+use super::acts::{Act, shows_hold};
 use super::prune::tree::{CheckoutOptions, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -142,8 +142,6 @@ impl Role {
         if let Self::Hold = self {
             return holds.iter().map(|(owner, hold)| shows_hold(owner, *hold)).collect();
         }
-        let leaving = holds.iter().filter(|(_, hold)| matches!((self, hold), (Self::HeldChange, Hold::Replace)));
-        let leaving = leaving.map(|(id, _)| format!("kubectl wait --for=delete {} --timeout=10m", kubectl_name(id)));
         let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
         let shows = applied.filter(|row| row.owner.kind == "Kustomization").map(|row| {
             format!(
@@ -151,12 +149,12 @@ impl Role {
                 row.owner.name, row.owner.namespace
             )
         });
-        leaving.chain(shows).collect()
+        shows.collect()
     }
 
     /// Returns what the step leaves behind.
     fn notes(self, holds: &Holds) -> Vec<String> {
-        let releases = holds.iter().filter(|(_, hold)| matches!(hold, Hold::Suspend | Hold::Replace));
+        let releases = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend);
         let releases = releases.map(|(id, _)| id);
         let note = |id: &ObjectId| {
             format!(

@@ -204,7 +204,8 @@ impl<'a> Story<'a> {
             self.commit();
             self.wait(&self.publish());
             for command in step["commands"].as_array().unwrap() {
-                let words: Vec<&str> = command.as_str().unwrap().split_whitespace().skip(1).collect();
+                let words = command.as_str().unwrap().split_whitespace().skip(1);
+                let words: Vec<&str> = words.map(|word| word.trim_matches('\'')).collect();
                 self.cluster.kubectl(&words).unwrap();
             }
             let now = self.uids();
@@ -296,10 +297,12 @@ fn a_helm_release_that_is_renamed_with_its_release() {
 }
 
 #[test]
-fn a_release_that_gets_another_name() {
+fn a_release_that_gets_another_name_is_refused() {
     let before = vec![release("web", &["a", "b"], "")];
     let after = vec![release("web", &["a", "b"], "  releaseName: other\n")];
-    assert_eq!(play("release-name", before, after, &["a", "b"]), (3, vec![]));
+    let run = Story::new(&cluster(), "release-name", before, after).handover(&[]);
+    assert_eq!(run.code, 6, "{run:?}");
+    assert!(run.stderr.contains("no steps without loss: configmap/a -n release-name is deleted"), "{run:?}");
 }
 
 #[test]

@@ -10,13 +10,11 @@ use crate::error::{Error, Result};
 use crate::output::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
-use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree, remove_from_tree};
+use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree};
 use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, listed, losses, next_holds};
 use gitops_core::flux::source::tree::Tree;
-use gitops_core::flux::spec::KustomizationSpec;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::ownership::index::Index;
 use gitops_core::plan::Outcome;
 
 /// A list of steps that loses nothing.
@@ -49,18 +47,18 @@ pub(crate) async fn find_handover(
     };
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
-    let lost_at_once: Vec<ObjectId> = lost(&first, &holds).into_iter().map(|loss| loss.object).collect();
+    let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
     let managed_at_once = listed(&first.last);
     let mut best = first;
     for _ in 0..MAX_LISTS {
-        let lost = lost(&best, &holds);
+        let lost = lost(&best);
         if lost.is_empty() {
             break;
         }
         holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss))?;
         best = trees.play(&mut planner, &start, &holds).await?;
     }
-    if let Some(loss) = lost(&best, &holds).first() {
+    if let Some(loss) = lost(&best).first() {
         return Err(no_list(loss));
     }
     ensure_managed(&managed_at_once, &best)?;
@@ -72,7 +70,7 @@ pub(crate) async fn find_handover(
             break;
         }
         let played = trees.play(&mut planner, &start, &fewer).await?;
-        if lost(&played, &fewer).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
+        if lost(&played).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
             (holds, best) = (fewer, played);
         }
     }
@@ -93,11 +91,8 @@ struct Played {
     last: Snapshot,
 }
 
-/// Returns what is lost, apart from the HelmReleases that leave for a step.
-fn lost(played: &Played, holds: &Holds) -> Vec<Loss> {
-    let mut lost = losses(played.steps.iter().map(|(_, step)| (&step.plan, &step.secrets)), &played.last);
-    lost.retain(|loss| holds.get(&loss.object) != Some(&Hold::Replace));
-    lost
+fn lost(played: &Played) -> Vec<Loss> {
+    losses(played.steps.iter().map(|(_, step)| (&step.plan, &step.secrets)), &played.last)
 }
 
 impl Trees {
@@ -109,7 +104,7 @@ impl Trees {
             let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
             let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect())?;
             pending.push((patches, Some(planner.files(&tree))));
-            let tree = self.held_target(holds, &start.snapshot)?;
+            let tree = self.held_target(holds);
             let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() {
                 pending.push((patches, Some(planner.files(&tree))));
@@ -138,28 +133,15 @@ impl Trees {
 
 impl Trees {
     /// Returns the change with the holds that must outlast it.
-    ///
-    /// Fails if a manifest that must leave it for a step is not in exactly one file.
-    fn held_target(&self, holds: &Holds, live: &Snapshot) -> Result<Tree> {
+    fn held_target(&self, holds: &Holds) -> Tree {
         let mut tree = self.target.clone();
-        let index = Index::build(live);
         for (owner, hold) in holds {
-            match hold {
+            if let Hold::KeepInventory | Hold::Disable = hold {
                 // An owner that the change deletes has no manifest in it.
-                Hold::KeepInventory | Hold::Disable => drop(hold_in_tree(&mut tree, owner, *hold)),
-                Hold::Replace => {
-                    let parents = index.recorded_by(owner).iter().filter_map(|parent| index.owner(parent)?.full);
-                    let path = parents.map(|parent| KustomizationSpec::of(parent).path().to_owned()).next();
-                    let manifests = BTreeMap::from([(owner.clone(), path.unwrap_or_default())]);
-                    remove_from_tree(&mut tree, &manifests, &BTreeSet::new()).map_err(|(id, why)| {
-                        Error::refused(format!("no steps without loss: {id} must leave Git for a step, and {why}"))
-                            .hint("write its manifest to a file of its own, commit it, and run this again")
-                    })?;
-                }
-                Hold::Orphan | Hold::Suspend | Hold::Keep | Hold::Delete => {}
+                drop(hold_in_tree(&mut tree, owner, *hold));
             }
         }
-        Ok(tree)
+        tree
     }
 }
 

@@ -85,7 +85,6 @@ fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
         let is_release = cause.is(releases::GROUP, releases::KIND);
         return match code {
             ReasonCode::Uninstalled if is_release => Some((cause.clone(), &[Hold::Suspend])),
-            ReasonCode::ReleaseReplaced if is_release => Some((cause.clone(), &[Hold::Replace])),
             ReasonCode::NotInChart if is_release => Some((change.object.id.clone(), &[Hold::Keep])),
             ReasonCode::OwnerDeleted | ReasonCode::NotGenerated if cause.is(operator::GROUP, "ResourceSet") => {
                 Some((cause.clone(), &[Hold::Disable]))

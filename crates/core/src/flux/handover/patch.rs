@@ -29,9 +29,6 @@ pub enum Hold {
     KeepInventory,
     /// `suspend: true`: the deletion of a HelmRelease uninstalls nothing.
     Suspend,
-    /// `suspend: true`, and a step without the HelmRelease: when it comes back, helm-controller has forgotten the release that
-    /// it would uninstall.
-    Replace,
     /// `fluxcd.controlplane.io/reconcile: disabled`: flux-operator deletes nothing for a ResourceSet, also if it is deleted.
     Disable,
     /// `helm.sh/resource-policy: keep` on an object: Helm leaves it behind.
@@ -55,7 +52,7 @@ impl Hold {
         let (in_spec, name, value) = match self {
             Self::Orphan => (true, "deletionPolicy", "Orphan"),
             Self::KeepInventory => (true, "prune", "false"),
-            Self::Suspend | Self::Replace => (true, "suspend", "true"),
+            Self::Suspend => (true, "suspend", "true"),
             Self::Disable => (false, OPERATOR_SWITCH, "disabled"),
             Self::Keep => (false, POLICY, "keep"),
             Self::Delete => (true, "deletionPolicy", "Delete"),
