@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Session;
+use super::acts::{Act, shows_hold};
 use super::prune::tree::{CheckoutOptions, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -38,9 +39,9 @@ use gitops_core::plan::{FinishedPlan, Outcome};
   kubectl gitops handover --write steps/"
 )]
 pub struct HandoverArgs {
-    /// Checkout with the change
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub repo: PathBuf,
+    /// Checkout with the change; the current directory when absent
+    #[arg(long, value_name = "DIR")]
+    pub repo: Option<PathBuf>,
     /// Read this revision instead of the working tree
     #[arg(long, value_name = "REVISION")]
     pub to: Option<String>,
@@ -62,7 +63,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let (rev, checkout) = (args.to.clone(), args.checkout.clone());
     let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
-    let tree = TreeArgs { repo: Some(args.repo.clone()), options };
+    let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
     let left_over = left_over(&snapshot, &found.last, found.steps.iter().map(|(_, step)| &step.secrets));
@@ -80,9 +81,9 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
         };
         steps.push(HandoverStep {
             number,
-            title: role.title(last),
+            title: role.title(last, !patches.is_empty()),
             patches,
-            commands: vec![],
+            commands: role.acts(&found.holds).iter().map(Act::command).collect(),
             notes: role.notes(&found.holds),
             done_when: role.done_when(&found.holds, &plan),
             way_back: role.way_back().to_owned(),
@@ -116,12 +117,23 @@ enum Role {
 }
 
 impl Role {
-    fn title(self, steps: usize) -> String {
+    fn title(self, steps: usize, has_patches: bool) -> String {
         match self {
+            Self::Hold if !has_patches => "run the commands".to_owned(),
             Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
             Self::Change if steps < 3 => "merge the change".to_owned(),
             Self::Change => "take the patch of the step before back, so that the change is as it was".to_owned(),
+        }
+    }
+
+    /// Returns what a step does in the cluster: marks of objects that no manifest in Git has, and their end.
+    fn acts(self, holds: &Holds) -> Vec<Act> {
+        let marked = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, hold)| (id.clone(), *hold));
+        match self {
+            Self::Hold => marked.map(|(id, hold)| Act::Set(id, hold)).collect(),
+            Self::HeldChange => vec![],
+            Self::Change => marked.map(|(id, hold)| Act::Unset(id, hold)).collect(),
         }
     }
 
@@ -142,7 +154,8 @@ impl Role {
 
     /// Returns what the step leaves behind.
     fn notes(self, holds: &Holds) -> Vec<String> {
-        let releases = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
+        let releases = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend);
+        let releases = releases.map(|(id, _)| id);
         let note = |id: &ObjectId| {
             format!(
                 "the Secrets with the history of the release of {id}, and Helm's labels, annotations and field managers, stay \
@@ -160,19 +173,6 @@ impl Role {
             }
         }
     }
-}
-
-/// Returns an object as kubectl's arguments name it.
-pub(super) fn kubectl_name(id: &ObjectId) -> String {
-    let id = id.shown();
-    let name = format!("{}/{}", id.group_kind(), id.name);
-    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
-}
-
-/// Returns the command that shows that an owner has a setting.
-pub(super) fn shows_hold(owner: &ObjectId, hold: Hold) -> String {
-    let (field, value) = hold.field();
-    format!("kubectl get {} -o jsonpath='{{.spec.{field}}}' # {value}", kubectl_name(owner))
 }
 
 /// Writes the patches and commands of the steps, one file each.

@@ -1,5 +1,6 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
+mod acts;
 pub(crate) mod change;
 pub mod completion;
 mod connections;

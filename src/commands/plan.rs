@@ -87,7 +87,7 @@ pub async fn run(args: PlanArgs, session: &mut Session) -> Result<ExitCode> {
         return prune::show_again(&file, &ExecutionArgs::of_plan(planning), session);
     }
     let clusters = fleet.clusters(&session.connection, &planning)?;
-    let (repo, owners) = subject(directory, owners, !tree.source.is_empty())?;
+    let (repo, owners) = subject(directory, owners, !tree.checkout.source.is_empty())?;
     let request = PruneArgs {
         owners,
         by,

@@ -71,6 +71,9 @@ pub(super) fn comment_of_steps(steps: &[HandoverStep]) -> String {
 /// Returns what the steps are for, in one line.
 fn heading(handover: &Handover) -> String {
     let steps = pluralize(handover.steps.len(), "step");
+    if !handover.is_complete() {
+        return "It is not known whether the change moves objects with loss, because a plan is incomplete:".to_owned();
+    }
     match handover.lost_at_once.len() {
         0 if handover.steps.iter().any(|step| step.plan.deletions().next().is_some()) => {
             "The change moves no object with loss. What it deletes does not come back:".to_owned()

@@ -34,7 +34,7 @@ pub struct ConnectionArgs {
     /// Name of the kubeconfig user to use
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING)]
     pub user: Option<String>,
-    /// Namespace; without it get, suspend and resume use the context's, other verbs use all
+    /// Namespace; get, suspend and resume default to the context's
     #[arg(short, long, global = true, value_name = "NAMESPACE", help_heading = HEADING)]
     pub namespace: Option<String>,
     /// Address and port of the Kubernetes API server

@@ -15,7 +15,7 @@ impl Interrupts {
     }
 
     /// Returns after the next signal.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         let signals: Vec<_> = self.streams.iter_mut().map(|stream| Box::pin(stream.recv())).collect();
         futures::future::select_all(signals).await;
     }
@@ -28,7 +28,7 @@ impl Interrupts {
     }
 
     /// Returns after the next Ctrl-C.
-    pub(super) async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending().await
         }

@@ -123,9 +123,12 @@ pub struct InventoryArgs {
 /// Flags of `--why-gone`: the checkout, and the part of its history.
 #[derive(Args, Clone, Debug)]
 pub struct HistoryArgs {
-    /// Checkout with the history that --why-gone searches
-    #[arg(long, value_name = "DIR", default_value = ".", requires = "why_gone", hide_short_help = true)]
-    pub repo: PathBuf,
+    /// Checkout with the history that --why-gone searches; the current directory when absent
+    #[arg(long, value_name = "DIR", requires = "why_gone", hide_short_help = true)]
+    pub repo: Option<PathBuf>,
+    /// Search the history of DIR as that of a source, as KIND/NAMESPACE/NAME=DIR
+    #[arg(long, value_name = "SOURCE=DIR", requires = "why_gone", hide_short_help = true)]
+    pub source: Vec<String>,
     /// Branch that is deployed, if there are several
     #[arg(long, value_name = "BRANCH", requires = "why_gone", hide_short_help = true)]
     pub branch: Option<String>,

@@ -162,6 +162,7 @@ fn find_in_inventories(asked: &Asked<'_>, snapshot: &Snapshot, search: &mut Sear
 fn tree_args(args: &HistoryArgs) -> TreeArgs {
     let options = TreeOptions {
         checkout: CheckoutOptions {
+            source: args.source.clone(),
             branch: args.branch.clone(),
             kustomize: args.kustomize.clone(),
             plan_timeout: args.search_timeout,
@@ -172,7 +173,7 @@ fn tree_args(args: &HistoryArgs) -> TreeArgs {
         is_search: true,
         ..TreeOptions::default()
     };
-    TreeArgs { repo: Some(args.repo.clone()), options }
+    TreeArgs::of_checkout(args.repo.clone(), options)
 }
 
 /// Returns the identity of an object that neither the cluster nor a commit has, if its type is served.

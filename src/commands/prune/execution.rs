@@ -138,7 +138,7 @@ pub(super) async fn run(
     preflight::rehearse(&cluster, &plan, &snapshot, args.parallel).await?;
     warn_of_backup(args, &plan, session);
     session.print_warnings();
-    preflight::confirm(&cluster, &plan, reviewed.as_ref(), args, session).await?;
+    preflight::confirm(&cluster, &plan, reviewed.as_ref(), args.yes, session).await?;
     // After the question: a cancelled run leaves no file.
     let mut records = Records::open(args, &plan, digest)?;
     let skips = report_skipped(skipped, &mut records, session)?;

@@ -9,7 +9,7 @@ pub mod flux_v1;
 mod leaked;
 pub mod manifests;
 mod policy;
-mod preflight;
+pub(super) mod preflight;
 pub mod qbec;
 mod recorder;
 mod rehearsal;

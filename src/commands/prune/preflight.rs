@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt, future, stream};
 
-use super::args::ExecutionArgs;
 use super::review::ReviewedPlan;
 use crate::cluster::read::access::{is_allowed, user_name};
 use crate::cluster::{Cluster, Interrupts, dry_run_deletions};
@@ -72,14 +71,14 @@ async fn missing_rights(cluster: &Cluster, plan: &Plan, snapshot: &Snapshot, par
 
 /// Asks for confirmation after a table of what is deleted and where. Without a terminal, nothing is deleted unless --yes is
 /// given.
-pub(super) async fn confirm(
+pub(in crate::commands) async fn confirm(
     cluster: &Cluster,
     plan: &Plan,
     reviewed: Option<&ReviewedPlan>,
-    args: &ExecutionArgs,
+    yes: bool,
     session: &mut Session,
 ) -> Result<()> {
-    if args.yes {
+    if yes {
         return Ok(());
     }
     let total = plan.deletions().count();

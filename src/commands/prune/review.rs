@@ -19,7 +19,7 @@ use gitops_core::plan::file::{ConnectionPin, ExecutionPins, OwnerSelection, Plan
 const MAX_AGE: TimeDelta = TimeDelta::hours(1);
 
 /// A reviewed plan that may be executed now, as far as its file shows.
-pub(super) struct ReviewedPlan {
+pub(in crate::commands) struct ReviewedPlan {
     pub(super) file: PlanFile,
     /// Digest of its content.
     pub(super) digest: String,

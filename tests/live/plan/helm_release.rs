@@ -51,7 +51,7 @@ fn chart() -> PathBuf {
 }
 
 /// The archive of a chart.
-fn packed(name: &str, files: &[(&str, &str)]) -> PathBuf {
+pub(super) fn packed(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = folder(&format!("chart-{name}"));
     for (path, content) in files {
         let path = folder.join(name).join(path);

@@ -7,6 +7,7 @@ mod finalizers;
 mod generators;
 mod guard;
 mod handover;
+mod handover_owners;
 mod helm_release;
 mod mistyped_path;
 mod owner_references;

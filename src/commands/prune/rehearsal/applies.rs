@@ -7,9 +7,10 @@ use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
-    DryRunResult, UnknownFieldRetries, foreign_finalizer, is_in_new_namespace, rename_for_creation, without_long_values,
+    DryRunResult, UnknownFieldRetries, is_in_new_namespace, rename_for_creation, without_long_values,
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
+use gitops_core::flux::controllers::foreign_finalizers;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType, text_at};
 
 impl Rehearsal<'_> {
@@ -86,7 +87,7 @@ impl Rehearsal<'_> {
             if deletion != DryRunResult::Accepted {
                 return Ok(deletion);
             }
-            if let Some(finalizer) = foreign_finalizer(object) {
+            if let Some(finalizer) = foreign_finalizers(object).next() {
                 return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
             }
         }
@@ -105,7 +106,7 @@ impl Rehearsal<'_> {
         if let Some(missing) = sender.actors.missing_right(&sender.subject, &["patch", "create"], &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
-        if let Some(finalizer) = self.snapshot.object(id).and_then(foreign_finalizer) {
+        if let Some(finalizer) = self.snapshot.object(id).and_then(|live| foreign_finalizers(live).next()) {
             return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
         }
         let live = self.request(id, sender.read(&kind, id)).await?;

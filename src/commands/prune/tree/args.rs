@@ -27,9 +27,6 @@ pub struct TreeArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = WORKING_TREE)]
 pub struct TreeOptions {
-    /// Plan with DIR as a source, as KIND/NAMESPACE/NAME=DIR
-    #[arg(long, value_name = "SOURCE=DIR")]
-    pub source: Vec<String>,
     /// Show the differences of all applied objects, drift included
     #[arg(long, conflicts_with_all = ["snapshot", "offline"])]
     pub diff: bool,
@@ -63,6 +60,28 @@ pub struct TreeOptions {
     /// Let builds fetch remote bases from the network
     #[arg(long, hide_short_help = true)]
     pub allow_remote_bases: bool,
+    /// Fail where the system cannot restrict the programs that build
+    #[arg(long, hide_short_help = true)]
+    pub require_sandbox: bool,
+    /// Other trees than this one are looked at, so nothing is said about it.
+    #[arg(skip)]
+    pub is_search: bool,
+    #[command(flatten)]
+    pub checkout: CheckoutOptions,
+}
+
+/// Flags of every verb that plans a checkout.
+#[derive(Clone, Debug, Default, Args)]
+pub struct CheckoutOptions {
+    /// Plan with DIR as a source, as KIND/NAMESPACE/NAME=DIR
+    #[arg(long, value_name = "SOURCE=DIR")]
+    pub source: Vec<String>,
+    /// Branch that the checkout is merged into, if there are several
+    #[arg(long, value_name = "BRANCH")]
+    pub branch: Option<String>,
+    /// Program to build with, instead of the kubectl on PATH
+    #[arg(long, value_name = "PATH", hide_short_help = true)]
+    pub kustomize: Option<PathBuf>,
     /// Program to render charts with, instead of the helm on PATH
     #[arg(long, value_name = "PATH", hide_short_help = true)]
     pub helm: Option<PathBuf>,
@@ -78,25 +97,6 @@ pub struct TreeOptions {
     /// Use the credentials of helm and docker for these repositories
     #[arg(long, requires = "allow_network", hide_short_help = true)]
     pub chart_credentials: bool,
-    /// Fail where the system cannot restrict the programs that build
-    #[arg(long, hide_short_help = true)]
-    pub require_sandbox: bool,
-    /// Other trees than this one are looked at, so nothing is said about it.
-    #[arg(skip)]
-    pub is_search: bool,
-    #[command(flatten)]
-    pub checkout: CheckoutOptions,
-}
-
-/// Flags of every verb that plans a checkout.
-#[derive(Clone, Debug, Default, Args)]
-pub struct CheckoutOptions {
-    /// Branch that the checkout is merged into, if there are several
-    #[arg(long, value_name = "BRANCH")]
-    pub branch: Option<String>,
-    /// Program to build with, instead of the kubectl on PATH
-    #[arg(long, value_name = "PATH", hide_short_help = true)]
-    pub kustomize: Option<PathBuf>,
     /// Version of kustomize-controller, if it cannot be read
     #[arg(long, value_name = "VERSION", hide_short_help = true)]
     pub controller_version: Option<String>,
@@ -112,15 +112,21 @@ pub struct CheckoutOptions {
 }
 
 impl TreeArgs {
+    /// Returns the flags of a verb that reads the current directory if neither a checkout nor a source is named.
+    pub(crate) fn of_checkout(repo: Option<PathBuf>, options: TreeOptions) -> Self {
+        let is_here = repo.is_none() && options.checkout.source.is_empty();
+        Self { repo: if is_here { Some(".".into()) } else { repo }, options }
+    }
+
     /// Returns true if a working tree is planned, and not the cluster alone.
     pub fn is_given(&self) -> bool {
-        self.repo.is_some() || !self.options.source.is_empty()
+        self.repo.is_some() || !self.options.checkout.source.is_empty()
     }
 
     /// Checks what clap cannot. `plan` is true if nothing is going to be deleted.
     pub(in crate::commands::prune) fn check(&self, plan: bool) -> Result<()> {
         let options = &self.options;
-        let given = [(self.repo.is_some(), "--repo"), (!options.source.is_empty(), "--source")];
+        let given = [(self.repo.is_some(), "--repo"), (!options.checkout.source.is_empty(), "--source")];
         if let Some((_, flag)) = given.into_iter().find(|(given, _)| *given && !plan) {
             return Err(Error::usage(format!("{flag} needs --plan: Flux deletes what the tree no longer has"))
                 .hint("add --plan, or use `kubectl gitops plan DIR`"));
@@ -137,10 +143,10 @@ impl TreeArgs {
             (options.steps.is_some(), "--steps plans steps with a working tree"),
             (options.allow_remote_bases, "--allow-remote-bases is about the builds of a working tree"),
             (options.checkout.kustomize.is_some(), "--kustomize builds a working tree"),
-            (options.helm.is_some(), "--helm renders the charts of a working tree"),
-            (options.flux_operator.is_some(), "--flux-operator generates the ResourceSets of a working tree"),
-            (options.charts.is_some(), "--charts has charts for a working tree"),
-            (options.allow_network, "--allow-network fetches charts for a working tree"),
+            (options.checkout.helm.is_some(), "--helm renders the charts of a working tree"),
+            (options.checkout.flux_operator.is_some(), "--flux-operator generates the ResourceSets of a working tree"),
+            (options.checkout.charts.is_some(), "--charts has charts for a working tree"),
+            (options.checkout.allow_network, "--allow-network fetches charts for a working tree"),
             (options.require_sandbox, "--require-sandbox is about the programs that build a working tree"),
             (options.checkout.controller_version.is_some(), "--controller-version is about the plan of a working tree"),
         ];

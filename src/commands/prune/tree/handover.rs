@@ -1,20 +1,21 @@
 //! The search for steps that hand objects over: lists of patches, each judged by its plans.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::planner::{Planner, StepState, StepTrees};
-use super::{PlannedStep, SharedWork, TreeArgs};
+use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
+use super::steps::annotate;
+use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
-use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::{Error, Result};
 use crate::output::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
-use gitops_core::flux::handover::patch::{FilePatch, hold_in_tree};
-use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, losses, next_holds};
+use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree};
+use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, listed, losses, next_holds};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::Outcome;
 
 /// A list of steps that loses nothing.
 pub(crate) struct FoundHandover {
@@ -36,18 +37,18 @@ pub(crate) async fn find_handover(
     snapshot: &Snapshot,
     offline: bool,
 ) -> Result<FoundHandover> {
-    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
-    let (mut planner, start, target) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
-    planner.without_dry_runs();
-    let (folder, commit) = planner.deployed()?;
+    let work = SearchWork::default();
+    let SearchStart { mut planner, state: start, change, deployed } =
+        work.start(args, session, snapshot, offline).await?;
     let trees = Trees {
-        deployed: worktree::read(&folder, &WorktreeState::Revision(commit))?,
-        target: worktree::read(&folder, &args.options.state())?,
-        change: target,
+        target: worktree::read(&deployed.folder, &args.options.state())?,
+        deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit))?,
+        change,
     };
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
     let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
+    let managed_at_once = listed(&first.last);
     let mut best = first;
     for _ in 0..MAX_LISTS {
         let lost = lost(&best);
@@ -60,6 +61,7 @@ pub(crate) async fn find_handover(
     if let Some(loss) = lost(&best).first() {
         return Err(no_list(loss));
     }
+    ensure_managed(&managed_at_once, &best)?;
     // What is not needed is left out, one after the other.
     for owner in holds.keys().cloned().collect::<Vec<_>>() {
         let mut fewer = holds.clone();
@@ -68,7 +70,7 @@ pub(crate) async fn find_handover(
             break;
         }
         let played = trees.play(&mut planner, &start, &fewer).await?;
-        if lost(&played).is_empty() {
+        if lost(&played).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
             (holds, best) = (fewer, played);
         }
     }
@@ -99,13 +101,10 @@ impl Trees {
         let mut pending: Vec<(Vec<FilePatch>, Option<StepTrees>)> = vec![];
         if !holds.is_empty() {
             let mut tree = self.deployed.clone();
-            let patches = patch(&mut tree, holds)?;
+            let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
+            let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect())?;
             pending.push((patches, Some(planner.files(&tree))));
-            let mut tree = self.target.clone();
-            for (owner, hold) in holds.iter().filter(|(_, hold)| **hold == Hold::KeepInventory) {
-                // An owner that the change deletes has no manifest in it.
-                let _ = hold_in_tree(&mut tree, owner, *hold);
-            }
+            let tree = self.held_target(holds);
             let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() {
                 pending.push((patches, Some(planner.files(&tree))));
@@ -113,6 +112,12 @@ impl Trees {
         }
         pending.push((vec![], None));
         let (mut steps, mut state) = (vec![], start.clone());
+        let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
+        if !by_hand.is_empty() {
+            let Field { name, value, .. } = Hold::Keep.field();
+            let mark = BTreeMap::from([(name.to_owned(), Some(value.to_owned()))]);
+            state.edit(|snapshot| by_hand.iter().for_each(|id| annotate(snapshot, id, &mark)));
+        }
         for (patches, trees) in pending {
             let trees = trees.as_ref().unwrap_or(&self.change);
             let (mut finished, next) = planner.step(&state, trees).await?;
@@ -126,6 +131,20 @@ impl Trees {
     }
 }
 
+impl Trees {
+    /// Returns the change with the holds that must outlast it.
+    fn held_target(&self, holds: &Holds) -> Tree {
+        let mut tree = self.target.clone();
+        for (owner, hold) in holds {
+            if let Hold::KeepInventory | Hold::Disable = hold {
+                // An owner that the change deletes has no manifest in it.
+                drop(hold_in_tree(&mut tree, owner, *hold));
+            }
+        }
+        tree
+    }
+}
+
 /// Sets the fields of holds in a tree.
 ///
 /// Fails if a manifest cannot be patched.
@@ -133,14 +152,29 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds) -> Result<Vec<FilePatch>> {
     let before = tree.clone();
     for (id, hold) in holds {
         hold_in_tree(tree, id, *hold).map_err(|why| {
-            let (field, value) = hold.field();
-            Error::refused(format!("no steps without loss: {id} needs `{field}: {value}`, and {}", one_line(&why)))
-                .hint(format!(
-                    "set `{field}: {value}` where the manifest of {id} is made, commit it, and run this again"
-                ))
+            let field = hold.field();
+            Error::refused(format!("no steps without loss: {id} needs `{field}`, and {}", one_line(&why)))
+                .hint(format!("set `{field}` where the manifest of {id} is made, commit it, and run this again"))
         })?;
     }
     Ok(FilePatch::between(&before, tree))
+}
+
+/// Fails if nothing manages an object after the steps that something would manage after the change at once: what should take it over
+/// cannot, because it exists.
+fn ensure_managed(managed_at_once: &BTreeSet<ObjectId>, played: &Played) -> Result<()> {
+    let managed = listed(&played.last);
+    let left = managed_at_once.difference(&managed).find(|id| played.last.object(id).is_some());
+    let Some(object) = left else { return Ok(()) };
+    let rows = played.steps.last().into_iter().flat_map(|(_, step)| step.plan.owners());
+    let blocked =
+        rows.filter(|row| row.outcome == Outcome::Blocked).find(|row| row.reason.detail.contains(&object.to_string()));
+    let why = blocked.map_or_else(
+        || "nothing manages it in the end".to_owned(),
+        |row| format!("{} does not take it over: {}", row.owner, row.reason),
+    );
+    Err(Error::refused(format!("no steps without loss: {object}: {}", one_line(&why)))
+        .hint("let its new owner take it over, or accept that it is created anew: `kubectl gitops plan`"))
 }
 
 fn no_list(loss: &Loss) -> Error {

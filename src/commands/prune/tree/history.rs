@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::planner::{Planner, StepState, StepTrees};
-use super::{SharedWork, TreeArgs};
+use super::TreeArgs;
+use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
 use crate::commands::Session;
-use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::{Error, Result};
 use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::history::{Commit, DeletedOwner, Removal, Search, Searched};
@@ -50,13 +49,11 @@ pub(crate) async fn search_history(
     offline: bool,
     query: &HistoryQuery<'_>,
 ) -> Result<(Search, Checkout)> {
-    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
-    let (mut planner, start, _) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
-    planner.without_dry_runs();
-    let (folder, deployed) = planner.deployed()?;
-    let checkout = Checkout::find(&folder)?;
-    let mut history = History { planner, start: &start, checkout, query, looks: vec![] };
-    let found = history.search(&deployed).await?;
+    let work = SearchWork::default();
+    let SearchStart { planner, state, deployed, .. } = work.start(args, session, snapshot, offline).await?;
+    let checkout = Checkout::find(&deployed.folder)?;
+    let mut history = History { planner, start: &state, checkout, query, looks: vec![] };
+    let found = history.search(&deployed.commit).await?;
     Ok((found, history.checkout))
 }
 

@@ -102,7 +102,7 @@ pub async fn plan_steps(
         None => StepsFile::of_commits(&args.options.then).entries,
     };
     let mut current = match entries.first() {
-        Some(first) if !first.is_commit() => planner.revision(&planner.deployed()?.1)?,
+        Some(first) if !first.is_commit() => planner.revision(&planner.deployed()?.commit)?,
         _ => checked_out.clone(),
     };
     let (mut steps, last) = (vec![], entries.len());

@@ -87,6 +87,47 @@ pub(super) struct StepTrees {
     pub(super) by_hand: BTreeSet<ObjectId>,
 }
 
+/// What a search reads and builds, beside its planner.
+#[derive(Default)]
+pub(super) struct SearchWork {
+    spokes: SpokeClusters,
+    shared: SharedWork,
+}
+
+/// The start of a search: a planner that asks the API server nothing, because a search looks at states that no cluster has.
+pub(super) struct SearchStart<'s> {
+    pub(super) planner: Planner<'s>,
+    pub(super) state: StepState<'s>,
+    pub(super) change: StepTrees,
+    pub(super) deployed: Deployed,
+}
+
+/// The revision that the sources have.
+pub(super) struct Deployed {
+    /// Only directory of the sources.
+    pub(super) folder: PathBuf,
+    pub(super) commit: String,
+}
+
+impl SearchWork {
+    /// Prepares a search in the tree of the sources.
+    ///
+    /// Fails as a plan of the tree, and if the sources have several directories or commits.
+    pub(super) async fn start<'s>(
+        &'s self,
+        args: &TreeArgs,
+        session: &mut Session,
+        snapshot: &'s Snapshot,
+        offline: bool,
+    ) -> Result<SearchStart<'s>> {
+        let Self { spokes, shared } = self;
+        let (mut planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
+        planner.dry_runs = None;
+        let deployed = planner.deployed()?;
+        Ok(SearchStart { planner, state, change, deployed })
+    }
+}
+
 impl StepState<'_> {
     /// Changes the state as somebody does by hand.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Snapshot)) {
@@ -107,10 +148,10 @@ impl<'s> Planner<'s> {
         shared: &'s SharedWork,
     ) -> Result<(Self, StepState<'s>, StepTrees), NotPlanned> {
         let TreeArgs { repo, options } = args;
-        let CheckoutOptions { branch, kustomize, controller_version, plan_timeout } = &options.checkout;
+        let CheckoutOptions { source, branch, kustomize, controller_version, plan_timeout, .. } = &options.checkout;
         let deadline = Instant::now().checked_add(*plan_timeout).filter(|_| !plan_timeout.is_zero());
         check_sandbox(options, session)?;
-        let found = sources::find(repo.as_deref(), branch.as_deref(), &options.source, snapshot, shared)?;
+        let found = sources::find(repo.as_deref(), branch.as_deref(), source, snapshot, shared)?;
         let mut planned = PlannedTree::of(args, &found, snapshot, shared)?;
         let folders = found.folders;
         for unused in sources::unused(&folders, snapshot)? {
@@ -133,12 +174,12 @@ impl<'s> Planner<'s> {
             planned.announce(session);
         }
         warn_of_controller(session, &controller, &versions, user.is_in_cluster());
-        let charts = options.charts.as_deref().map(ChartFolder::open).transpose()?;
+        let charts = options.checkout.charts.as_deref().map(ChartFolder::open).transpose()?;
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
-        let mut helm = Helm::new(options.helm.as_deref(), folders.values().cloned());
-        if options.chart_credentials {
+        let mut helm = Helm::new(options.checkout.helm.as_deref(), folders.values().cloned());
+        if options.checkout.chart_credentials {
             helm.credentials = user_credentials();
         }
         let mut answerer = Answerer {
@@ -151,7 +192,7 @@ impl<'s> Planner<'s> {
                 versions,
                 kustomize,
                 helm,
-                flux_operator: FluxOperator::new(options.flux_operator.as_deref(), folders.values().cloned()),
+                flux_operator: FluxOperator::new(options.checkout.flux_operator.as_deref(), folders.values().cloned()),
                 charts,
                 cluster: cluster.clone(),
                 spokes,
@@ -187,7 +228,7 @@ impl<'s> Planner<'s> {
             controller,
             generators_deny_other_namespaces,
             charts: folder_charts,
-            fetches_charts: options.allow_network,
+            fetches_charts: options.checkout.allow_network,
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
             subject: planned.subject.clone(),
         };
@@ -323,26 +364,21 @@ impl<'s> Planner<'s> {
         StepTrees { artifacts, gaps: vec![], subject, by_hand: BTreeSet::new() }
     }
 
-    /// Returns the only directory of the sources, and the commit that all of them have deployed.
+    /// Returns what the sources have deployed.
     ///
-    /// Fails if there are several, or none is known.
-    pub(super) fn deployed(&self) -> Result<(PathBuf, String)> {
+    /// Fails if they have several directories or commits, or none is known.
+    pub(super) fn deployed(&self) -> Result<Deployed> {
         let folders: BTreeSet<&PathBuf> = self.folders.values().collect();
         let snapshot = self.answerer.builds.snapshot;
         let commits: BTreeSet<&str> =
             self.folders.keys().filter_map(|id| matching::deployed_commit(snapshot, id)).collect();
         match (&folders.into_iter().collect::<Vec<_>>()[..], &commits.into_iter().collect::<Vec<_>>()[..]) {
-            ([folder], [commit]) => Ok(((*folder).clone(), (*commit).to_owned())),
+            ([folder], [commit]) => Ok(Deployed { folder: (*folder).clone(), commit: (*commit).to_owned() }),
             (_, []) => Err(Error::failed("the sources of the checkout have deployed no commit yet, so nothing moves")
                 .hint("wait until they are ready: `kubectl gitops get gitrepositories -A`")),
             _ => Err(Error::failed("the sources of the checkout have deployed different commits")
                 .hint("wait until all of them have the same revision, or choose a branch with --branch")),
         }
-    }
-
-    /// Asks the API server nothing: a search looks at states that no cluster has.
-    pub(super) fn without_dry_runs(&mut self) {
-        self.dry_runs = None;
     }
 
     /// Adds what live objects refer to, if the plan deletes something and a cluster can be asked.

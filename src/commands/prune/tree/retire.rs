@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::handover::patch;
-use super::planner::{Planner, StepState};
-use super::{PlannedStep, SharedWork, TreeArgs};
+use super::planner::{Planner, SearchStart, SearchWork, StepState};
+use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
-use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::{Error, Result};
 use crate::output::sanitize::one_line;
 use crate::tools::git::WorktreeState;
@@ -69,14 +68,11 @@ pub(crate) async fn find_retirement(
     snapshot: &Snapshot,
     offline: bool,
 ) -> Result<FoundRetirement> {
-    let (spokes, shared) = (SpokeClusters::new(), SharedWork::default());
-    let (mut planner, start, _) = Planner::prepare(args, session, snapshot, &spokes, offline, &shared).await?;
-    planner.without_dry_runs();
-    let (folder, commit) = planner.deployed()?;
+    let work = SearchWork::default();
+    let SearchStart { mut planner, mut state, deployed, .. } = work.start(args, session, snapshot, offline).await?;
     let (referrers, gaps) = planner.referrers().await;
     let order = order(&removal.targets, snapshot, &referrers, &removal.served).map_err(refused)?;
-    let tree = worktree::read(&folder, &WorktreeState::Revision(commit))?;
-    let mut state = start;
+    let tree = worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit))?;
     state.open.extend(gaps);
     let mut play = Play { order: &order, referrers, tree, offline, steps: 0 };
     let mut steps = vec![];
@@ -206,7 +202,7 @@ fn spec_of(snapshot: &Snapshot, key: &NamespacedName) -> Option<KustomizationSpe
 /// Sets `deletionPolicy: Delete`.
 fn let_delete(snapshot: &mut Snapshot, id: &ObjectId) {
     let Some(Resource { object, mut content }) = snapshot.resource(id).cloned() else { return };
-    let (field, value) = Hold::Delete.field();
-    content["spec"][field] = value.into();
+    let field = Hold::Delete.field();
+    content["spec"][field.name] = field.value.into();
     snapshot.replace_resource(id, Some(Resource { object, content }));
 }

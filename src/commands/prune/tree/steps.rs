@@ -211,7 +211,8 @@ impl ByHand<'_> {
     }
 }
 
-fn annotate(snapshot: &mut Snapshot, id: &ObjectId, annotations: &BTreeMap<String, Option<String>>) {
+/// Sets annotations of an object, or removes them.
+pub(super) fn annotate(snapshot: &mut Snapshot, id: &ObjectId, annotations: &BTreeMap<String, Option<String>>) {
     let Some(mut object) = snapshot.object(id).cloned() else { return };
     let kept = object.annotations.iter().filter(|(key, _)| !annotations.contains_key(*key));
     let set = annotations.iter().filter_map(|(key, value)| Some((key.as_str(), value.as_deref()?)));

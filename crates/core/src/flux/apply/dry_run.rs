@@ -10,9 +10,8 @@ use super::cause::{ESCALATION, HIDDEN_MESSAGE, is_of_schema};
 use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
-use crate::flux::kustomize_controller::{FINALIZER, KustomizeController};
-use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType, list_at};
+use crate::flux::kustomize_controller::KustomizeController;
+use crate::kubernetes::object::{ObjectId, ResourceType, list_at};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
@@ -125,12 +124,6 @@ pub fn is_in_new_namespace(id: &ObjectId, snapshot: &Snapshot) -> bool {
     let lists_namespaces =
         cluster.is_some_and(|cluster| cluster.objects.iter().any(|object| object.id.is("", "Namespace")));
     lists_namespaces && !id.namespace.is_empty() && snapshot.object(&id.namespace_object()).is_none()
-}
-
-/// Returns a finalizer that neither Kubernetes nor the controller of Kustomizations removes.
-pub fn foreign_finalizer(object: &ObjectMetadata) -> Option<&str> {
-    let mut finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
-    finalizers.find(|finalizer| !is_removed_by_kubernetes(finalizer) && *finalizer != FINALIZER)
 }
 
 /// Error that the API server returned for an apply.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 
 use crate::flux::kinds::{FluxKind, KINDS, find};
+use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::duration;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
@@ -125,6 +126,12 @@ impl FluxControllers<'_> {
         let detail = "no Deployment of Flux is in this cluster, and no Flux controller wrote a status recently";
         ControllerPresence::Absent(detail.to_owned())
     }
+}
+
+/// Returns the finalizers of an object that neither Kubernetes nor Flux removes.
+pub fn foreign_finalizers(object: &ObjectMetadata) -> impl Iterator<Item = &str> {
+    let finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
+    finalizers.filter(|finalizer| !is_removed_by_kubernetes(finalizer) && !is_of_flux(finalizer))
 }
 
 /// Returns true for a finalizer that a controller of Flux removes.

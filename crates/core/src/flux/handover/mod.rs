@@ -10,11 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::helm::uninstall::MAY_COME_BACK;
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
+use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::ownership::schemes::flux_operator as operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::mask::SecretMask;
 use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
@@ -27,7 +30,7 @@ pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 /// Maximum number of lists that are tried.
 pub const MAX_LISTS: usize = 24;
 
-/// Settings of owners before the change.
+/// Settings of owners, and of objects of releases, before the change.
 pub type Holds = BTreeMap<ObjectId, Hold>;
 
 /// An object that a list of steps would delete although something manages it in the end. Its texts hold no value of a Secret.
@@ -38,10 +41,8 @@ pub struct Loss {
     pub owner: Option<OwnerId>,
     /// Rule by which it is deleted, for people.
     pub reason: String,
-    /// Object of the owner, if its manifest can hold the object.
-    holder: Option<ObjectId>,
-    /// The owner itself is deleted.
-    owner_is_deleted: bool,
+    /// What holds the object, and the settings by which it can, the one that costs least first.
+    holder: Option<(ObjectId, &'static [Hold])>,
 }
 
 /// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
@@ -51,11 +52,14 @@ pub fn losses<'p>(steps: impl IntoIterator<Item = (&'p Plan, &'p SecretMask)>, l
     let deletions = steps.into_iter().flat_map(|(plan, secrets)| plan.deletions().map(move |change| (change, secrets)));
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
     let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
-    deletions.filter(|(change, _)| is_lost(&change.object.id)).map(|(change, secrets)| loss(change, secrets)).collect()
+    // The new release may have it, which is not known without its chart.
+    let may_come_back = |change: &Change| change.reason.detail.contains(MAY_COME_BACK);
+    let lost = deletions.filter(|(change, _)| is_lost(&change.object.id) || may_come_back(change));
+    lost.map(|(change, secrets)| loss(change, secrets)).collect()
 }
 
 /// Returns the objects that the inventories of a state list.
-fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
+pub fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
     let index = Index::build(snapshot);
     let members = index.owners().filter_map(|owner| match &owner.members {
         Members::Listed(members) => Some(members.iter().cloned()),
@@ -65,17 +69,37 @@ fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
 }
 
 fn loss(change: &Change, secrets: &SecretMask) -> Loss {
-    let codes = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
-    let release = change.cause.as_ref().filter(|_| change.reason.code == ReasonCode::Uninstalled);
-    let kustomization = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND);
-    let kustomization = kustomization.map(|owner| ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name));
     Loss {
         object: secrets.written(&change.object.id),
-        holder: release.cloned().or(kustomization).map(|holder| secrets.written(&holder)),
+        holder: holder(change).map(|(id, holds)| (secrets.written(&id), holds)),
         owner: change.owner.clone().map(|owner| secrets.masked_owner(owner)),
         reason: secrets.mask(&change.reason.to_string()),
-        owner_is_deleted: change.cause.is_some() || codes.contains(&change.reason.code),
     }
+}
+
+/// Returns what can hold a deleted object, with the settings to try.
+fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
+    let code = change.reason.code;
+    let of_others = [releases::GROUP, operator::GROUP];
+    if let Some(cause) = change.cause.as_ref().filter(|cause| of_others.contains(&&*cause.group)) {
+        let is_release = cause.is(releases::GROUP, releases::KIND);
+        return match code {
+            ReasonCode::Uninstalled if is_release => Some((cause.clone(), &[Hold::Suspend])),
+            ReasonCode::NotInChart if is_release => Some((change.object.id.clone(), &[Hold::Keep])),
+            ReasonCode::OwnerDeleted | ReasonCode::NotGenerated if cause.is(operator::GROUP, "ResourceSet") => {
+                Some((cause.clone(), &[Hold::Disable]))
+            }
+            _ => None,
+        };
+    }
+    let owner = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND)?;
+    let of_deleted = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
+    let holds: &[Hold] = if change.cause.is_some() || of_deleted.contains(&code) {
+        &[Hold::Orphan, Hold::KeepInventory]
+    } else {
+        &[Hold::KeepInventory, Hold::Orphan]
+    };
+    Some((ObjectId::new(GROUP, KIND, &owner.namespace, &owner.name), holds))
 }
 
 /// Returns the holds to try after a list with these holds has losses. `tried` are the holds that did not help each owner.
@@ -89,17 +113,13 @@ pub fn next_holds(
 ) -> Result<Holds, Box<Loss>> {
     let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
     for loss in losses {
-        let holder = loss.holder.as_ref().filter(|holder| live.resource(holder).is_some());
-        let Some(key) = holder else { return Err(Box::new(loss.clone())) };
+        let holder =
+            loss.holder.as_ref().filter(|(holder, _)| holder.cluster.is_none() && live.object(holder).is_some());
+        let Some((key, order)) = holder else { return Err(Box::new(loss.clone())) };
         if !blamed.insert(key.clone()) {
             continue;
         }
         tried.extend(holds.get(key).map(|hold| (key.clone(), *hold)));
-        let order: &[Hold] = match (key.is(GROUP, KIND), loss.owner_is_deleted) {
-            (false, _) => &[Hold::Suspend],
-            (true, true) => &[Hold::Orphan, Hold::KeepInventory],
-            (true, false) => &[Hold::KeepInventory, Hold::Orphan],
-        };
         let hold = order.iter().copied().find(|hold| !tried.contains(&(key.clone(), *hold)));
         let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
         next.insert(key.clone(), hold);
@@ -197,6 +217,7 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::object::Resource;
     use crate::plan::{Actor, PinnedObject};
     use crate::testing;
 
@@ -249,19 +270,21 @@ mod tests {
         let plan = plan(deletion("old", ReasonCode::Moved));
         let object = || vec![testing::object("", "ConfigMap", "shop", "a")];
         let lists = |objects, id: &str| testing::snapshot(objects, vec![testing::kustomization("new", &[id])]);
-        let lost = losses([(&plan, &SecretMask::default())], &lists(object(), "shop_a__ConfigMap"));
+        let lost_of = |plan: &Plan, last: &Snapshot| losses([(plan, &SecretMask::default())], last);
+        let lost = lost_of(&plan, &lists(object(), "shop_a__ConfigMap"));
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
-        assert_eq!(losses([(&plan, &SecretMask::default())], &lists(object(), "shop_b__ConfigMap")), []);
-        assert_eq!(
-            losses([(&plan, &SecretMask::default())], &lists(vec![], "shop_a__ConfigMap")),
-            [],
-            "an inventory that nobody has updated"
-        );
+        assert_eq!(lost_of(&plan, &lists(object(), "shop_b__ConfigMap")), []);
+        assert_eq!(lost_of(&plan, &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+        let mut replaced = deletion("", ReasonCode::ReleaseReplaced);
+        replaced.reason.add_detail(MAY_COME_BACK);
+        let of_replaced = self::plan(replaced);
+        assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
     }
 
     #[test]
     fn an_owner_gets_one_hold_after_the_other_and_then_there_is_no_list() {
-        let live = testing::snapshot(vec![], vec![testing::kustomization("old", &[])]);
+        let of_owner = |owner: Resource| testing::snapshot(vec![owner.object.clone()], vec![owner]);
+        let live = of_owner(testing::kustomization("old", &[]));
         let mut tried = BTreeSet::new();
         let loss = |change: &Change| super::loss(change, &SecretMask::default());
         let given_away = [loss(&deletion("old", ReasonCode::Moved))];
@@ -275,10 +298,20 @@ mod tests {
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
         let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);
         let id = release.object.id.clone();
-        let live_release = testing::snapshot(vec![], vec![release]);
+        let live_release = of_owner(release);
         let uninstalled = Change { owner: None, cause: Some(id.clone()), ..deletion("", ReasonCode::Uninstalled) };
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&uninstalled)], &live_release).unwrap();
-        assert_eq!(holds, Holds::from([(id, Hold::Suspend)]), "a suspended HelmRelease uninstalls nothing");
+        assert_eq!(holds, Holds::from([(id.clone(), Hold::Suspend)]), "a suspended HelmRelease uninstalls nothing");
+        let set = testing::object(operator::GROUP, "ResourceSet", "flux-system", "set");
+        let of_set = Change { cause: Some(set.id.clone()), ..deletion("set", ReasonCode::NotGenerated) };
+        let live_set = testing::snapshot(vec![set.clone()], vec![]);
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&of_set)], &live_set).unwrap();
+        assert_eq!(holds, Holds::from([(set.id, Hold::Disable)]));
+        let object = testing::object("", "ConfigMap", "shop", "a");
+        let upgraded = Change { cause: Some(id), ..deletion("", ReasonCode::NotInChart) };
+        let live_object = testing::snapshot(vec![object.clone()], vec![]);
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&upgraded)], &live_object).unwrap();
+        assert_eq!(holds, Holds::from([(object.id, Hold::Keep)]), "Helm leaves a marked object behind");
         let unknown = [loss(&deletion("new", ReasonCode::Moved))];
         assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
     }

@@ -1,22 +1,26 @@
 //! Patches of manifests in a tree: one field of `spec`, or whole manifests that leave it, with everything else as it was written.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use similar::TextDiff;
 
 use crate::flux::build::is_kustomization_file;
+use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::source::path;
 use crate::flux::source::tree::{File, Tree};
+use crate::helm::rendered::POLICY;
 use crate::kubernetes::object::ObjectId;
 use crate::yaml;
 
 /// A kustomization file that keeps a path in the artifact although it has no manifests.
 const EMPTY: &str = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: []\n";
 
-/// A setting of an owner that decides what becomes of its objects.
+/// A setting that decides what becomes of the objects of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
     /// `deletionPolicy: Orphan`: the deletion of a Kustomization leaves its objects behind.
@@ -25,19 +29,77 @@ pub enum Hold {
     KeepInventory,
     /// `suspend: true`: the deletion of a HelmRelease uninstalls nothing.
     Suspend,
+    /// `fluxcd.controlplane.io/reconcile: disabled`: flux-operator deletes nothing for a ResourceSet, also if it is deleted.
+    Disable,
+    /// `helm.sh/resource-policy: keep` on an object: Helm leaves it behind.
+    Keep,
     /// `deletionPolicy: Delete`: the deletion of a Kustomization deletes its objects, whatever `prune` is.
     Delete,
 }
 
+/// A field of a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Mapping that has it: `spec`, or `annotations` of `metadata`.
+    in_spec: bool,
+    pub name: &'static str,
+    pub value: &'static str,
+}
+
 impl Hold {
-    /// Returns the field of `spec` and its value.
-    pub fn field(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Orphan => ("deletionPolicy", "Orphan"),
-            Self::KeepInventory => ("prune", "false"),
-            Self::Suspend => ("suspend", "true"),
-            Self::Delete => ("deletionPolicy", "Delete"),
+    /// Returns the field that it sets.
+    pub fn field(self) -> Field {
+        let (in_spec, name, value) = match self {
+            Self::Orphan => (true, "deletionPolicy", "Orphan"),
+            Self::KeepInventory => (true, "prune", "false"),
+            Self::Suspend => (true, "suspend", "true"),
+            Self::Disable => (false, OPERATOR_SWITCH, "disabled"),
+            Self::Keep => (false, POLICY, "keep"),
+            Self::Delete => (true, "deletionPolicy", "Delete"),
+        };
+        Field { in_spec, name, value }
+    }
+
+    /// Returns true for a setting that is made in the cluster, because no manifest in Git has the object.
+    pub fn is_by_hand(self) -> bool {
+        self == Self::Keep
+    }
+}
+
+impl Field {
+    /// Returns the field as a path in the JSONPath of kubectl.
+    pub fn json_path(&self) -> String {
+        let parent = if self.in_spec { ".spec" } else { ".metadata.annotations" };
+        format!("{parent}.{}", self.name.replace('.', "\\."))
+    }
+
+    /// Returns the JSON merge patch that sets the field, or removes it.
+    pub fn merge_patch(&self, sets: bool) -> String {
+        let value = if sets { self.written() } else { Value::Null };
+        let field = json!({ self.name: value });
+        let patch = if self.in_spec { json!({"spec": field}) } else { json!({"metadata": {"annotations": field}}) };
+        patch.to_string()
+    }
+
+    /// Returns true if an object has the field with its value.
+    pub fn is_set(&self, object: &Value) -> bool {
+        let parent = if self.in_spec { object.get("spec") } else { object.pointer("/metadata/annotations") };
+        parent.and_then(|parent| parent.get(self.name)) == Some(&self.written())
+    }
+
+    /// Returns the value as an object has it.
+    fn written(&self) -> Value {
+        match self.value {
+            "true" => true.into(),
+            "false" => false.into(),
+            text => text.into(),
         }
+    }
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
     }
 }
 
@@ -88,12 +150,12 @@ pub fn hold_in_tree(tree: &mut Tree, owner: &ObjectId, hold: Hold) -> Result<(),
         .filter_map(|(path, text)| Some((path.to_owned(), set_field(text, owner, hold)?)))
         .collect();
     let [(path, after)] = &found[..] else {
-        let (field, value) = hold.field();
+        let field = hold.field();
         let place = match found.len() {
             0 => "no file has its manifest in a form that can be patched".to_owned(),
             _ => format!("several files have a manifest of that name: {}, {}", found[0].0, found[1].0),
         };
-        return Err(format!("{place}; `{field}: {value}` must be set by hand"));
+        return Err(format!("{place}; `{field}` must be set by hand"));
     };
     tree.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
     Ok(())
@@ -257,26 +319,57 @@ fn is_manifest_of(manifest: &Value, id: &ObjectId) -> bool {
         && text("/metadata/namespace").is_none_or(|namespace| *namespace == *id.namespace)
 }
 
-/// Sets the field below `spec`: in place of its line, or as the first one.
+/// Sets the field of a hold in the lines of a manifest.
 fn set_in_document(lines: &[&str], hold: Hold) -> Option<String> {
-    let (field, value) = hold.field();
-    let spec = lines.iter().position(|line| line.starts_with("spec:"))?;
-    let rest = lines[spec].trim_start_matches("spec:").trim();
-    if !rest.is_empty() && !rest.starts_with('#') {
-        return None;
+    let Field { in_spec, name, value } = hold.field();
+    if in_spec {
+        return Some(Mapping::find(lines, 0..lines.len(), "spec")?.set(lines, name, value));
     }
-    let below = || lines[spec + 1..].iter().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let (_, first) = below().find(|(_, line)| !line.trim_start().starts_with('#'))?;
-    let indent = &first[..first.len() - first.trim_start().len()];
-    if indent.is_empty() {
-        return None;
+    let metadata = Mapping::find(lines, 0..lines.len(), "metadata")?;
+    if !lines[metadata.lines.clone()].iter().any(|line| line.trim_start().starts_with("annotations:")) {
+        let indent = &metadata.indent;
+        let added = format!("{indent}annotations:\n{indent}  {name}: {value}\n");
+        let (before, after) = lines.split_at(metadata.lines.start);
+        return Some(before.concat() + &added + &after.concat());
     }
-    let end = below().find(|(_, line)| !line.starts_with([' ', '#'])).map_or(lines.len(), |(at, _)| spec + 1 + at);
-    let key = format!("{indent}{field}:");
-    let own = (spec + 1..end).find(|at| lines[*at].starts_with(&key));
-    let line = format!("{key} {value}\n");
-    let (before, after) = own.map_or((spec + 1, spec + 1), |at| (at, at + 1));
-    Some(lines[..before].concat() + &line + &lines[after..].concat())
+    let annotations = Mapping::find(lines, metadata.lines.clone(), &format!("{}annotations", metadata.indent))?;
+    Some(annotations.set(lines, name, value))
+}
+
+/// A mapping in block style.
+struct Mapping {
+    /// Lines below its key.
+    lines: Range<usize>,
+    indent: String,
+}
+
+impl Mapping {
+    /// Finds the mapping of a key, which is written with its indent, in some lines.
+    fn find(lines: &[&str], range: Range<usize>, key: &str) -> Option<Self> {
+        let at = range.clone().find(|at| lines[*at].strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))?;
+        let rest = lines[at][key.len() + 1..].trim();
+        if !rest.is_empty() && !rest.starts_with('#') {
+            return None;
+        }
+        let written = |at: &usize| !lines[*at].trim().is_empty() && !lines[*at].trim_start().starts_with('#');
+        let first = lines[(at + 1..range.end).find(written)?];
+        let indent = first[..first.len() - first.trim_start().len()].to_owned();
+        let own = key.len() - key.trim_start().len();
+        if indent.len() <= own {
+            return None;
+        }
+        let end = (at + 1..range.end).find(|at| written(at) && !lines[*at].starts_with(&indent));
+        Some(Self { lines: at + 1..end.unwrap_or(range.end), indent })
+    }
+
+    /// Returns all lines with an entry of the mapping: in place of its line, or as the first one.
+    fn set(&self, lines: &[&str], name: &str, value: &str) -> String {
+        let key = format!("{}{name}:", self.indent);
+        let own = self.lines.clone().find(|at| lines[*at].starts_with(&key));
+        let start = self.lines.start;
+        let (before, after) = own.map_or((start, start), |at| (at, at + 1));
+        lines[..before].concat() + &format!("{key} {value}\n") + &lines[after..].concat()
+    }
 }
 
 #[cfg(test)]
@@ -304,6 +397,29 @@ mod tests {
             diff.starts_with("--- a/root.yaml\n+++ b/root.yaml\n@@ ")
                 && diff.contains("\n+    deletionPolicy: Orphan\n")
         );
+    }
+
+    #[test]
+    fn an_annotation_is_added_or_replaced() {
+        let set = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata:\n  name: apps\n  namespace: flux-system\nspec: \
+                   {}\n";
+        let id = ObjectId::new("fluxcd.controlplane.io", "ResourceSet", "flux-system", "apps");
+        let line = "    fluxcd.controlplane.io/reconcile: disabled\n";
+        let without = set.replace("metadata:\n", &format!("metadata:\n  annotations:\n{line}"));
+        assert_eq!(set_field(set, &id, Hold::Disable).unwrap(), without);
+        let other =
+            set.replace("spec:", "  annotations:\n    a: b\n    fluxcd.controlplane.io/reconcile: enabled\nspec:");
+        let replaced = other.replace("reconcile: enabled", "reconcile: disabled");
+        assert_eq!(set_field(&other, &id, Hold::Disable).unwrap(), replaced);
+        let flow = set.replace("spec:", "  annotations: {a: b}\nspec:");
+        assert_eq!(set_field(&flow, &id, Hold::Disable), None, "flow style is patched by hand");
+        let field = Hold::Disable.field();
+        assert_eq!(field.json_path(), ".metadata.annotations.fluxcd\\.controlplane\\.io/reconcile");
+        let patch = json!({"metadata": {"annotations": {"fluxcd.controlplane.io/reconcile": "disabled"}}});
+        assert_eq!(field.merge_patch(true), patch.to_string());
+        assert!(field.is_set(&patch) && !field.is_set(&json!({})));
+        assert_eq!(Hold::KeepInventory.field().merge_patch(true), r#"{"spec":{"prune":false}}"#);
+        assert_eq!(Hold::Suspend.field().merge_patch(false), r#"{"spec":{"suspend":null}}"#);
     }
 
     #[test]

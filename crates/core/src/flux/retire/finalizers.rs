@@ -4,21 +4,13 @@
 //! reconcile, so the workloads of the same owner serve them, then those of owners that depend on it or that it manages, then those with
 //! the same name in the labels of Kubernetes.
 
-use crate::flux::controllers::is_of_flux;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::OwnerId;
 use crate::ownership::index::Index;
 
 /// Labels by which an application names all of its objects.
 const APPLICATION: [&str; 3] = ["app.kubernetes.io/instance", "app.kubernetes.io/part-of", "app.kubernetes.io/name"];
-
-/// Returns the finalizers that neither Kubernetes nor Flux removes.
-pub(super) fn foreign_finalizers(object: &ObjectMetadata) -> impl Iterator<Item = &str> {
-    let finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
-    finalizers.filter(|finalizer| !is_removed_by_kubernetes(finalizer) && !is_of_flux(finalizer))
-}
 
 /// Returns the workloads that serve the finalizers of a custom resource; none if none is known.
 pub(super) fn servers<'a>(object: &ObjectMetadata, index: &Index<'a>) -> Vec<&'a ObjectId> {

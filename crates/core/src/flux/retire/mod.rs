@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::flux::controllers::is_of_flux;
+use crate::flux::controllers::{foreign_finalizers, is_of_flux};
 use crate::flux::handover::HandoverStep;
 use crate::flux::kinds::FluxKind;
 use crate::flux::spec::SourceId;
@@ -259,7 +259,7 @@ impl Order {
 /// cluster: [`order`] has refused what nobody serves.
 fn is_served(id: &ObjectId, before: &Index<'_>, after: &Snapshot) -> bool {
     let Some(object) = before.snapshot().object(id) else { return true };
-    if finalizers::foreign_finalizers(object).next().is_none() {
+    if foreign_finalizers(object).next().is_none() {
         return false;
     }
     let servers = finalizers::servers(object, before);

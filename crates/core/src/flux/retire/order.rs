@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finalizers::{self, foreign_finalizers};
+use super::finalizers;
+use crate::flux::controllers::foreign_finalizers;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};

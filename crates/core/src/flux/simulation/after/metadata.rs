@@ -10,8 +10,10 @@ use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::spec::KustomizationSpec;
 use crate::flux::suspension;
-use crate::kubernetes::object::{KeyValues, ManagedFieldsEntry, ObjectMetadata};
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::{KeyValues, ManagedFieldsEntry, ObjectId, ObjectMetadata};
 use crate::ownership::is_ownership_key;
+use crate::ownership::schemes::{flux_helmrelease as releases, flux_operator, helm};
 
 /// The labels and annotations of one apply.
 pub(super) struct AppliedMetadata {
@@ -37,6 +39,21 @@ impl AppliedMetadata {
     /// Adds a label of the controller.
     pub(super) fn add_label(&mut self, key: &str, value: &str) {
         self.labels.insert(key.to_owned(), value.to_owned());
+    }
+
+    /// Adds the labels and annotations by which the controllers of other owners than Kustomizations mark their objects. `target`
+    /// is that of a release.
+    pub(super) fn add_owner(&mut self, owner: &ObjectId, target: Option<&ReleaseTarget>) {
+        if let Some(target) = target {
+            self.add_label(releases::NAME, &owner.name);
+            self.add_label(releases::NAMESPACE, &owner.namespace);
+            self.add_label(helm::MANAGED_BY, "Helm");
+            let marks = [(helm::RELEASE_NAME, &target.name), (helm::RELEASE_NAMESPACE, &target.namespace)];
+            self.annotations.extend(marks.map(|(key, value)| (key.to_owned(), value.clone())));
+        } else if owner.is(flux_operator::GROUP, "ResourceSet") {
+            self.add_label(flux_operator::SET[0], &owner.name);
+            self.add_label(flux_operator::SET[1], &owner.namespace);
+        }
     }
 
     /// Applies them to an object as a field manager. Keys that it applied before and that no other manager owns are

@@ -19,15 +19,18 @@ use super::model::node::{Node, Pass, PassOutcome};
 use super::model::protection::{is_marked, is_never_applied, is_never_changed, label_owner};
 use super::model::questions::{Answers, FinishedPreview};
 use super::model::state::State;
+use super::owners::behaviour::effective_fields::add_defaults;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controllers::FluxControllers;
 use crate::flux::kinds;
 use crate::flux::kustomize_controller;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType, text_at};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE, SSA};
 use crate::ownership::schemes::inventory_id;
 use crate::plan::finished::finalizers::add_blocked_by_finalizers;
@@ -216,7 +219,7 @@ impl Successor<'_, '_> {
         let is_new = live.is_none();
         let mut object = match live {
             Some(live) => live,
-            None => self.created(id, built, manager),
+            None => self.created(id, &built.version, manager),
         };
         metadata.apply(&mut object, manager, flags);
         let Some(cluster) = self.cluster_of(id) else { return };
@@ -239,6 +242,8 @@ impl Successor<'_, '_> {
         // The spec of a Kustomization is that of its last pass.
         if let Some(spec) = built.manifest.get("spec").filter(|_| kind.is_some() && (is_new || !id.is(GROUP, KIND))) {
             let mut spec = spec.clone();
+            // Without them, an owner that is applied as it is would have another generation than the one that it observed.
+            add_defaults(&id.kind, &mut spec);
             let suspend = object.managed_fields.iter().any(|entry| entry.suspend && &*entry.manager != manager);
             if let (true, Some(live)) = (suspend, content.pointer("/spec/suspend")) {
                 spec["suspend"] = live.clone();
@@ -253,10 +258,10 @@ impl Successor<'_, '_> {
         cluster.replace_resource(id, Some(Resource { object, content }));
     }
 
-    fn created(&mut self, id: &ObjectId, built: &BuiltObject, manager: &str) -> ObjectMetadata {
+    fn created(&mut self, id: &ObjectId, version: &str, manager: &str) -> ObjectMetadata {
         ObjectMetadata {
             id: id.clone(),
-            version: built.version.as_str().into(),
+            version: version.into(),
             uid: self.new_uid(id),
             resource_version: "".into(),
             generation: 0,
@@ -277,11 +282,17 @@ impl Successor<'_, '_> {
         let state = self.state;
         for owner in &state.affected {
             if let Some(applies) = owner.effect.as_ref().and_then(|effect| effect.applies.as_ref()) {
+                let target = self.release_target(&owner.id);
                 for (id, built) in &*applies.objects {
-                    self.apply(id, built, &AppliedMetadata::of(built, None), applies.manager);
+                    let mut metadata = AppliedMetadata::of(built, None);
+                    metadata.add_owner(&owner.id, target.as_ref());
+                    self.apply(id, built, &metadata, applies.manager);
                 }
                 let entries: Vec<Value> = applies.objects.iter().map(|(id, built)| entry(id, &built.version)).collect();
                 self.update_status(&owner.id, |status| status["inventory"]["entries"] = entries.into());
+                if let (Some(target), Some(chart)) = (target, &applies.chart) {
+                    self.record_release(&owner.id, &target, chart);
+                }
             } else if !matches!(owner.reaction, Reaction::Waits(_)) && self.snapshot.object(&owner.id).is_some() {
                 self.leave_open(
                     &owner.id,
@@ -289,6 +300,37 @@ impl Successor<'_, '_> {
                 );
             }
         }
+    }
+
+    /// Returns the target of the release of a HelmRelease.
+    fn release_target(&self, owner: &ObjectId) -> Option<ReleaseTarget> {
+        let release = self.snapshot.resource(owner).filter(|_| owner.is(releases::GROUP, releases::KIND))?;
+        Some(ReleaseTarget::of_spec(owner, release.spec(), None))
+    }
+
+    /// Writes what helm-controller and Helm record of an installation or an upgrade.
+    fn record_release(&mut self, owner: &ObjectId, target: &ReleaseTarget, (chart, version): &(String, String)) {
+        let Some(Resource { object, mut content }) = self.snapshot.resource(owner).cloned() else { return };
+        let records = self.snapshot.objects.iter();
+        let records = records.filter(|object| releases::is_record_of(object, &target.storage_namespace, &target.name));
+        let last = records.filter_map(|record| record.labels.get("version")?.parse::<u64>().ok()).max();
+        let revision = last.unwrap_or_default() + 1;
+        let name = format!("sh.helm.release.v1.{}.v{revision}", target.name);
+        let id = ObjectId::new("", "Secret", &target.storage_namespace, &name);
+        let mut record = self.created(&id, "v1", "helm-controller");
+        let revision_text = revision.to_string();
+        let labels = [("name", &*target.name), ("owner", "helm"), ("status", "deployed"), ("version", &revision_text)];
+        record.labels = labels.into_iter().collect();
+        self.snapshot.replace_object(&id, Some(record));
+        let generation = object.generation;
+        let status = &mut content["status"];
+        status["storageNamespace"] = target.storage_namespace.as_str().into();
+        status["history"] = json!([{"name": target.name, "namespace": target.namespace, "chartName": chart,
+            "chartVersion": version, "version": revision, "status": "deployed"}]);
+        status["observedGeneration"] = generation.into();
+        status["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "UpgradeSucceeded",
+            "observedGeneration": generation}]);
+        self.snapshot.replace_resource(owner, Some(Resource { object, content }));
     }
 
     /// Writes the spec, the inventory and the conditions of every Kustomization that stays.

@@ -79,6 +79,8 @@ pub(crate) struct OwnerApply {
     pub(crate) code: ReasonCode,
     /// It may not get as far as applying all of them.
     pub(crate) is_doubtful: bool,
+    /// Name and version of the chart, if they are those of a release.
+    pub(crate) chart: Option<(String, String)>,
 }
 
 /// Deletion of an object by the controller of its owner.

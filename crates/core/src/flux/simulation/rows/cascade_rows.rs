@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::owner_rows::add_owner_deletion;
-use crate::flux::apply::dry_run::foreign_finalizer;
+use crate::flux::controllers::foreign_finalizers;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::owner_names::owner_id;
@@ -123,7 +123,7 @@ pub(crate) fn mark_held_dependent(
     let mut next = Some(dependent);
     for _ in 0..=cascaded.len() {
         let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return };
-        if let Some(finalizer) = snapshot.object(cause).and_then(foreign_finalizer) {
+        if let Some(finalizer) = snapshot.object(cause).and_then(|held| foreign_finalizers(held).next()) {
             return row.make_race(&format!("it stays until the finalizer {finalizer} of {cause} is removed"));
         }
         next = cascaded.get(cause);

@@ -21,8 +21,8 @@ pub const HOOK: &str = "helm.sh/hook";
 pub(crate) const HOOK_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Annotation of the objects of templates: the name of the release.
 pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";
-const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+pub(crate) const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Kind of a release as an owner; it is not an object.
 const KIND: &str = "Release";
 const RECORD_PREFIX: &str = "sh.helm.release.v1.";

@@ -32,8 +32,8 @@ pub(crate) struct ChangeRules {
     pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
     /// Returns true if a live owner has nothing that its controller could change or delete.
     pub(crate) has_nothing: fn(&State<'_>, &Resource) -> bool,
-    /// Returns true if a new owner may take over objects that it then changes.
-    pub(crate) takes_over: fn(&Comparison<'_, '_, '_>, &ObjectId) -> bool,
+    /// Computes the effect of a new owner that takes over what an earlier one left; `None` if there is nothing of that kind.
+    pub(crate) taken_over: fn(&mut Comparison<'_, '_, '_>, &ObjectId) -> Option<Asked<Followed>>,
     /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
     pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
     /// Computes the effect on an owner: the live one, or a new one.
@@ -151,31 +151,33 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
         return None;
     }
     let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
-    let why = if (rules.takes_over)(comparison, id) {
-        "it is created and its release may exist already, which is then upgraded"
-    } else if forces {
-        "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)"
-    } else if (rules.is_inactive)(state, id) {
+    let unknown =
+        |detail: String| AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)));
+    let installs = AffectedOwner::new(id, Reaction::Installs(rules.creation_remark));
+    let is_inactive = (rules.is_inactive)(state, id);
+    let taken_over = (rules.taken_over)(comparison, id);
+    let takes_over = taken_over.is_some();
+    if taken_over.is_none() && forces {
+        let why = "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)";
+        return Some(unknown(format!("{why}; {}", rules.not_computed)));
+    }
+    if is_inactive {
         return None;
-    } else {
-        let why = match (rules.follow)(comparison, id, None) {
-            Ok(Followed::Acts { effect, code, remarks }) => {
-                return Some(acting_owner(id, *effect, code, "it is created", &remarks));
-            }
-            Ok(Followed::Blocked { reason, effect }) => {
-                return Some(blocked_owner(id, *effect, &reason, "it is created"));
-            }
-            Err(Interrupt::Failed(why)) => why,
-            _ => return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark))),
-        };
-        let Some(stake) = (rules.stake)(comparison.state(), id) else {
-            return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
-        };
-        let detail = format!("{stake}; {}, because {why}", rules.not_computed);
-        return Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))));
-    };
-    let detail = format!("{why}; {}", rules.not_computed);
-    Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+    }
+    let what = if takes_over { "it is created and takes over an existing release" } else { "it is created" };
+    match taken_over.unwrap_or_else(|| (rules.follow)(comparison, id, None)) {
+        Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
+        Ok(Followed::Blocked { reason, effect }) => Some(blocked_owner(id, *effect, &reason, what)),
+        Err(Interrupt::Failed(why)) if takes_over => {
+            let what = "it is created and its release may exist already, which is then upgraded";
+            Some(unknown(format!("{what}; {}, because {why}", rules.not_computed)))
+        }
+        Err(Interrupt::Failed(why)) => match (rules.stake)(comparison.state(), id) {
+            Some(stake) => Some(unknown(format!("{stake}; {}, because {why}", rules.not_computed))),
+            None => Some(installs),
+        },
+        _ => Some(installs),
+    }
 }
 
 /// Returns what changes in a live owner and in everything that it refers to, in words.

@@ -104,6 +104,12 @@ pub(crate) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live
     parts
 }
 
+/// Adds what the API server adds to the spec of an object of Flux.
+pub(crate) fn add_defaults(kind: &str, spec: &mut Value) {
+    let rules = RULES.iter().find(|rules| rules.kind == kind).unwrap_or(&BASE);
+    rules.defaults.iter().for_each(|(pointer, value)| add_default(spec, pointer, value));
+}
+
 impl KindRules {
     /// Returns the fields of a spec that count, with the defaults of the server if `is_live` is true.
     fn effective_spec(&self, object: &Value, is_live: bool, is_ready: bool) -> Map<String, Value> {

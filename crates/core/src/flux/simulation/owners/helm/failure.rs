@@ -99,8 +99,10 @@ impl Attempt<'_> {
         }
         let option = format!("/{}/disableTakeOwnership", self.kind.field());
         let taken = self.new.objects.iter().filter(|id| self.old.is_none_or(|old| !old.objects.contains(*id)));
-        let taken = taken.filter(|id| !self.gone.contains(*id));
-        let mut foreign = taken.filter_map(|id| comparison.state().live_object(id)).filter(|live| !self.owns(live));
+        // The action is tried again until what the change deletes is gone.
+        let stays = |id: &&ObjectId| !self.gone.contains(*id) && !comparison.derivation.consequences.may_be_deleted(id);
+        let live = taken.filter(stays).filter_map(|id| comparison.state().live_object(id));
+        let mut foreign = live.filter(|live| !self.owns(live));
         let foreign = foreign.next().filter(|_| flag_at(self.spec, &option));
         foreign.map(|live| {
             format!("{} exists and is not part of the release ({}.disableTakeOwnership)", live.id, self.kind.field())

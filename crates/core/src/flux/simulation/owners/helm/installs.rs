@@ -15,7 +15,7 @@ use super::release_charts::first_chart;
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::{applies, blocked, check_recorded, hook_runs, shown_version};
+use super::upgrades::{applies, blocked, check_recorded, hook_runs, of_chart, shown_version};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -38,7 +38,7 @@ pub(super) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -
 
 /// A release that is installed, with its rendered chart.
 pub(super) struct Installed<'s> {
-    chart: Chart,
+    pub(super) chart: Chart,
     /// Assumption about the chart, for people; `None` if the chart is known.
     pub(super) assumption: Option<String>,
     /// Values that the change removes, for people.
@@ -145,7 +145,8 @@ pub(super) fn install(
     }
     let mut effect = action.effect(comparison.state(), id);
     let is_doubtful = action.failure != Failure::Unexpected;
-    effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful);
+    effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful)
+        .map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     let mut remarks = vec![format!("chart {} {}", chart.name, shown_version(&chart.version))];
     remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());

@@ -58,7 +58,7 @@ const RULES: ChangeRules = ChangeRules {
     references,
     is_inactive: is_suspended_after,
     has_nothing: |_, _| false,
-    takes_over: takes_over_release,
+    taken_over,
     stake,
     follow,
 };
@@ -101,24 +101,37 @@ fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
         && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
 }
 
-/// Returns true if the release of a new HelmRelease may exist already, in a cluster that was read, and is none of a HelmRelease
-/// that the change deletes.
-fn takes_over_release(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+/// Returns the effect of a new HelmRelease whose release exists already, in a cluster that was read; `None` if there is no such
+/// release, or it is that of a HelmRelease whose deletion uninstalls it.
+fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<Asked<Followed>> {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
-    let targets: Vec<ReleaseTarget> =
-        state.specs_after(id).iter().map(|spec| ReleaseTarget::of_spec(id, spec, None)).collect();
-    let mut releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
-    let is_uninstalled = releases.any(|live| {
-        let recorded = ReleaseTarget::recorded(&live.content);
-        let is_same = recorded.is_some_and(|old| targets.iter().all(|new| old.change_to(new).is_none()));
-        is_same && consequences.may_be_deleted(&live.object.id)
-    });
-    if is_uninstalled {
-        return false;
-    }
     let specs = state.specs_after(id);
+    let targets: Vec<ReleaseTarget> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None)).collect();
+    let releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
+    let of_same: Vec<&Resource> = releases
+        .filter(|live| {
+            let recorded = ReleaseTarget::recorded(&live.content);
+            recorded.is_some_and(|old| targets.iter().all(|new| old.change_to(new).is_none()))
+        })
+        .collect();
+    let is_deleted = |live: &Resource| consequences.may_be_deleted(&live.object.id);
+    let is_uninstalled = |live: &&&Resource| is_deleted(live) && uninstall::uninstall_prevented(state, live).is_none();
+    if of_same.iter().any(|live| is_uninstalled(&live)) {
+        return None;
+    }
     let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
-    read.any(|spec| may_have_release(state, id, spec))
+    if !read.any(|spec| may_have_release(state, id, spec)) {
+        return None;
+    }
+    let [old] = of_same[..] else {
+        return Some(Err("no HelmRelease of this cluster has it".to_owned().into()));
+    };
+    if !is_deleted(old) {
+        return Some(Err(format!("its release is also that of {}", old.object.id).into()));
+    }
+    let mut assumed = old.clone();
+    assumed.object.id = id.clone();
+    Some(upgrades::taken_over(comparison, &assumed))
 }
 
 /// Returns what a new release may delete if its namespace has objects of others.

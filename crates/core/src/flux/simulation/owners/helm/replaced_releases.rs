@@ -16,7 +16,7 @@ use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::remedies::{Remedy, can_fail_later};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
-use super::upgrades::{applies, hook_runs};
+use super::upgrades::{applies, hook_runs, of_chart};
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
@@ -26,7 +26,7 @@ use crate::flux::spec::SourceId;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::{ReleaseTarget, TargetPart};
-use crate::helm::uninstall::{Fate, live_hooks, without_release};
+use crate::helm::uninstall::{Fate, MAY_COME_BACK, live_hooks, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
@@ -176,7 +176,8 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if is_impossible {
         return Ok(effect);
     }
-    effect.applies = applies(state, id, [new], &hooks, &BTreeMap::new(), doubt.is_some());
+    effect.applies = applies(state, id, [new], &hooks, &BTreeMap::new(), doubt.is_some())
+        .map(|applies| of_chart(applies, &installed.chart));
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
@@ -276,7 +277,7 @@ fn replaced_object(
         deletion.action = Action::Unknown;
         deletion.open = Some(IMPLIED_NAMESPACE.to_owned());
     } else {
-        deletion.open = Some("the installation creates it again if the new release has it too".to_owned());
+        deletion.open = Some(MAY_COME_BACK.to_owned());
     }
     deletion.is_doubtful = !deletion.conditions.is_empty();
     deletion

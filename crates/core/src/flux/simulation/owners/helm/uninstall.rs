@@ -231,7 +231,7 @@ fn failing_hooks(state: &State<'_>, release: &Resource) -> impl Iterator<Item = 
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
-fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
+pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
     if service_account(release).is_some_and(|account| state.live_object(&account).is_none()) {
         return Some("its service account does not exist");
     }

@@ -119,6 +119,25 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
     acted(comparison, live, &change, &renders, &place)
 }
 
+/// Computes the effect of an upgrade by a HelmRelease that takes over the release of another one. `assumed` is that one under
+/// the name of the new one.
+pub(super) fn taken_over(comparison: &mut Comparison<'_, '_, '_>, assumed: &Resource) -> Asked<Followed> {
+    let (spec, _) = comparison.state().successive_specs(&assumed.object.id)?;
+    check_recorded(&spec)?;
+    post_renderers::check(&spec)?;
+    let change = match prepared_again(comparison, assumed, spec)? {
+        Prepared::Changed(change) => change,
+        Prepared::Blocked(followed) => return Ok(followed),
+        Prepared::Unchanged => return Ok(Followed::Unchanged),
+    };
+    let target = ReleaseTarget::recorded(&assumed.content).ok_or_else(|| "it has no release".to_owned())?;
+    let mut place = Place::find(comparison, &assumed.object.id, &change.spec, target)?;
+    match renders(comparison, assumed, &change, &mut place)? {
+        Ok(renders) => acted(comparison, assumed, &change, &renders, &place),
+        Err(why) => Ok(blocked(ReasonCode::RenderFails, why)),
+    }
+}
+
 /// Returns the change of a release, as far as it is known without a render.
 fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
     let id = &live.object.id;
@@ -444,7 +463,8 @@ fn acted(
         || (action.can_fail_later && action.remedy == Remedy::Rollback);
     let definitions = attempt.definitions(false);
     effect.applies =
-        applies(comparison.state(), id, [new].into_iter().chain(later), &action.hooks, &definitions, is_doubtful);
+        applies(comparison.state(), id, [new].into_iter().chain(later), &action.hooks, &definitions, is_doubtful)
+            .map(|applies| of_chart(applies, &change.new.chart));
     let mut remarks = described(live, change);
     if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
         remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
@@ -529,7 +549,12 @@ pub(super) fn applies<'r>(
         objects.insert(id.clone(), applied_object(&id, definition, false));
     }
     let (objects, code) = (Arc::new(objects), ReasonCode::InChart);
-    Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code, is_doubtful })
+    Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code, is_doubtful, chart: None })
+}
+
+/// Adds the chart of a release to what is applied of it.
+pub(super) fn of_chart(applies: OwnerApply, chart: &Chart) -> OwnerApply {
+    OwnerApply { chart: Some((chart.name.clone(), chart.version.clone())), ..applies }
 }
 
 fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {

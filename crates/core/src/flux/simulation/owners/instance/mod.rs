@@ -57,7 +57,7 @@ const RULES: ChangeRules = ChangeRules {
     references,
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
-    takes_over: |_, _| false,
+    taken_over: |_, _| None,
     stake: |_, _| None,
     follow,
 };
@@ -121,6 +121,7 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
             manager: flux_operator::NAME,
             code: ReasonCode::Generated,
             is_doubtful: false,
+            chart: None,
         }),
         ..Effect::default()
     };

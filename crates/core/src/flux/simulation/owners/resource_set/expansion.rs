@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::is_off;
 use super::pruning::{deletable, has_labels_of, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
@@ -138,6 +139,7 @@ pub(super) fn expand(
             manager: flux_operator::NAME,
             code: ReasonCode::Generated,
             is_doubtful: false,
+            chart: None,
         }),
         condition,
         ..Effect::default()
@@ -256,6 +258,17 @@ fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resou
     let Members::Listed(inventory) = inventory_members(&live.content) else {
         return Err("it records no inventory".to_owned().into());
     };
+    if is_off(live) {
+        // Its spec may have changed since it was switched off.
+        let unknown = |id: ObjectId| BuiltObject {
+            version: String::new(),
+            manifest: Arc::new(Value::Null),
+            undecrypted: None,
+            masked: None,
+            id,
+        };
+        return Ok(Arc::new(inventory.into_iter().map(|id| (id.clone(), unknown(id))).collect()));
+    }
     let Generated { objects: old, .. } = generated(comparison, id, live.spec(), false)?;
     let recorded: BTreeSet<&ObjectId> = inventory.iter().collect();
     let generated: BTreeSet<&ObjectId> = old.keys().collect();

@@ -44,7 +44,7 @@ const RULES: ChangeRules = ChangeRules {
     references,
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
-    takes_over: |_, _| false,
+    taken_over: |_, _| None,
     // Without the program no new ResourceSet is generated, and its row says so.
     stake: |state, _| state.input.generates_sets.then_some("it may take over objects that exist"),
     follow: expansion::expand,

@@ -1,0 +1,170 @@
+//! What a step does in the cluster: as commands of kubectl for people, and as requests if the steps are carried out here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use http::{Request, header};
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::config::args::shell_word;
+use crate::cluster::read::fetch::object_path;
+use crate::cluster::write::delete::delete;
+use crate::cluster::{Cluster, Failure, FailureKind, Interrupts};
+use crate::error::{Error, Result};
+use gitops_core::flux::handover::Hold;
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::snapshot::Snapshot;
+
+/// Field manager of settings and marks. kustomize-controller takes over the fields of managers whose names begin with kubectl.
+const FIELD_MANAGER: &str = "gitops-handover";
+
+/// Pause between two reads of what a step waits for.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// One request to the API server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Sets the field of a hold.
+    Set(ObjectId, Hold),
+    /// Removes it.
+    Unset(ObjectId, Hold),
+    Delete(ObjectId),
+}
+
+impl Act {
+    pub(super) fn object(&self) -> &ObjectId {
+        match self {
+            Self::Set(id, _) | Self::Unset(id, _) | Self::Delete(id) => id,
+        }
+    }
+
+    /// Returns the command of kubectl.
+    pub(super) fn command(&self) -> String {
+        let name = kubectl_name(self.object());
+        match self {
+            Self::Delete(_) => format!("kubectl delete {name}"),
+            Self::Set(_, hold) | Self::Unset(_, hold) => {
+                let patch = shell_word(&hold.field().merge_patch(matches!(self, Self::Set(..))));
+                format!("kubectl patch {name} --type merge --field-manager {FIELD_MANAGER} -p {patch}")
+            }
+        }
+    }
+
+    /// Carries it out on the object that the plan is about.
+    ///
+    /// Fails if that has gone, is another one of the same name, or the API server refuses.
+    pub(super) async fn carry_out(&self, cluster: &Cluster, planned: &Snapshot) -> Result<()> {
+        let id = self.object();
+        let failed = |failure: Failure| Error::failed(format!("{id}: {failure}"));
+        let Some(kind) = planned.type_of(id) else { return Err(Error::failed(format!("{id} has no type"))) };
+        let live = cluster.fetch_metadata(kind, id).await.map_err(failed)?;
+        let live = live.filter(|live| planned.object(id).is_some_and(|planned| planned.uid == live.uid));
+        let Some(live) = live else {
+            return Err(Error::refused(format!("{id} is not the object that was planned with")));
+        };
+        let set = match self {
+            Self::Delete(_) => return delete(cluster, kind, &live, false).await.map_err(failed),
+            Self::Set(_, hold) => hold.field().merge_patch(true),
+            Self::Unset(_, hold) => hold.field().merge_patch(false),
+        };
+        let request = Request::patch(format!("{}?fieldManager={FIELD_MANAGER}", object_path(kind, id)))
+            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .header(header::ACCEPT, "application/json")
+            .body(set.into_bytes());
+        let request = request.map_err(|error| Error::failed(error.to_string()))?;
+        cluster.send(request).await.map(drop).map_err(failed)
+    }
+}
+
+/// Returns an object as kubectl's arguments name it.
+pub(super) fn kubectl_name(id: &ObjectId) -> String {
+    let id = id.shown();
+    let name = format!("{}/{}", id.group_kind(), id.name);
+    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
+}
+
+/// Returns the command that shows that an object has a setting.
+pub(super) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
+    let field = hold.field();
+    format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(object), field.json_path(), field.value)
+}
+
+/// What a step waits for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Awaited {
+    /// Objects that must be gone, with their uids.
+    pub(super) gone: BTreeMap<ObjectId, Box<str>>,
+    /// Settings that must be there.
+    pub(super) set: BTreeMap<ObjectId, Hold>,
+}
+
+impl Awaited {
+    /// Returns the part with these objects, and the rest.
+    pub(super) fn split(&self, is_first: impl Fn(&ObjectId) -> bool) -> (Self, Self) {
+        let (gone, other_gone) = self.gone.clone().into_iter().partition(|(id, _)| is_first(id));
+        let (set, other_set) = self.set.clone().into_iter().partition(|(id, _)| is_first(id));
+        (Self { gone, set }, Self { gone: other_gone, set: other_set })
+    }
+
+    /// Returns what is still missing, for people; `None` once everything is there.
+    async fn missing(&self, cluster: &Cluster, planned: &Snapshot) -> Result<Option<String>, Failure> {
+        for (id, uid) in &self.gone {
+            let Some(kind) = planned.type_of(id) else { continue };
+            let live = match cluster.fetch_metadata(kind, id).await {
+                // Its definition is gone.
+                Err(failure) if failure.kind == FailureKind::NotFound => None,
+                other => other?,
+            };
+            if let Some(live) = live.filter(|live| live.uid == *uid) {
+                let waits: Vec<&str> = live.finalizers.iter().map(|finalizer| &**finalizer).collect();
+                return Ok(Some(match (live.deletion_timestamp, &waits[..]) {
+                    (None, _) => format!("{id} to be deleted"),
+                    (Some(_), []) => format!("{id} to go"),
+                    (Some(_), finalizers) => format!("{id} to go, which has {}", finalizers.join(", ")),
+                }));
+            }
+        }
+        for (id, hold) in &self.set {
+            let Some(kind) = planned.type_of(id) else { continue };
+            let live = cluster.fetch_json(kind, id).await?;
+            let field = hold.field();
+            if live.is_some_and(|live| !field.is_set(&live)) {
+                return Ok(Some(format!("`{field}` on {id}")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until everything is there. `waiting` gets what is missing whenever that changes.
+    ///
+    /// Fails after the time limit, and after Ctrl-C.
+    pub(super) async fn wait(
+        &self,
+        cluster: &Cluster,
+        planned: &Snapshot,
+        limit: Duration,
+        mut waiting: impl FnMut(&str),
+    ) -> Result<()> {
+        let (mut interrupts, end) = (Interrupts::new(), Instant::now() + limit);
+        let mut last = String::new();
+        loop {
+            // A read that fails is repeated.
+            let missing = match self.missing(cluster, planned).await {
+                Ok(None) => return Ok(()),
+                Ok(Some(missing)) => missing,
+                Err(failure) => format!("an answer of the API server: {failure}"),
+            };
+            if missing != last {
+                waiting(&missing);
+                last.clone_from(&missing);
+            }
+            if Instant::now() >= end {
+                return Err(Error::failed(format!("still waiting for {missing} after {} s", limit.as_secs())));
+            }
+            tokio::select! {
+                () = sleep(PAUSE) => {}
+                () = interrupts.next() => return Err(Error::interrupted(format!("interrupted while waiting for {missing}"))),
+            }
+        }
+    }
+}
