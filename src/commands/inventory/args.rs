@@ -30,9 +30,6 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   kubectl gitops inventory kustomization/web              # the objects of one owner
   kubectl gitops inventory -n shop --why deployment/web   # the owner of one object",
     after_long_help = "Examples:
-  # Every owner in the cluster
-  kubectl gitops inventory
-
   # One owner's objects, as a tree down to Pods; objects with labels of Flux v1, one a line
   kubectl gitops inventory -o tree flux-system/kustomization/apps
   kubectl gitops inventory --by flux-v1 -o wide

@@ -316,7 +316,9 @@ impl Successor<'_, '_> {
         let last = records.filter_map(|record| record.labels.get("version")?.parse::<u64>().ok()).max();
         let revision = last.unwrap_or_default() + 1;
         let name = format!("sh.helm.release.v1.{}.v{revision}", target.name);
-        let id = ObjectId::new("", "Secret", &target.storage_namespace, &name);
+        let plain = ObjectId::new("", "Secret", &target.storage_namespace, &name);
+        // A private spec may have named the release.
+        let id = if self.state.is_private(owner) { plain.hidden(true) } else { plain };
         let mut record = self.created(&id, "v1", "helm-controller");
         let revision_text = revision.to_string();
         let labels = [("name", &*target.name), ("owner", "helm"), ("status", "deployed"), ("version", &revision_text)];
