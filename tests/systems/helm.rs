@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::tls;
 use gitops_core::flux::build::charts::remote::RemoteChart;
 use gitops_core::flux::build::charts::{ChartOutput, ChartRun, archive};
 use gitops_core::private::Private;
 use kubectl_gitops::tools::programs::helm::Helm;
 use kubectl_gitops::tools::programs::sandboxed::Answer;
 use kubectl_gitops::tools::sandbox::Sandbox;
-use rustls::pki_types::PrivateKeyDer;
 use test_support::folder::Folder;
 use test_support::gitops::binary;
 use xtask::controlplane::{bin, ensure};
@@ -311,16 +311,7 @@ async fn a_registry_with_a_password_serves_a_chart_only_with_credentials() {
 
 /// Serves answers over TLS on loopback. Returns the address, and the certificate in PEM.
 fn serve_over_tls(answer: fn(&str, bool) -> Answered) -> (String, String) {
-    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    let certificate = signed.cert.pem();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
-    let config = Arc::new(builder.with_no_client_auth().with_single_cert(vec![signed.cert.into()], key).unwrap());
-    let open = move |stream| {
-        let connection = rustls::ServerConnection::new(config.clone()).map_err(std::io::Error::other)?;
-        Ok(rustls::StreamOwned::new(connection, stream))
-    };
+    let (open, certificate) = tls::server();
     (serve(answer, open), certificate)
 }
 

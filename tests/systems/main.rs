@@ -14,3 +14,4 @@ mod policy;
 mod prometheus;
 mod pull_requests;
 mod qbec;
+mod tls;

@@ -2,9 +2,8 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 
-use rustls::pki_types::PrivateKeyDer;
+use crate::tls;
 use test_support::folder::Folder;
 use test_support::gitops::{Run, command};
 use test_support::servers;
@@ -12,16 +11,8 @@ use xtask::controlplane::bin;
 
 /// Serves the repositories of a folder over https on loopback. Returns the port.
 fn serve(folder: &Path) -> u16 {
-    let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-    std::fs::write(folder.join("ca.pem"), signed.cert.pem()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let key = PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
-    let config = Arc::new(builder.with_no_client_auth().with_single_cert(vec![signed.cert.into()], key).unwrap());
-    let open = move |stream| {
-        let connection = rustls::ServerConnection::new(config.clone()).map_err(std::io::Error::other)?;
-        Ok(rustls::StreamOwned::new(connection, stream))
-    };
+    let (open, certificate) = tls::server();
+    std::fs::write(folder.join("ca.pem"), certificate).unwrap();
     servers::git_over(folder, open, |stream| {
         stream.conn.send_close_notify();
         stream.flush()
