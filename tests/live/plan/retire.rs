@@ -270,7 +270,17 @@ impl Drop for Applying<'_> {
     }
 }
 
-/// What a run says while a Kustomization is still there.
+/// Deploys a root with a controller, and a Kustomization that depends on it and has a resource of the controller.
+fn root_with_controller<'a>(cluster: &'a Cluster, ns: &str) -> Case<'a> {
+    let owners = [kustomization(ns, "operator", &[]), kustomization(ns, "apps", &["operator"])];
+    let layout = Layout::from([
+        ("operator".to_owned(), vec![definition(ns), deployment(ns)]),
+        ("apps".to_owned(), vec![widget(ns, "w"), map(ns, "a")]),
+    ]);
+    Case::new(cluster, ns, &owners, &layout)
+}
+
+/// Returns the text of a run while a Kustomization is still there.
 fn awaits(namespace: &str, name: &str) -> String {
     format!("waiting for kustomization.kustomize.toolkit.fluxcd.io/{name} -n {namespace} to be deleted")
 }
@@ -283,12 +293,7 @@ fn names(words: &[&str]) -> BTreeSet<String> {
 fn a_root_with_a_controller_and_its_resources_goes_in_an_order_that_hangs_nowhere() {
     let cluster = cluster();
     let ns = "retire-root";
-    let owners = [kustomization(ns, "operator", &[]), kustomization(ns, "apps", &["operator"])];
-    let layout = Layout::from([
-        ("operator".to_owned(), vec![definition(ns), deployment(ns)]),
-        ("apps".to_owned(), vec![widget(ns, "w"), map(ns, "a")]),
-    ]);
-    let case = Case::new(&cluster, ns, &owners, &layout);
+    let case = root_with_controller(&cluster, ns);
     let refused = case.retire(&["kustomization/operator"], &[]);
     assert_eq!(refused.code, 6, "{refused:?}");
     assert!(
@@ -329,12 +334,7 @@ fn resources_beside_their_controller_leave_git_a_step_earlier() {
 fn steps_that_are_carried_out_remove_everything() {
     let cluster = cluster();
     let ns = "retire-apply";
-    let owners = [kustomization(ns, "operator", &[]), kustomization(ns, "apps", &["operator"])];
-    let layout = Layout::from([
-        ("operator".to_owned(), vec![definition(ns), deployment(ns)]),
-        ("apps".to_owned(), vec![widget(ns, "w"), map(ns, "a")]),
-    ]);
-    let case = Case::new(&cluster, ns, &owners, &layout);
+    let case = root_with_controller(&cluster, ns);
     let orphan = json!({"spec": {"deletionPolicy": "Orphan"}}).to_string();
     cluster.kubectl(&["patch", "kustomization/root", "-n", ns, "--type=merge", "-p", &orphan]).unwrap();
     let mut run = Applying::start(&case, "kustomization/root");
