@@ -90,6 +90,12 @@ impl SecretMask {
         if shown == *id { id.clone() } else { id.clone().written_as(&shown) }
     }
 
+    /// Returns identities as they are written if none of several plans shows its names.
+    #[must_use]
+    pub fn written_by_all<'m>(masks: impl IntoIterator<Item = &'m Self>, ids: Vec<ObjectId>) -> Vec<ObjectId> {
+        masks.into_iter().fold(ids, |ids, mask| ids.iter().map(|id| mask.written(id)).collect())
+    }
+
     /// Returns an owner with placeholders in place of the words.
     #[must_use]
     pub fn masked_owner(&self, mut owner: OwnerId) -> OwnerId {

@@ -41,7 +41,7 @@ pub struct Loss {
     pub owner: Option<OwnerId>,
     /// Rule by which it is deleted, for people.
     pub reason: String,
-    /// What holds the object, and the settings by which it can, the one that costs least first.
+    /// The owner or object on which a setting prevents the deletion, and the settings to try, the one that costs least first.
     holder: Option<(ObjectId, &'static [Hold])>,
 }
 
@@ -136,8 +136,8 @@ pub fn left_over<'p>(
 ) -> Vec<ObjectId> {
     let managed = listed(last);
     let before = listed(first).into_iter();
-    let left: Vec<ObjectId> = before.filter(|id| last.object(id).is_some() && !managed.contains(id)).collect();
-    secrets.into_iter().fold(left, |left, secrets| left.iter().map(|id| secrets.written(id)).collect())
+    let left = before.filter(|id| last.object(id).is_some() && !managed.contains(id));
+    SecretMask::written_by_all(secrets, left.collect())
 }
 
 /// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.

@@ -91,9 +91,8 @@ impl Retirement {
         let complete = steps.iter().all(|step| step.plan.is_complete());
         let masked = |owner: &OwnerId| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner));
         let owners = order.owners.iter().map(masked).collect();
-        let written =
-            |ids: Vec<ObjectId>| secrets.iter().fold(ids, |ids, mask| ids.iter().map(|id| mask.written(id)).collect());
-        let (left_over, unused_sources) = (written(order.left_over(first, last)), written(unused_sources(first, last)));
+        let left_over = SecretMask::written_by_all(secrets, order.left_over(first, last));
+        let unused_sources = SecretMask::written_by_all(secrets, unused_sources(first, last));
         Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
     }
 }
