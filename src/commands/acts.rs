@@ -1,4 +1,4 @@
-//! What a step does in the cluster: as commands of kubectl for people, and as requests if the steps are carried out here.
+//! Requests of a step to the API server, which people get as commands of kubectl, and objects that a step waits for.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(super) enum Act {
     /// Sets the field of a hold.
     Set(ObjectId, Hold),
-    /// Removes it.
+    /// Removes the field of a hold.
     Unset(ObjectId, Hold),
     Delete(ObjectId),
 }
@@ -89,7 +89,7 @@ pub(super) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
     format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(object), field.json_path(), field.value)
 }
 
-/// What a step waits for.
+/// Objects and settings that a step waits for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Awaited {
     /// Objects that must be gone, with their uids.

@@ -42,7 +42,7 @@ struct OwnerSection<'a> {
     plan: &'a Plan,
     heading: String,
     rows: Vec<NestedRow<'a>>,
-    /// What several rows have in common, which the heading has.
+    /// The reason and the conditions of several rows, which stand in the heading.
     common: Common<'a>,
     shown: String,
     number: usize,

@@ -1,4 +1,4 @@
-//! What rows of one owner have in common, so that a plan for people says it once: a reason, and the conditions of races.
+//! The reason and the conditions of races that several rows of one owner have, so that a plan for people says them once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ const SEPARATOR: &str = "; ";
 /// Action and code of rows that are races.
 type Sort = (Action, ReasonCode);
 
-/// What rows of one owner have in common.
+/// The reason and the conditions that several rows of one owner have.
 #[derive(Default)]
 pub(crate) struct Common<'p> {
     /// Reason of most deletions, or else of most rows, without the conditions.

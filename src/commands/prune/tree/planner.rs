@@ -87,7 +87,7 @@ pub(super) struct StepTrees {
     pub(super) by_hand: BTreeSet<ObjectId>,
 }
 
-/// What a search reads and builds, beside its planner.
+/// Clusters that the hub reaches, and work that the plans of a search share.
 #[derive(Default)]
 pub(super) struct SearchWork {
     spokes: SpokeClusters,

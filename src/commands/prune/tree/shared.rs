@@ -31,7 +31,7 @@ pub(in crate::commands::prune) struct SharedWork {
     /// Results of the programs, by the kustomize that the controller of a cluster links: it decides what a failure means.
     builds: Mutex<BTreeMap<Option<&'static str>, Answers>>,
     runs: Cell<usize>,
-    /// What the builds of all clusters know of the trees.
+    /// Answers about the trees that the builds of all clusters share.
     trees_of_builds: Answers,
 }
 

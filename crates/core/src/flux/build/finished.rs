@@ -33,7 +33,7 @@ pub(super) type FinishedBuilds = Finished<BuildResult>;
 /// Prepared runs, which depend on the tree alone. Plans of several clusters share them.
 pub(super) type PreparedRuns = Finished<PreparedResult>;
 
-/// Results by Kustomization.
+/// Results of one kind of work for each Kustomization, with the input that led to each.
 #[derive(Debug)]
 pub(super) struct Finished<R>(Mutex<HashMap<NamespacedName, Vec<(BuildInput, R)>>>);
 
