@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Not;
 
 use serde::{Deserialize, Serialize};
 
@@ -131,6 +132,9 @@ pub struct Change {
     /// Object whose deletion causes this one; `null` for a deletion in the object's own right. For a volume that stays,
     /// the claim that is deleted.
     pub cause: Option<ObjectId>,
+    /// The object is deleted, and whether its owner creates it again is not known without the chart of the owner.
+    #[serde(default, rename = "mayComeBack", skip_serializing_if = "Not::not")]
+    pub may_come_back: bool,
 }
 
 impl Change {
@@ -143,7 +147,7 @@ impl Change {
         reason: impl Into<Reason>,
     ) -> Self {
         let (object, reason) = (object.into(), reason.into());
-        Self { action, certainty: Certainty::Certain, object, owner, by, reason, cause: None }
+        Self { action, certainty: Certainty::Certain, object, owner, by, reason, cause: None, may_come_back: false }
     }
 
     /// Creates the row of an object that is deleted as a consequence of another deletion.
