@@ -8,7 +8,7 @@ use clap::Args;
 use super::Session;
 use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
 use super::apply::{ApplyArgs, Commit, NextStep, Steps, carry_out};
-use super::prune::tree::{CheckoutOptions, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
+use super::prune::tree::{CheckoutOptions, FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
@@ -88,8 +88,9 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
         return Ok(exit);
     }
     let change = pinned(args.to.as_deref(), &planned.folder)?;
-    let kept = handover.lost_at_once.iter().filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone())));
-    let (kept, listed) = (kept.collect(), listed(&snapshot));
+    let listed = listed(&snapshot);
+    let kept = listed.intersection(&planned.managed);
+    let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
     let mut moving = Moving { args, change, kept, listed, roles: planned.roles.clone(), taken: 0 };
     let next = planned.next_steps(&moving.change);
     carry_out(&args.steps, &mut moving, (next, snapshot), exit, session).await
@@ -103,6 +104,8 @@ struct PlannedHandover {
     acts: Vec<(Vec<Act>, Awaited)>,
     /// Files that the sources have with each step.
     trees: Vec<Tree>,
+    /// Objects that inventories have after the last step.
+    managed: BTreeSet<ObjectId>,
     /// Directory and sources of the trees.
     folder: PathBuf,
     sources: Vec<SourceId>,
@@ -119,11 +122,11 @@ async fn plan(
     let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, snapshot, args.snapshot.is_some()).await;
-    let found = found.inspect_err(|_| session.discard_warnings())?;
+    let mut found = found.inspect_err(|_| session.discard_warnings())?;
     let left_over = left_over(snapshot, &found.last, found.steps.iter().map(|found| &found.step.secrets));
     let roles: Vec<Role> = found.steps.iter().map(|found| found.role).collect();
     let (mut steps, mut all_acts, mut trees) = (vec![], vec![], vec![]);
-    for (number, FoundMove { role, patches, tree, step }) in (1..).zip(found.steps) {
+    for (number, FoundMove { role, patches, tree, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
         let plan = step.finish(args.snapshot.is_some());
         let acts = role.acts(&found.holds, &plan, snapshot);
@@ -141,8 +144,9 @@ async fn plan(
         all_acts.push((acts, awaited));
         trees.push(tree);
     }
-    let document = Handover::new(found.lost_at_once, steps, left_over);
-    Ok(PlannedHandover { document, roles, acts: all_acts, trees, folder: found.folder, sources: found.sources })
+    let (managed, FoundHandover { lost_at_once, folder, sources, .. }) = (listed(&found.last), found);
+    let document = Handover::new(lost_at_once, steps, left_over);
+    Ok(PlannedHandover { document, roles, acts: all_acts, trees, managed, folder, sources })
 }
 
 impl PlannedHandover {
@@ -187,7 +191,7 @@ struct Moving<'a> {
     args: &'a HandoverArgs,
     /// Commit of the change.
     change: String,
-    /// Objects that must keep these uids.
+    /// Objects that inventories have before and after, with their uids, which must stay.
     kept: BTreeMap<ObjectId, Box<str>>,
     /// Objects that inventories had at first.
     listed: BTreeSet<ObjectId>,

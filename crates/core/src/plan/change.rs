@@ -261,6 +261,8 @@ pub enum Actor {
     HelmController,
     FluxOperator,
     SourceWatcher,
+    /// The controller of kube-controller-manager that makes and deletes tokens of service accounts.
+    TokenController,
     /// The daemon of Flux v1.
     Fluxd,
     /// This tool, on behalf of the user.
@@ -281,6 +283,7 @@ impl From<CascadeKind> for Actor {
             CascadeKind::NamespaceContent => Self::NamespaceController,
             CascadeKind::CustomResource => Self::CrdFinalizer,
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
+            CascadeKind::Token { .. } => Self::TokenController,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
             CascadeKind::HelmRelease | CascadeKind::ReplacedRelease | CascadeKind::Upgrade => Self::HelmController,
             CascadeKind::ResourceSet | CascadeKind::NotInResourceSet => Self::FluxOperator,
@@ -297,6 +300,10 @@ impl From<CascadeKind> for Reason {
             CascadeKind::Dependent { owner_in_other_namespace: false } => ReasonCode::Dependent.into(),
             CascadeKind::Dependent { owner_in_other_namespace: true } => {
                 Self::new(ReasonCode::Dependent, "of an object in another namespace")
+            }
+            CascadeKind::Token { is_known: true } => ReasonCode::Token.into(),
+            CascadeKind::Token { is_known: false } => {
+                Self::new(ReasonCode::Token, "race: it stays if its type is not kubernetes.io/service-account-token")
             }
             CascadeKind::Volume(outcome) => outcome.into(),
             CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),
