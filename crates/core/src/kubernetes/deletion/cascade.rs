@@ -237,10 +237,10 @@ impl<'a> Cascade<'a> {
     }
 
     /// Returns the Secrets with tokens of a service account.
-    fn tokens_of(&self, account: &ObjectMetadata) -> impl Iterator<Item = &'a ObjectMetadata> {
+    fn tokens_of(&self, account: &ObjectMetadata) -> Vec<&'a ObjectMetadata> {
         let key = (&*account.id.namespace, &*account.id.name);
         let secrets = self.tokens.get(&key).filter(|_| account.id.is("", "ServiceAccount"));
-        secrets.into_iter().flatten().copied().filter(|secret| tokens::belongs(secret, account))
+        secrets.into_iter().flatten().copied().filter(|secret| tokens::belongs(secret, account)).collect()
     }
 
     /// Returns true if the garbage collector deletes a dependent: every owner is absent for it or deleted.
