@@ -100,7 +100,11 @@ pub(super) async fn carry_out(
     for (number, expected) in (1..).zip(&shown) {
         if number > 1 {
             left = steps.left(&snapshot, session).await.map_err(|error| Error {
-                message: format!("{}; {} before step {number} of {total} done", error.message, pluralize(number - 1, "step")),
+                message: format!(
+                    "{}; {} before step {number} of {total} done",
+                    error.message,
+                    pluralize(number - 1, "step")
+                ),
                 ..error
             })?;
             let Some(next) = left.first() else { break };
@@ -226,8 +230,7 @@ impl Commit {
             Err(error) => return Some(format!("cannot be read: {}", error.message)),
         };
         let paths: BTreeSet<&str> = tree.iter().chain(self.tree.iter()).map(|(path, _)| path).collect();
-        let differing: Vec<&str> =
-            paths.into_iter().filter(|path| tree.get(path) != self.tree.get(path)).collect();
+        let differing: Vec<&str> = paths.into_iter().filter(|path| tree.get(path) != self.tree.get(path)).collect();
         (!differing.is_empty()).then(|| format!("has another {}", join_limited(&differing, NAMED)))
     }
 }

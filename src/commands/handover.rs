@@ -22,7 +22,8 @@ use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::ownership::OwnerId;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::{Members, OwnerId};
 use gitops_core::plan::{FinishedPlan, Outcome};
 use gitops_core::text::{join_limited, pluralize};
 
@@ -88,7 +89,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
         return Ok(exit);
     }
     let change = pinned(args.to.as_deref(), &planned.folder)?;
-    let listed = listed(&snapshot);
+    let listed = listed_by(&planned.owners, &snapshot);
     let kept = listed.intersection(&planned.managed);
     let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
     let mut moving = Moving { args, change, kept, listed, roles: planned.roles.clone(), taken: 0 };
@@ -106,6 +107,8 @@ struct PlannedHandover {
     trees: Vec<Tree>,
     /// Objects that inventories have after the last step.
     managed: BTreeSet<ObjectId>,
+    /// Owners that a step reconciles or deletes.
+    owners: BTreeSet<OwnerId>,
     /// Directory and sources of the trees.
     folder: PathBuf,
     sources: Vec<SourceId>,
@@ -145,8 +148,11 @@ async fn plan(
         trees.push(tree);
     }
     let (managed, FoundHandover { lost_at_once, folder, sources, .. }) = (listed(&found.last), found);
+    let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
+    let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
+    let owners = rows.map(|row| row.owner.clone()).collect();
     let document = Handover::new(lost_at_once, steps, left_over);
-    Ok(PlannedHandover { document, roles, acts: all_acts, trees, managed, folder, sources })
+    Ok(PlannedHandover { document, roles, acts: all_acts, trees, managed, owners, folder, sources })
 }
 
 impl PlannedHandover {
@@ -191,9 +197,9 @@ struct Moving<'a> {
     args: &'a HandoverArgs,
     /// Commit of the change.
     change: String,
-    /// Objects that inventories have before and after, with their uids, which must stay.
+    /// Objects that owners of the steps list, and that inventories have in the end too, with their uids, which must stay.
     kept: BTreeMap<ObjectId, Box<str>>,
-    /// Objects that inventories had at first.
+    /// Objects that the inventories of these owners had at first.
     listed: BTreeSet<ObjectId>,
     /// Purposes of the steps that were shown.
     roles: Vec<Role>,
@@ -228,8 +234,13 @@ impl Steps for Moving<'_> {
         let is_lost = |id: &ObjectId, uid: &str| snapshot.object(id).is_none_or(|live| &*live.uid != uid);
         let lost: Vec<&ObjectId> = self.kept.iter().filter(|(id, uid)| is_lost(id, uid)).map(|(id, _)| id).collect();
         if !lost.is_empty() {
-            let message = format!("after the last step, these are not the objects that they were: {}", join_limited(&lost, NAMED));
-            return Err(Error::failed(message).hint("`kubectl gitops inventory --why-gone TYPE/NAME` says what deleted one"));
+            let message = format!(
+                "after the last step, these are not the objects that they were: {}",
+                join_limited(&lost, NAMED)
+            );
+            return Err(
+                Error::failed(message).hint("`kubectl gitops inventory --why-gone TYPE/NAME` says what deleted one")
+            );
         }
         let managed = listed(snapshot);
         let left = self.listed.iter().filter(|id| snapshot.object(id).is_some() && !managed.contains(*id));
@@ -337,6 +348,16 @@ impl Role {
             }
         }
     }
+}
+
+/// Returns the objects in the inventories of owners.
+fn listed_by(owners: &BTreeSet<OwnerId>, snapshot: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(snapshot);
+    let members = index.owners().filter(|owner| owners.contains(&owner.id)).filter_map(|owner| match &owner.members {
+        Members::Listed(members) => Some(members.iter().cloned()),
+        _ => None,
+    });
+    members.flatten().collect()
 }
 
 /// Returns the object of an owner of Flux.

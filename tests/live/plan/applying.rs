@@ -46,7 +46,8 @@ impl<'a> Applying<'a> {
             assert!(is_said || child.try_wait().unwrap().is_none(), "{words}:\n{text}");
             Ok(is_said)
         };
-        self.cluster.wait_for(words, LIMIT, is_said).unwrap();
+        let waited = self.cluster.wait_for(words, 2 * LIMIT, is_said);
+        waited.unwrap_or_else(|error| panic!("{error}:\n{}", fs::read_to_string(&self.said).unwrap()));
     }
 
     /// Returns the file with the patch of a step.
@@ -67,7 +68,7 @@ impl<'a> Applying<'a> {
             serve();
             Ok(child.try_wait().unwrap().is_some())
         };
-        self.cluster.wait_for("the end of the run", LIMIT, has_ended).unwrap();
+        self.cluster.wait_for("the end of the run", 2 * LIMIT, has_ended).unwrap();
         (self.child.wait().unwrap().code(), fs::read_to_string(&self.said).unwrap())
     }
 }

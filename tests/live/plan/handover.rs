@@ -129,8 +129,7 @@ impl<'a> Move<'a> {
     /// Starts `handover --apply`.
     fn apply(&self) -> Applying<'_> {
         let (tree, kustomize) = (self.tree.path().to_str().unwrap(), bin("kustomize"));
-        let words =
-            ["handover", "--repo", tree, "--to", "feature", "--kustomize", kustomize.to_str().unwrap()];
+        let words = ["handover", "--repo", tree, "--to", "feature", "--kustomize", kustomize.to_str().unwrap()];
         Applying::start(self.cluster, &words, || ())
     }
 

@@ -2,7 +2,6 @@
 //! nothing is left over. The test plays the controller that serves the finalizers, as long as its Deployment exists.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use serde_json::{Value, json};
 use test_support::cluster::{LIMIT, with_kustomize_controller};

@@ -202,7 +202,18 @@ impl Run<'_> {
             evidence
                 .extend(items(&plan, "/owners").filter(|owner| owner["kind"] != "Kustomization").map(Value::to_string));
         }
-        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, states, agent, gaps, evidence, scores })
+        Ok(Comparison {
+            mismatches,
+            dangerous,
+            verified,
+            rows: rows.len(),
+            races,
+            states,
+            agent,
+            gaps,
+            evidence,
+            scores,
+        })
     }
 
     /// Packs charts that changed, as source-controller does. Returns true if there are some.
