@@ -545,8 +545,7 @@ fn user(account: &NamespacedName) -> String {
 
 /// Returns true if the last run of a Kustomization happens in every order of events.
 fn is_certain(state: &State<'_>, key: &NamespacedName) -> bool {
-    let last = state.nodes.iter().rfind(|node| node.id.key == *key).and_then(Node::last_pass);
-    last.is_some_and(|pass: &Pass| !pass.is_optional && pass.condition.is_none())
+    state.last_pass(key).is_some_and(|pass| !pass.is_optional && pass.condition.is_none())
 }
 
 fn clauses(events: &[&Event]) -> String {

@@ -37,7 +37,7 @@ pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Opti
     let freed: Vec<&Event> = others.iter().copied().filter(|event| event.is_deleted && event.is_certain).collect();
     let of_others = others.iter().filter(|event| !event.is_deleted && is_new(&event.id)).count() as i64;
     // While one of them is refused, a run applies none.
-    let last = world.state.nodes.iter().rfind(|node| node.id.key == object.owner).and_then(Node::last_pass)?;
+    let last = world.state.last_pass(&object.owner)?;
     let desired = last.desired_objects().into_iter().flatten();
     let own: Vec<&ObjectId> = desired
         .filter(|(own, built)| is_new(own) && !is_never_applied(built, &last.spec))

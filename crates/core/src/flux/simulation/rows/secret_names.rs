@@ -20,7 +20,7 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
     let (open, private): (Vec<&BuiltObject>, Vec<&BuiltObject>) =
         built_objects(state).partition(|object| object.masked.is_none());
     let mut public = public_words(state);
-    public.extend(open.iter().flat_map(|object| words(&object.id)));
+    public.extend(open.iter().flat_map(|object| words(&object.id)).map(Cow::Borrowed));
     let values: Vec<_> = state.secrets.iter().filter(|value| !public.contains(value.reveal().as_str())).collect();
     let mut hidden: Vec<(&ObjectId, Cow<'_, ObjectId>)> = vec![];
     for object in state.input.snapshot.clusters().flat_map(|(_, cluster)| &cluster.objects) {
@@ -36,7 +36,7 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
             held => Cow::Borrowed(held.and_then(|held| held.shown.as_ref()).unwrap_or(id)),
         };
         if *shown == *id {
-            public.insert(&id.name);
+            public.insert(Cow::Borrowed(&id.name));
         } else {
             hidden.push((id, shown));
         }
@@ -64,7 +64,7 @@ fn built_objects<'s>(state: &'s State<'_>) -> impl Iterator<Item = &'s BuiltObje
 
 /// Returns the kinds of the clusters, and the names of the live objects that no owner can have named by a value of a Secret,
 /// with their namespaces.
-fn public_words<'s>(state: &'s State<'_>) -> HashSet<&'s str> {
+fn public_words<'s>(state: &'s State<'_>) -> HashSet<Cow<'s, str>> {
     let is_open = |id: &ObjectId| {
         let held = state.secrets.held(id);
         !id.is_private() && held.is_none_or(|held| !held.is_assumed && held.shown.is_none())
@@ -79,14 +79,18 @@ fn public_words<'s>(state: &'s State<'_>) -> HashSet<&'s str> {
             let definition = format!("{}.{}", kind.plural, kind.group);
             is_open_here(ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &definition))
         });
-        public.extend(open_types.flat_map(|kind| [&*kind.group, &*kind.kind]));
+        for kind in open_types {
+            public.extend([&*kind.group, &*kind.kind].map(Cow::Borrowed));
+            // Messages write kinds in lower case.
+            public.insert(Cow::Owned(kind.kind.to_lowercase()));
+        }
         let mut namespaces: HashMap<&str, bool> = HashMap::new();
         for id in cluster.objects.iter().map(|object| &object.id).filter(|id| is_open(id)) {
-            public.insert(&*id.name);
+            public.insert(Cow::Borrowed(&*id.name));
             let is_open_namespace = namespaces
                 .entry(&id.namespace)
                 .or_insert_with(|| is_open_here(ObjectId::new("", "Namespace", "", &id.namespace)));
-            public.extend(is_open_namespace.then_some(&*id.namespace));
+            public.extend(is_open_namespace.then_some(Cow::Borrowed(&*id.namespace)));
         }
     }
     public
