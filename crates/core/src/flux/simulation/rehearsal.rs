@@ -25,7 +25,7 @@ use crate::flux::apply::rights::RBAC;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::kustomize_controller;
 use crate::flux::simulation::kustomization::dependencies::health::awaited_health;
-use crate::flux::simulation::model::node::{Node, NodeId};
+use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::Standing;
 use crate::flux::simulation::model::state::State;

@@ -1,6 +1,7 @@
 //! Values of Secrets, and the live objects that hold some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -37,6 +38,8 @@ pub(crate) struct Held {
     pub(crate) is_assumed: bool,
     /// The identity as it is written, if it holds some.
     pub(crate) shown: Option<ObjectId>,
+    /// The manifest that was applied last, if its spec holds none.
+    pub(crate) open: Option<Arc<Value>>,
 }
 
 impl SecretValues {
@@ -63,6 +66,7 @@ impl SecretValues {
             held.in_spec |= found.in_spec;
             held.is_assumed |= found.is_assumed;
             held.shown = held.shown.take().or(found.shown);
+            held.open = held.open.take().or(found.open);
         }
         self.read.insert(owner);
     }

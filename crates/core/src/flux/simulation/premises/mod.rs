@@ -39,7 +39,6 @@ use crate::flux::apply::update::Update;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::kustomization::scope::stage;
-use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::refusals::Standing;

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::event::Event;
 use super::world::{Fact, World};
 use crate::flux::apply::AppliedObject;
-use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{ObjectId, ResourceType};

@@ -15,21 +15,7 @@ fn files(number: usize, objects: &[&str]) -> Files {
     vec![("root/k.yaml", children), ("p/a.yaml", objects.iter().map(|name| cm(name)).collect())]
 }
 
-/// Returns files with a number of Kustomizations of an object each, of which each waits for the one before it.
-fn chain(number: usize, objects: &[&str]) -> Files {
-    let mut files: Files = vec![("p/a.yaml", objects.iter().map(|name| cm(name)).collect())];
-    let mut children = vec![ks("k0", "./p", json!({}))];
-    for at in 1..number {
-        let path = format!("apps/k{at}/a.yaml").leak();
-        files.push((path, vec![cm(&format!("c{at}"))]));
-        let depends = json!([{"name": format!("k{}", at - 1)}]);
-        children.push(ks(&format!("k{at}"), &format!("./apps/k{at}"), json!({ "dependsOn": depends })));
-    }
-    files.push(("root/k.yaml", children));
-    files
-}
-
-fn time_of_plan(number: usize, files: impl Fn(usize, &[&str]) -> Files) -> Duration {
+fn time_of_plan(number: usize) -> Duration {
     let cluster = TestCluster::new(&files(number, &["a"]));
     let after = files(number, &["a", "new"]);
     let times = (0..2).map(|_| {
@@ -43,14 +29,6 @@ fn time_of_plan(number: usize, files: impl Fn(usize, &[&str]) -> Files) -> Durat
 
 #[test]
 fn the_time_of_a_plan_does_not_grow_with_the_cube_of_the_owners() {
-    let [few, many] = [15, 60].map(|number| time_of_plan(number, files));
+    let [few, many] = [15, 60].map(time_of_plan);
     assert!(many < few * 64, "15 take {few:?}, and 60 take {many:?}");
-}
-
-#[test]
-fn the_time_of_a_plan_does_not_grow_with_the_square_of_the_kustomizations() {
-    let number = std::env::var("GROW").ok().and_then(|n| n.parse().ok()).unwrap_or(800);
-    let [few, many] = [number / 4, number].map(|number| time_of_plan(number, chain));
-    assert!(many < few * 9, "{few:?} {many:?}");
-    eprintln!("{few:?} {many:?}");
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::testing::leaks::LeakCase;
 use super::cluster::{Files, NS, TestCluster, artifact, cm, finished, ks};
 use super::upgrades::{Template, deployed_from, spec, templates, tree, without};
 
@@ -151,5 +152,17 @@ fn what_a_private_owner_made_is_private() {
     for after in [vec![set], vec![]] {
         let (rows, text) = shown(&cluster, &apps(after));
         assert!(!text.contains("h-nter"), "{rows:?} {text}");
+    }
+}
+
+#[test]
+fn a_live_spec_that_is_not_what_was_applied_last_is_hidden() {
+    // Changes whose first step is refused, and live children with a changed form.
+    for number in [83, 103, 288, 296] {
+        let case = LeakCase::new(number * 13);
+        let plans = [&case.private.plan, &case.private.back].map(|plan| serde_json::to_string(plan).unwrap());
+        let texts = [&*plans[0], &plans[1], &case.private.searches, &case.private.messages].join("\n");
+        let leaked: Vec<String> = case.forbidden().into_iter().filter(|form| texts.contains(form.as_str())).collect();
+        assert_eq!(leaked, [""; 0], "{number} {:?}", case.ways);
     }
 }

@@ -4,6 +4,7 @@
 //! owners make of them is not known in parts, and counts as private unless the tree writes the same openly.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -86,7 +87,7 @@ fn objects_with_secrets(
     let built = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref()));
     let mut objects: Vec<(ObjectId, Held)> = built.map(|built| held_by(state, &built)).collect();
     if let Members::Listed(members) = state.members(live) {
-        let known: std::collections::BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id.clone()).collect();
+        let known: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id.clone()).collect();
         let others = members.into_iter().filter(|id| !known.contains(id));
         objects.extend(others.map(|id| (id, Held { is_assumed: true, ..Held::default() })));
     }
@@ -106,6 +107,7 @@ fn held_by(state: &State<'_>, built: &BuiltObject) -> (ObjectId, Held) {
         in_spec: built.is_masked_at("/spec"),
         is_assumed: false,
         shown: built.hides_identity().then(|| built.shown_id().clone()),
+        open: (!built.is_masked_at("/spec")).then(|| built.manifest.clone()),
     };
     (id, held)
 }
@@ -114,44 +116,49 @@ impl State<'_> {
     /// Returns true if a live object holds values of Secrets, or can. Where no owner of it reads Secrets, they and their
     /// transformations are searched for in its content.
     pub(crate) fn live_holds_secrets(&self, id: &ObjectId) -> bool {
-        let live = self.input.snapshot.resource(id);
-        match self.secrets.held(id) {
-            Some(held) if held.is_assumed => {
-                !held.in_manifest && live.is_none_or(|live| !self.is_open_spec(id, live.spec()))
-            }
-            Some(held) => held.in_manifest,
-            None => live.is_some_and(|live| self.secrets.are_in(&live.content)),
+        match (self.secrets.held(id), self.input.snapshot.resource(id)) {
+            (Some(held), Some(live)) => held.in_manifest || self.may_hold_secrets(id, held, live.spec()),
+            (Some(held), None) => held.in_manifest || held.is_assumed,
+            (None, live) => live.is_some_and(|live| self.secrets.are_in(&live.content)),
         }
     }
 
     /// Returns true if the live spec of a Kustomization is known to hold values of Secrets.
     pub(crate) fn live_spec_holds_secrets(&self, live: &Resource) -> bool {
-        match self.secrets.held(&live.object.id) {
-            Some(held) if held.is_assumed => held.in_spec || self.secrets.are_in(live.spec()),
-            held => held.is_some_and(|held| held.in_spec),
-        }
+        let id = &live.object.id;
+        self.secrets.held(id).is_some_and(|held| {
+            held.in_spec || (self.may_hold_secrets(id, held, live.spec()) && self.secrets.are_in(live.spec()))
+        })
     }
 
     /// Returns true if a spec of a Kustomization is the live one and can hold values of Secrets in forms that are not searched
     /// for.
     pub(crate) fn spec_may_hold_secrets(&self, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
-        let is_assumed = self.secrets.held(&id).is_some_and(|held| held.is_assumed);
-        is_assumed
-            && self.live.get(key).is_some_and(|live| KustomizationSpec::of(live) == *spec)
-            && !self.is_open_spec(&id, spec.value())
+        let Some((held, live)) = self.secrets.held(&id).zip(self.live.get(key)) else { return false };
+        KustomizationSpec::of(live) == *spec && self.may_hold_secrets(&id, held, live.spec())
     }
 
     /// Returns true if the data of a live ConfigMap holds values of Secrets, or can.
     pub(crate) fn holds_secrets_in_data(&self, id: &ObjectId, data: &Data) -> bool {
-        match self.secrets.held(id) {
-            Some(held) if held.is_assumed => {
-                let mut open = self.applied(id).into_iter().filter(|applied| applied.built.masked.is_none());
-                held.in_manifest || !open.any(|applied| Data::read(&applied.built.manifest).values == data.values)
-            }
-            Some(held) => held.in_manifest,
-            None => data.values.values().any(|value| self.secrets.are_in_text(value.reveal())),
-        }
+        let Some(held) = self.secrets.held(id) else {
+            return data.values.values().any(|value| self.secrets.are_in_text(value.reveal()));
+        };
+        let is_same = |open: &Value| {
+            let open = Data::read(open).values;
+            open.iter().all(|(key, value)| data.values.get(key) == Some(value))
+        };
+        let applied = self.applied(id);
+        let now = applied.iter().map(|applied| applied.built).filter(|built| built.masked.is_none());
+        let mut open = held.open.iter().chain(now.map(|built| &built.manifest));
+        held.in_manifest || !open.any(|open| is_same(open))
+    }
+
+    /// Returns true if a live spec, in which no value of a Secret was applied last, can hold some all the same: it is not what
+    /// was applied last, or that is not known, and the tree does not have it for everybody to read.
+    fn may_hold_secrets(&self, id: &ObjectId, held: &Held, spec: &Value) -> bool {
+        let was_open = held.open.as_ref().is_some_and(|open| has_all(spec, open.get("spec").unwrap_or(&Value::Null)));
+        !was_open && !self.is_open_spec(id, spec)
     }
 
     /// Returns true if an owner applies an object with this spec and without values of Secrets: the tree has it for everybody
@@ -183,5 +190,18 @@ impl State<'_> {
             }
         }
         overrides
+    }
+}
+
+/// Returns true if a live value has everything that a manifest writes. The API server adds defaults.
+fn has_all(live: &Value, written: &Value) -> bool {
+    match (live, written) {
+        (Value::Object(live), Value::Object(written)) => {
+            written.iter().all(|(key, value)| value.is_null() || live.get(key).is_some_and(|live| has_all(live, value)))
+        }
+        (Value::Array(live), Value::Array(written)) => {
+            live.len() == written.len() && live.iter().zip(written).all(|(live, written)| has_all(live, written))
+        }
+        _ => live == written,
     }
 }
