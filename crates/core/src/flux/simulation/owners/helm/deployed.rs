@@ -30,7 +30,8 @@ pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -
     let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
-    Some(StoredRelease { hooks: rendered.hooks, kept, has_all_policies })
+    let is_private = rendered.is_private;
+    Some(StoredRelease { hooks: rendered.hooks, kept, has_all_policies, is_private })
 }
 
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {
