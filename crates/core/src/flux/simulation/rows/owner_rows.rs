@@ -213,9 +213,10 @@ fn created_hooks(
     owner: &ObjectId,
     effect: &Effect,
 ) -> impl Iterator<Item = Change> {
-    let lasting = effect.creates.iter().filter(|(id, _)| {
-        !consequences.outcomes.contains_key(id) && !container_is_deleted(state, id, consequences)
-    });
+    let lasting = effect
+        .creates
+        .iter()
+        .filter(|(id, _)| !consequences.outcomes.contains_key(id) && !container_is_deleted(state, id, consequences));
     let is_deleted = match consequences.cascaded.get(owner) {
         Some(cascaded) => consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| is_certain),
         None => consequences.outcomes.get(owner).is_some_and(PossibleOutcomes::is_deleted),

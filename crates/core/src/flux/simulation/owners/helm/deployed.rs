@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::release_charts::last_chart;
 use super::release_values::{ReleaseValues, values};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::check_recorded;
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::post_renderers;
@@ -13,6 +12,7 @@ use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::object::Resource;
+use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 
 /// Renders the chart of the last release.
