@@ -10,7 +10,7 @@ use super::unfollowed::{cluster, flux, release};
 use super::upgrades::{Template, deployed, deployed_from, reason, spec, templates, tree, without};
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
-use crate::plan::{Outcome, Plan};
+use crate::plan::{Action, Certainty, Outcome, Plan};
 use crate::testing::resource_type;
 
 const HOOK: &str = "charts/app/templates/hook.yaml";
@@ -173,6 +173,30 @@ fn hooks_of_an_uninstall_are_deleted() {
     assert_eq!(rows("pre-install,pre-delete", "hook-succeeded", json!({})), both("delete hook"));
     assert_eq!(rows("post-install", "", json!({})), both(""));
     assert_eq!(rows("post-delete", "", json!({"uninstall": {"disableHooks": true}})), both(""));
+}
+
+#[test]
+fn hooks_that_an_uninstall_leaves_are_created() {
+    let rows = |kind: &str, annotations: Value| {
+        let mut before = tree("1", &templates(), spec(json!({})));
+        let mut hook = cm("hook");
+        (hook["kind"], hook["metadata"]["annotations"]) = (kind.into(), annotations);
+        before.push(("charts/app/templates/hook.yaml", vec![hook]));
+        let cluster = deployed_from(&before);
+        let after: Files = before.into_iter().filter(|(path, _)| *path != "root/a.yaml").collect();
+        let plan = cluster.plan(&after);
+        let own = plan.changes().iter().filter(|change| &*change.object.id.name == "hook");
+        own.map(|change| (change.action, change.certainty)).collect::<Vec<_>>()
+    };
+    let certain = (Action::Create, Certainty::Certain);
+    let hook = |event: &str, policy: &str| json!({"helm.sh/hook": event, "helm.sh/hook-delete-policy": policy});
+    for event in ["pre-delete", "post-delete"] {
+        assert_eq!(rows("ConfigMap", hook(event, "")), [certain], "{event}");
+        assert!(rows("ConfigMap", hook(event, "hook-succeeded")).is_empty(), "{event}");
+    }
+    assert!(rows("ConfigMap", hook("post-upgrade", "")).is_empty());
+    assert_eq!(rows("Pod", hook("pre-delete", "")), [certain]);
+    assert_eq!(rows("Pod", hook("pre-delete", "hook-failed")), [(Action::Create, Certainty::Race)]);
 }
 
 #[test]
