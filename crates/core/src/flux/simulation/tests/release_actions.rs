@@ -10,7 +10,7 @@ use super::unfollowed::{cluster, flux, release};
 use super::upgrades::{Template, deployed, deployed_from, reason, spec, templates, tree, without};
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
-use crate::plan::{Action, Certainty, Outcome, Plan};
+use crate::plan::{Action, Certainty, Outcome, Plan, ReasonCode};
 use crate::testing::resource_type;
 
 const HOOK: &str = "charts/app/templates/hook.yaml";
@@ -197,6 +197,30 @@ fn hooks_that_an_uninstall_leaves_are_created() {
     assert!(rows("ConfigMap", hook("post-upgrade", "")).is_empty());
     assert_eq!(rows("Pod", hook("pre-delete", "")), [certain]);
     assert_eq!(rows("Pod", hook("pre-delete", "hook-failed")), [(Action::Create, Certainty::Race)]);
+}
+
+#[test]
+fn a_dependency_that_is_never_ready_blocks_an_upgrade() {
+    let cluster = deployed(spec(json!({})));
+    let upgraded = |dependency: Option<Value>| {
+        let mut own = spec(json!({}));
+        own["dependsOn"] = json!([{"name": "other"}]);
+        let mut after = tree("2", &without("extra"), own);
+        let dependency = dependency.map(|spec| flux("helm.toolkit.fluxcd.io/v2", "HelmRelease", "other", spec));
+        after.extend(dependency.map(|dependency| ("root/d.yaml", vec![dependency])));
+        let plan = cluster.plan(&after);
+        let code = plan.owners().iter().find(|row| row.owner.name == "app").unwrap().reason.code;
+        (plan.summary().delete, code)
+    };
+    assert_eq!(upgraded(None), (0, ReasonCode::DependencyMissing));
+    let with = |field: &str, value: Value| {
+        let mut other = spec(json!({}));
+        other[field] = value;
+        upgraded(Some(other))
+    };
+    assert_eq!(with("suspend", true.into()), (0, ReasonCode::DependencyNotReady));
+    assert_eq!(with("dependsOn", json!([{"name": "app"}])), (0, ReasonCode::DependencyCycle));
+    assert_eq!(with("interval", "1h".into()), (1, ReasonCode::ReleaseUpgraded), "it may become ready");
 }
 
 #[test]

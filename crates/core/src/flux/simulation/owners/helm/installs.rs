@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::applied::{applies, hook_runs, of_chart};
-use super::conditions::condition;
+use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
 use super::release_charts::first_chart;
 use super::release_values::{ReleaseValues, values};
@@ -117,6 +117,9 @@ pub(super) fn install(
 ) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
     let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
+    if let Some(reason) = unmet_dependency(comparison.state(), id, spec) {
+        return Ok(Followed::Blocked { reason, effect: Box::default() });
+    }
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
         Err(followed) => return Ok(followed),

@@ -10,7 +10,7 @@ use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::applied::{applies, hook_runs, of_chart};
 use super::change::{Change, Prepared, has_failed_upgrade, prepared, prepared_again};
-use super::conditions::condition;
+use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
 use super::release_charts::UNKNOWN_REVISION;
 use super::remarks::described;
@@ -60,6 +60,9 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
         Prepared::Blocked(followed) => return Ok(followed),
         Prepared::Changed(change) => change,
     };
+    if let Some(reason) = unmet_dependency(comparison.state(), &live.object.id, &change.spec) {
+        return Ok(Followed::Blocked { reason, effect: Box::default() });
+    }
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
     let mut place = Place::find(comparison, &live.object.id, live.spec(), target)?;
     let renders = match renders(comparison, live, &change, &mut place)? {
