@@ -149,7 +149,9 @@ pub(super) fn install(
         action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
     }
     let mut effect = action.effect(comparison.state(), id);
-    let is_doubtful = action.failure != Failure::Unexpected;
+    // A remedy without a retry leaves nothing of the release.
+    let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
+    let is_doubtful = action.failure != Failure::Unexpected || may_leave;
     effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful)
         .map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
