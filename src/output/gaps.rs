@@ -1,7 +1,7 @@
 //! Sentences about what could not be read: one for each group of like gaps.
 
 use super::prose::Prose;
-use gitops_core::kubernetes::gap::{AnswerGap, GapGroup};
+use gitops_core::kubernetes::gap::{AnswerGap, DRY_RUNS, GapGroup};
 use gitops_core::text::pluralize;
 
 /// Number of types that a line names.
@@ -20,9 +20,10 @@ pub(crate) fn sentence(group: &GapGroup<'_>, named: usize) -> Prose {
 pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
     let first = group.first;
     let subjects: Vec<&str> = group.subjects().collect();
+    let text = Prose::default().own(if first.is_of_dry_runs() { DRY_RUNS } else { "" });
     let text = match &subjects[..] {
-        [one] => Prose::default().foreign(one),
-        several => Prose::default().own(pluralize(several.len(), "type")),
+        [one] => text.foreign(one),
+        several => text.own(pluralize(several.len(), "type")),
     };
     let place = place(first);
     let text = if place.is_empty() { text } else { text.foreign(place) };

@@ -522,7 +522,10 @@ fn loses_objects(row: &OwnerOutcome) -> bool {
     row.owner.system == "flux" && row.owner.kind == "Kustomization" && codes.contains(&row.reason.code)
 }
 
-/// Returns true for an object that another owner creates again.
+/// Returns true for an object that an owner deletes because it lets go of it, and that another one creates again.
 fn is_moved_with_loss(change: &Change) -> bool {
-    change.is_deletion() && change.reason.code == ReasonCode::Moved
+    let let_go = [ReasonCode::OwnerDeleted, ReasonCode::Uninstalled, ReasonCode::NotInChart, ReasonCode::NotGenerated];
+    let code = change.reason.code;
+    let is_recreated = change.action == Action::Recreate && let_go.contains(&code);
+    is_recreated || (change.is_deletion() && code == ReasonCode::Moved)
 }
