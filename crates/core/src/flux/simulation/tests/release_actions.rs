@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::releases::record;
-use super::unfollowed::{cluster, flux, release};
+use super::unfollowed::{cluster, flux, release, source};
 use super::upgrades::{Template, deployed, deployed_from, reason, spec, templates, tree, without};
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
@@ -416,4 +416,22 @@ fn claims_of_a_set_that_shrinks_are_deleted() {
     let plan = cluster.plan(&files("2", 1));
     let row = plan.changes().iter().find(|row| &*row.object.id.name == "data-db-1").unwrap();
     assert_eq!((row.reason.code.to_string(), row.by.to_string()), ("scaled-down".into(), "garbage-collector".into()));
+}
+
+#[test]
+fn the_chart_of_a_helm_chart_is_read_from_the_tree_that_it_is_packed_from() {
+    let files = |version: &str, name: &str, templates: &[Template]| {
+        let source_ref = json!({"kind": "GitRepository", "name": "repo"});
+        let chart = json!({"chart": "./charts/app", "interval": "1h", "sourceRef": source_ref});
+        let mut files = tree(version, templates, json!({"chartRef": {"kind": "HelmChart", "name": name}}));
+        files.push(("root/c.yaml", vec![source("HelmChart", name, chart)]));
+        files
+    };
+    let cluster = deployed_from(&files("1", "own", &templates()));
+    assert_eq!(cluster.rows(&files("2", "own", &without("extra"))), set(&["delete extra"]));
+    assert_eq!(cluster.rows(&files("1", "own", &without("extra"))), set(&[]), "it is not packed again");
+    let renamed = cluster.rows(&files("2", "other", &without("extra")));
+    assert_eq!(renamed, set(&["delete own", "delete extra"]), "another HelmChart is packed");
+    let inline = cluster.rows(&tree("2", &without("extra"), spec(json!({}))));
+    assert_eq!(inline, set(&["delete own", "delete extra"]), "helm-controller makes a HelmChart");
 }
