@@ -112,6 +112,9 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
     if old.version != new.version && !old_values.is_same(&new_values) {
         between.push(Version { chart: new.clone(), values: old_values.clone() });
         between.push(Version { chart: old.clone(), values: new_values.clone() });
+    } else if old.version != new.version && changes_all {
+        // The new spec can come before the new chart.
+        between.push(Version { chart: old.clone(), values: new_values.clone() });
     }
     let old = Version { chart: old, values: old_values };
     let mut new = Version { chart: new, values: new_values };

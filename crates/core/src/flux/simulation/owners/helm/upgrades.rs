@@ -196,6 +196,7 @@ fn acted(
     action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_in_upgrade(state, id)));
     let removed = old.objects.difference(&new.objects).filter(|id| !action.hooks.contains_key(*id));
     action.removed = removed.cloned().collect();
+    action.loosened = loosened(live, spec, old, between);
     action.claims = released_claims(state, old, new);
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
@@ -268,6 +269,19 @@ fn forgotten_records(state: &State<'_>, live: &Resource) -> Vec<(ObjectId, Actio
     let records = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
     let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
     records.map(|record| (record.id.clone(), action(&record.id))).collect()
+}
+
+/// Returns the objects that the deployed manifest keeps, and an intermediate one does not.
+fn loosened(live: &Resource, spec: &Value, old: &Rendered, between: &[Rendered]) -> BTreeSet<ObjectId> {
+    let keeps_all = |spec: &Value| {
+        spec.pointer("/commonMetadata/annotations").is_some_and(|annotations| annotations.get(POLICY).is_some())
+    };
+    if keeps_all(spec) {
+        return BTreeSet::new();
+    }
+    let kept = old.objects.iter().filter(|id| keeps_all(live.spec()) || old.is_kept(id));
+    let is_loosened = |id: &&ObjectId| between.iter().any(|new| new.objects.contains(*id) && !new.is_kept(id));
+    kept.filter(is_loosened).cloned().collect()
 }
 
 /// Returns true if the live object tells Helm to keep it in an upgrade.
