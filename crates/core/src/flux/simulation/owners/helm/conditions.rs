@@ -8,7 +8,7 @@ use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::Reaction;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::kubernetes::object::{ObjectId, Resource, list_at, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at, list_at, text_at};
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
@@ -83,7 +83,9 @@ pub(super) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -
     let mut reasons = unmet.filter_map(|(dependency, _)| {
         let is_new = state.live_object(&dependency).is_none();
         let reaction = state.affected.iter().find(|owner| owner.id == dependency).map(|owner| &owner.reaction);
-        if is_new && matches!(reaction, Some(Reaction::Waits(_))) {
+        let specs = state.specs_after(&dependency);
+        let is_suspended = !specs.is_empty() && specs.iter().all(|spec| flag_at(spec, "/suspend"));
+        if is_new && (is_suspended || matches!(reaction, Some(Reaction::Waits(_)))) {
             let detail = format!("it depends on {dependency}, which is never ready");
             return Some(Reason::new(ReasonCode::DependencyNotReady, detail));
         }
