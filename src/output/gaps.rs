@@ -26,9 +26,9 @@ pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
         several => text.own(pluralize(several.len(), "type")),
     };
     let place = place(first);
-    let text = if place.is_empty() { text } else { text.foreign(place) };
-    let mut text = text.own(format!(" could not be read ({}", first.gap.kind.cause()));
-    text = text.foreign_after("; read in ", first.gap.part_read().unwrap_or_default()).own(")");
+    let cause = format!(" could not be read ({}", first.gap.kind.cause());
+    let part_read = first.gap.part_read().unwrap_or_default();
+    let mut text = text.foreign_after("", &place).own(cause).foreign_after("; read in ", part_read).own(")");
     if subjects.len() > 1 {
         for (number, subject) in subjects.iter().take(named).enumerate() {
             text = text.own(if number == 0 { ": " } else { ", " }).foreign(subject);

@@ -351,15 +351,15 @@ pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
 pub(crate) fn counts(plan: &Plan) -> String {
     let counts = number_words(&plan.summary());
     let in_doubt = owners_in_doubt(plan);
-    match counts.is_empty() {
-        true if plan.is_complete() && in_doubt[0].1.is_empty() => {
-            // Only a plan of a working tree has a subject.
-            if plan.subject().is_some() { "no changes" } else { "nothing to prune" }.to_owned()
-        }
-        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
-        true => "no known deletions".to_owned(),
-        false => counts.join(", "),
-    }
+    let nothing = if plan.is_complete() && in_doubt[0].1.is_empty() {
+        // Only a plan of a working tree has a subject.
+        if plan.subject().is_some() { "no changes" } else { "nothing to prune" }
+    } else if in_doubt[1].1.is_empty() {
+        "no deletions"
+    } else {
+        "no known deletions"
+    };
+    if counts.is_empty() { nothing.to_owned() } else { counts.join(", ") }
 }
 
 /// Returns the number of changes of each action: `3 to delete`.
@@ -438,8 +438,8 @@ fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
             text.own(": ").foreign(controller).own(" removes ").foreign(finalizers).own(" and is deleted too")
         }
         None => {
-            let text = text.own(" until a controller removes ").foreign(finalizers);
-            text.foreign_after("; ", blocked.detail.as_deref().unwrap_or_default())
+            let detail = blocked.detail.as_deref().unwrap_or_default();
+            text.own(" until a controller removes ").foreign(finalizers).foreign_after("; ", detail)
         }
     }
 }
