@@ -16,6 +16,7 @@ use super::release_charts::UNKNOWN_REVISION;
 use super::remarks::described;
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Place, Rendering, Version};
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -26,10 +27,11 @@ use crate::helm::post_renderers;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::records;
+use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE};
+use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, helm_chart};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::plan::{Action, Reason, ReasonCode};
 
@@ -52,6 +54,44 @@ struct Renders {
 ///
 /// Fails with the reason why the effect is not known.
 pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
+    let followed = followed(comparison, live)?;
+    let state = comparison.state();
+    let chart = helm_chart(&live.content).filter(|_| leaves_chart(state, live));
+    let Some(chart) = chart.filter(|chart| state.live_object(chart).is_some()) else { return Ok(followed) };
+    let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
+    deletion.code = Some(ActionKind::Upgrade.code());
+    deletion.remark("helm-controller deletes the HelmChart that it made once the release has a chartRef");
+    Ok(match followed {
+        Followed::Unchanged => {
+            let effect = Effect {
+                triggers: state.applying_events(&live.object.id),
+                deletes: [(chart, deletion)].into(),
+                ..Effect::default()
+            };
+            let remarks = vec!["its chart and its values stay the same".to_owned()];
+            Followed::Acts { effect: Box::new(effect), code: ActionKind::Upgrade.code(), remarks }
+        }
+        Followed::Acts { mut effect, code, remarks } => {
+            effect.deletes.insert(chart, deletion);
+            Followed::Acts { effect, code, remarks }
+        }
+        Followed::Blocked { reason, mut effect } => {
+            effect.triggers = state.applying_events(&live.object.id);
+            effect.deletes.insert(chart, deletion);
+            Followed::Blocked { reason, effect }
+        }
+        Followed::No => Followed::No,
+    })
+}
+
+/// Returns true if a release with a chart of its own gets a `chartRef`.
+fn leaves_chart(state: &State<'_>, live: &Resource) -> bool {
+    let has_reference = |spec: &Value| spec.get("chartRef").is_some_and(Value::is_object);
+    let specs = state.specs_after(&live.object.id);
+    !has_reference(live.spec()) && !specs.is_empty() && specs.iter().all(has_reference)
+}
+
+fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
     if let Some(key) = FORCES_UPGRADE.into_iter().find(|key| sets_annotation(comparison.state(), live, key)) {
         return Err(format!("the effect of the annotation {key} is not computed").into());
     }
