@@ -71,7 +71,7 @@ pub(super) fn scenario(
     scenario: &Scenario,
     number: usize,
 ) -> Result<Comparison> {
-    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.after];
+    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.live, &scenario.after];
     let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
     let (is_on_request, has_releases) = (scenario.is_on_request, scenario.has_releases());
     let (prefix, folder) = (format!("s{number:03}x"), folder(number)?);
