@@ -12,7 +12,7 @@ use crate::ownership::OwnerId;
 use crate::ownership::report::contexts::same_clusters;
 use crate::plan::{
     Alarm, BlockedByFinalizers, Change, Contested, Diff, Fidelity, FinishedPlan, Outcome, OwnerOutcome, PinnedObject,
-    Plan, PlanDocument, ReasonCode, Summary,
+    Plan, PlanDocument, Reason, Summary,
 };
 use crate::text::{join_limited, pluralize};
 
@@ -316,8 +316,8 @@ fn distribute<'f, T: Clone + 'f>(
     }
 }
 
-fn owner_key(row: &OwnerOutcome) -> (OwnerId, Outcome, (ReasonCode, String)) {
-    (row.owner.clone(), row.outcome, (row.reason.code, row.reason.detail.clone()))
+fn owner_key(row: &OwnerOutcome) -> (OwnerId, Outcome, Reason) {
+    (row.owner.clone(), row.outcome, row.reason.clone())
 }
 
 fn join_owners(row: &mut OwnerOutcome, other: &OwnerOutcome) {
