@@ -69,8 +69,14 @@ impl DryRunResult {
             // Its name would be in the URL of the request, and so in logs.
             return Some(Self::NotValidated("its name holds a value of a Secret: not compared".to_owned()));
         }
-        if snapshot.type_of(id).is_none() {
-            return Some(Self::of_new_kind());
+        let Some(kind) = snapshot.type_of(id) else { return Some(Self::of_new_kind()) };
+        if kind.namespaced == id.namespace.is_empty() {
+            return Some(Self::NotValidated("its kind gets another scope".to_owned()));
+        }
+        // A definition of the same change begins to serve it; without one, the build fails.
+        let snapshot = snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(snapshot);
+        if snapshot.serves(&id.group_kind(), &built.version) == Some(false) {
+            return Some(Self::NotValidated("its version is new".to_owned()));
         }
         None
     }

@@ -346,7 +346,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::gap::GapKind;
     use crate::plan::alarm::{AlarmCode, Remedy};
-    use crate::plan::{Action, Actor};
+    use crate::plan::{Action, Actor, ReasonCode};
 
     fn owner() -> OwnerId {
         OwnerId::new("flux", "Kustomization", "flux-system", "apps")
