@@ -403,8 +403,8 @@ fn print_objects(session: &mut Session, objects: &[&Resource]) {
     for full in objects {
         *kinds.entry(&full.object.id.kind).or_default() += 1;
     }
-    let kinds = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
-    session.terminal.status(&format!("  {}", join_limited(kinds, KINDS.len())));
+    let counts = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
+    session.terminal.status(&format!("  {}", join_limited(counts, KINDS.len())));
     let is_short = objects.len() <= LISTED_OBJECTS;
     let foreign = objects.iter().filter(|full| is_suspended_by_others(full)).count();
     let mut listed = 0;

@@ -38,8 +38,8 @@ pub(crate) fn print_namespaces<'a>(session: &mut Session, namespaces: impl Itera
     if counts.is_empty() {
         return;
     }
-    let counts = counts.iter().map(|(namespace, count)| format!("{namespace} ({count})"));
-    session.terminal.hint(&format!("there are some in {}: use -n or -A", join_limited(counts, NAMED)));
+    let places = counts.iter().map(|(namespace, count)| format!("{namespace} ({count})"));
+    session.terminal.hint(&format!("there are some in {}: use -n or -A", join_limited(places, NAMED)));
 }
 
 /// Prints hints about named objects that were not read: the namespaces in which there is one, a name like theirs, or how to

@@ -117,10 +117,11 @@ struct Users {
 /// Prints the manifests, or checks what is installed.
 pub async fn run(args: &GuardArgs, session: &mut Session) -> Result<ExitCode> {
     let given = args.controller_version.as_deref();
-    let version = given.map(|text| {
-        kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))
-    });
-    let version = version.transpose()?;
+    let version = given
+        .map(|text| {
+            kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))
+        })
+        .transpose()?;
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     let cluster = if args.snapshot.is_some() { None } else { Some(session.cluster().await?) };
     let mut users = find_users(cluster.as_ref(), &snapshot, version).await;
@@ -239,9 +240,11 @@ async fn find_users(cluster: Option<&Cluster>, snapshot: &Snapshot, version: Opt
                 gaps.push(failure.gap(deployment.id.to_string(), None).into());
                 Value::Null
             });
-            let account = account_of(&content).or_else(|| recorded_account(&deployment.id, snapshot));
-            let account = account.unwrap_or_else(|| name.to_owned());
-            let account = NamespacedName { namespace: namespace.to_string(), name: account };
+            let account_name = account_of(&content).or_else(|| recorded_account(&deployment.id, snapshot));
+            let account = NamespacedName {
+                namespace: namespace.to_string(),
+                name: account_name.unwrap_or_else(|| name.to_owned()),
+            };
             let default_account = controller_deployment::default_service_account(&content);
             controllers.push(DeletingController { name, account, default_account });
             if name == kustomize_controller::NAME && version.is_none() {

@@ -202,7 +202,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     let exit = args.change.report(session, verb, &results, &[], &selected)?;
     elsewhere::hint_missing(session, &cluster, &selected).await;
     let as_requested = args.change.dry_run == DryRun::Client || print_discrepancies(session, &options, &results);
-    print_effect(session, &options, choice, &results);
+    print_effect(session, args, &options, choice, &results);
     Ok(if as_requested || exit != ExitCode::Done { exit } else { ExitCode::Partial })
 }
 
@@ -257,7 +257,13 @@ fn print_discrepancies(session: &mut Session, options: &SuspendOptions, results:
 
 /// Prints that the annotation alone does not stop controllers, or that `spec.suspend` was set. There is no hint for a user
 /// who has chosen.
-fn print_effect(session: &mut Session, options: &SuspendOptions, choice: Option<bool>, results: &[ChangeResult]) {
+fn print_effect(
+    session: &mut Session,
+    args: &SuspendArgs,
+    options: &SuspendOptions,
+    choice: Option<bool>,
+    results: &[ChangeResult],
+) {
     if results.iter().filter_map(ChangeResult::after).any(|full| options.is_annotation_only(full)) {
         session.terminal.warning(&format!(
             "no released Flux controller honours the annotation {ANNOTATION}: reconciliation goes on"
@@ -275,7 +281,10 @@ fn print_effect(session: &mut Session, options: &SuspendOptions, choice: Option<
         _ => false,
     });
     if set_spec {
-        session.terminal.status("spec.suspend was set: the generation moved by one");
+        session.terminal.status(match args.change.dry_run {
+            DryRun::None => "spec.suspend was set: the generation moved by one",
+            DryRun::Client | DryRun::Server => "spec.suspend would be set, which moves the generation by one",
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sentences about what could not be read: one for each group of like gaps.
 
 use super::prose::Prose;
-use gitops_core::kubernetes::gap::{AnswerGap, GapGroup};
+use gitops_core::kubernetes::gap::{AnswerGap, DRY_RUNS, GapGroup};
 use gitops_core::text::pluralize;
 
 /// Number of types that a line names.
@@ -20,14 +20,15 @@ pub(crate) fn sentence(group: &GapGroup<'_>, named: usize) -> Prose {
 pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
     let first = group.first;
     let subjects: Vec<&str> = group.subjects().collect();
+    let text = Prose::default().own(if first.is_of_dry_runs() { DRY_RUNS } else { "" });
     let text = match &subjects[..] {
-        [one] => Prose::default().foreign(one),
-        several => Prose::default().own(pluralize(several.len(), "type")),
+        [one] => text.foreign(one),
+        several => text.own(pluralize(several.len(), "type")),
     };
     let place = place(first);
-    let text = if place.is_empty() { text } else { text.foreign(place) };
-    let mut text = text.own(format!(" could not be read ({}", first.gap.kind.cause()));
-    text = text.foreign_after("; read in ", first.gap.part_read().unwrap_or_default()).own(")");
+    let cause = format!(" could not be read ({}", first.gap.kind.cause());
+    let part_read = first.gap.part_read().unwrap_or_default();
+    let mut text = text.foreign_after("", &place).own(cause).foreign_after("; read in ", part_read).own(")");
     if subjects.len() > 1 {
         for (number, subject) in subjects.iter().take(named).enumerate() {
             text = text.own(if number == 0 { ": " } else { ", " }).foreign(subject);

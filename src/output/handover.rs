@@ -5,18 +5,21 @@ use super::format::{Look, Part, Render};
 use super::markdown::escape::{fenced, span};
 use super::plan::{counts, summary};
 use super::sanitize::{escape, one_line};
+use super::wrap::wrap;
 use gitops_core::flux::handover::{ClaimCopy, Handover, HandoverStep};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a line names.
 const NAMED: usize = 5;
+/// Spaces before the lines that continue one.
+pub(super) const CONTINUED: usize = 2;
 
 impl Render for Handover {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
 
     fn text(&self, wide: bool, look: Look) -> String {
-        let steps = text_of_steps(&self.steps, wide, look);
-        format!("{}\n{steps}\n{}\n", one_line(&heading(self)), one_line(&end(self)))
+        let line = |text: &str| wrap(&one_line(text), 0, CONTINUED, look.width) + "\n";
+        format!("{}{}\n{}", line(&heading(self)), text_of_steps(&self.steps, wide, look), line(&end(self)))
     }
 
     /// Returns the names of the objects that are lost without the steps.
@@ -31,9 +34,10 @@ impl Render for Handover {
 
 /// Returns the steps as text: each with its patches, its plan, and how to see that it is done.
 pub(super) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> String {
+    let line = |text: &str| wrap(&one_line(text), 0, CONTINUED, look.width) + "\n";
     let mut text = String::new();
     for step in steps {
-        text += &format!("\nStep {}: {}\n", step.number, one_line(&step.title));
+        text += &format!("\n{}", line(&format!("Step {}: {}", step.number, step.title)));
         for patch in &step.patches {
             text += &escape(&patch.diff);
         }
@@ -41,9 +45,12 @@ pub(super) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> S
             text += &format!("$ {}\n", one_line(command));
         }
         text += &step.plan.text(wide, look);
-        text += &format!("Plan: {}\n", summary(&step.plan, true));
-        for line in done(step) {
-            text += &format!("{}\n", one_line(&line));
+        text += &line(&format!("Plan: {}", summary(&step.plan, true)));
+        for command in commands_when_done(step) {
+            text += &format!("{}\n", one_line(&command));
+        }
+        for remark in remarks(step) {
+            text += &line(&remark);
         }
     }
     text
@@ -61,7 +68,7 @@ pub(super) fn comment_of_steps(steps: &[HandoverStep]) -> String {
             comment.push('\n');
         }
         comment += &format!("Plan: {}.\n\n", counts(&step.plan));
-        for line in done(step) {
+        for line in commands_when_done(step).chain(remarks(step)) {
             comment += &format!("- {}\n", span(&line));
         }
     }
@@ -87,10 +94,14 @@ fn heading(handover: &Handover) -> String {
     }
 }
 
-fn done(step: &HandoverStep) -> impl Iterator<Item = String> {
-    let shown = step.done_when.iter().take(NAMED).map(|command| format!("Done when: {command}"));
+/// Returns the commands that show that a step is done, whose lines stay whole to be copied.
+fn commands_when_done(step: &HandoverStep) -> impl Iterator<Item = String> {
+    step.done_when.iter().take(NAMED).map(|command| format!("Done when: {command}"))
+}
+
+fn remarks(step: &HandoverStep) -> impl Iterator<Item = String> {
     let notes = step.notes.iter().map(|note| format!("Note: {note}"));
-    shown.chain(notes).chain([format!("Way back: {}", step.way_back)])
+    notes.chain([format!("Way back: {}", step.way_back)])
 }
 
 /// Returns the last lines: what must be copied, and what is left over, or that nothing is.

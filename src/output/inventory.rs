@@ -244,12 +244,13 @@ fn status_text(status: &OwnerStatus) -> String {
 }
 
 fn object_table(owners: &[OwnerObjects], wide: bool, look: Look) -> String {
-    let rows: Vec<(&OwnerSummary, &MemberView)> =
-        owners.iter().flat_map(|owner| owner.objects.iter().map(move |row| (&owner.owner, row))).collect();
-    let unlisted = owners.iter().flat_map(|owner| owner.unlisted.iter().map(move |row| (&owner.owner, row)));
-    let rows = rows.into_iter().map(|(summary, row)| ObjectRow { summary, row: Membership::Listed(row) });
-    let unlisted = unlisted.map(|(summary, row)| ObjectRow { summary, row: Membership::Unlisted(row) });
-    let rows: Vec<ObjectRow<'_>> = rows.chain(unlisted).collect();
+    let listed = owners.iter().flat_map(|OwnerObjects { owner, objects, .. }| {
+        objects.iter().map(move |row| ObjectRow { summary: owner, row: Membership::Listed(row) })
+    });
+    let unlisted = owners.iter().flat_map(|OwnerObjects { owner, unlisted, .. }| {
+        unlisted.iter().map(move |row| ObjectRow { summary: owner, row: Membership::Unlisted(row) })
+    });
+    let rows: Vec<ObjectRow<'_>> = listed.chain(unlisted).collect();
     if rows.is_empty() {
         return String::new();
     }

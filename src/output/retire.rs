@@ -2,9 +2,10 @@
 
 use super::document;
 use super::format::{Look, Part, Render};
-use super::handover::{comment_of_steps, text_of_steps};
+use super::handover::{CONTINUED, comment_of_steps, text_of_steps};
 use super::markdown::escape::span;
 use super::sanitize::one_line;
+use super::wrap::wrap;
 use gitops_core::flux::retire::{ClaimFate, Retirement};
 use gitops_core::text::{join_limited, pluralize};
 
@@ -15,14 +16,9 @@ impl Render for Retirement {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
 
     fn text(&self, wide: bool, look: Look) -> String {
-        let lines = |lines: Vec<String>| lines.iter().map(|line| one_line(line) + "\n").collect::<String>();
-        let data = lines(self.data.iter().map(fate).collect());
-        format!(
-            "{}\n{data}{}\n{}",
-            one_line(&heading(self)),
-            text_of_steps(&self.steps, wide, look),
-            lines(vec![end(self)])
-        )
+        let line = |text: String| wrap(&one_line(&text), 0, CONTINUED, look.width) + "\n";
+        let data: String = self.data.iter().map(fate).map(line).collect();
+        format!("{}{data}{}\n{}", line(heading(self)), text_of_steps(&self.steps, wide, look), line(end(self)))
     }
 
     /// Returns the names of the objects that the steps delete.
@@ -43,7 +39,8 @@ fn heading(retirement: &Retirement) -> String {
     let owners = &retirement.owners;
     let named = if owners.is_empty() { String::new() } else { format!(" with {}", join_limited(owners, NAMED)) };
     let steps = pluralize(retirement.steps.len(), "step");
-    format!("{steps} delete {}{named}, in an order in which nothing is stuck:", pluralize(deleted, "object"))
+    let verb = if retirement.steps.len() == 1 { "deletes" } else { "delete" };
+    format!("{steps} {verb} {}{named}, in an order in which nothing is stuck:", pluralize(deleted, "object"))
 }
 
 /// Returns what becomes of the data of a claim, in one line.
@@ -68,7 +65,7 @@ fn end(retirement: &Retirement) -> String {
 fn left_over(retirement: &Retirement) -> String {
     let objects = &retirement.left_over;
     if objects.is_empty() {
-        return "Nothing is left over: `kubectl gitops inventory --leaked --orphaned` shows it.".to_owned();
+        return "Nothing is left over, as `kubectl gitops inventory --leaked` and `kubectl gitops inventory --orphaned` show then.".to_owned();
     }
     let named = join_limited(objects, NAMED);
     format!("Left over: {} that no step deletes: {named}.", pluralize(objects.len(), "object"))

@@ -216,8 +216,8 @@ impl Terminal {
     /// Fails when the terminal is closed, and after Ctrl-C with what has not happened, such as `nothing was suspended`.
     pub fn confirm(&mut self, question: &str, undone: &str) -> Result<bool> {
         let prompt = self.prompt(question, "Confirm", " [y/N] ".len());
-        let answer = read_answer(&Term::stderr(), &format!("{} [y/N] ", name::renamed(&prompt, &self.called)));
-        let answer = answer.map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
+        let answer = read_answer(&Term::stderr(), &format!("{} [y/N] ", name::renamed(&prompt, &self.called)))
+            .map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
         answer.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
     }
 

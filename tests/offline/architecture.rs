@@ -51,7 +51,7 @@ fn table<'a>(page: &'a str, heading: &str) -> Vec<Vec<Vec<&'a str>>> {
 }
 
 /// Returns all Rust files below a folder, as paths from the root of the repository.
-fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files_with(folder, "rs")
 }
 

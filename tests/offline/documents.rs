@@ -1,9 +1,10 @@
 //! Documents: the YAML is valid, the plugin accepts every command line, and printed outputs are real.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use gitops_core::plan::ReasonCode;
 use gitops_core::plan::alarm::AlarmCode;
 use kubectl_gitops::cli::Cli;
@@ -11,7 +12,12 @@ use serde_json::Value;
 #[cfg(unix)]
 use test_support::pages::{self, Scene};
 
+use super::architecture::files;
+
 const PIPELINES: [&str; 2] = ["docs/ci/github-actions.yaml", "docs/ci/gitlab-ci.yaml"];
+
+/// Errors of a command line that names a verb without its objects.
+const INCOMPLETE: [ErrorKind; 2] = [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelp];
 
 fn documents() -> Vec<PathBuf> {
     let mut found: Vec<_> = [
@@ -100,6 +106,26 @@ fn every_command_line_is_accepted() {
         }
     }
     assert!(seen > 25, "only {seen} command lines were found");
+}
+
+/// A hint with a command that fails is worse than none.
+#[test]
+fn every_command_of_a_message_is_accepted() {
+    let mut seen = 0;
+    for path in ["src", "crates/core/src"].into_iter().flat_map(|folder| files(Path::new(folder))) {
+        let text = fs::read_to_string(&path).unwrap();
+        let text: String = text.split("\\\n").map(str::trim_start).collect();
+        let starts = text.match_indices("`kubectl gitops ").map(|(at, _)| &text[at + 1..]);
+        let quoted = starts.filter_map(|rest| rest.split('`').next());
+        // A placeholder stands for words of the run.
+        for words in quoted.filter(|command| !command.contains(['{', '…'])).map(words) {
+            let refused = Cli::try_parse_from(words[1..].iter()).err().map(|error| error.kind());
+            let is_accepted = refused.is_none_or(|kind| INCOMPLETE.contains(&kind));
+            assert!(is_accepted, "{}: {words:?}: {refused:?}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "only {seen} command lines were found");
 }
 
 /// tests/live/pages.rs runs those that need a cluster or kustomize.

@@ -20,8 +20,8 @@ fn hint(failure: &Failure) -> Option<String> {
             Some("log in again, or check the credentials with `kubectl auth whoami`".to_owned())
         }
         FailureKind::Forbidden => Some(match can_i(&failure.message) {
-            Some(question) => format!("check with: {question}"),
-            None => "check with: kubectl auth can-i --list".to_owned(),
+            Some(question) => format!("check with `{question}`"),
+            None => "check with `kubectl auth can-i --list`".to_owned(),
         }),
         FailureKind::Throttled => Some(match failure.retry_after {
             Some(wait) => format!("the server is overloaded; try again in {} s", wait.as_secs()),

@@ -20,8 +20,8 @@ pub(super) fn commands(explanation: &Explanation, args: &InventoryArgs) -> Vec<S
             lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan{owner}`"));
         }
         "orphaned" => {
-            let place = owners.next().filter(|owner| !owner.namespace.is_empty());
-            let place = place.map(|owner| format!(" -n {}", owner.namespace)).unwrap_or_default();
+            let owner = owners.next().filter(|owner| !owner.namespace.is_empty());
+            let place = owner.map(|owner| format!(" -n {}", owner.namespace)).unwrap_or_default();
             lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan --include orphaned{place}`"));
         }
         "unmanaged" if is_live => {

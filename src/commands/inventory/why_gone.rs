@@ -208,8 +208,8 @@ async fn events(
         search.notes.push("a recording has no Events".to_owned());
         return Ok(vec![]);
     }
-    let owners = snapshot.resources.iter().map(|full| &full.object.id);
-    let owners = owners.filter(|id| kinds::find(&id.group, &id.kind).is_some()).chain(&search.owners);
+    let read = snapshot.resources.iter().map(|full| &full.object.id);
+    let owners = read.filter(|id| kinds::find(&id.group, &id.kind).is_some()).chain(&search.owners);
     let namespaces: BTreeSet<&str> = owners.map(|id| &*id.namespace).collect();
     let (events, gaps) = controller_events(&session.cluster().await?, namespaces).await;
     search.gaps.extend(gaps.into_iter().map(|gap| AnswerGap { affects_answer: false, ..gap.into() }));

@@ -51,14 +51,13 @@ pub async fn run(_: &McpArgs, session: &mut Session) -> Result<ExitCode> {
     let mut input = std::io::stdin().lock();
     loop {
         let mut line = vec![];
-        let read = input.by_ref().take(MAX_MESSAGE).read_until(b'\n', &mut line);
-        let read = read.map_err(|error| Error::failed(format!("cannot read standard input: {error}")))?;
+        let read = input.by_ref().take(MAX_MESSAGE).read_until(b'\n', &mut line).map_err(not_read)?;
         if read == 0 {
             return Ok(ExitCode::Done);
         }
         let is_cut = read as u64 == MAX_MESSAGE && line.last() != Some(&b'\n');
         if is_cut {
-            input.skip_until(b'\n').map_err(|error| Error::failed(format!("cannot read standard input: {error}")))?;
+            input.skip_until(b'\n').map_err(not_read)?;
         }
         let answer = match serde_json::from_slice(&line) {
             _ if is_cut => Some(failure(&Value::Null, INVALID_REQUEST, "the message is longer than 1 MiB")),
@@ -120,4 +119,8 @@ fn success(id: &Value, result: Value) -> Value {
 
 fn failure(id: &Value, code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+}
+
+fn not_read(error: std::io::Error) -> Error {
+    Error::failed(format!("cannot read standard input: {error}"))
 }

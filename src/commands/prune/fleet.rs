@@ -94,8 +94,8 @@ fn recordings(directory: &Path, connection: &ConnectionArgs) -> Result<Vec<Named
             .hint(format!("leave {flag} out: the recordings say which clusters they are of")));
     }
     let shown = directory.display();
-    let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
-    let entries = entries.map_err(|error| {
+    let listed = std::fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = listed.map_err(|error| {
         Error::failed(format!("cannot read the directory {shown}: {error}"))
             .hint("--snapshots takes a directory of recordings, and --snapshot the file of one")
     })?;

@@ -123,9 +123,9 @@ pub(crate) fn gap_sentences(fleet: &Fleet) -> Vec<Prose> {
                 && gap.message == cluster.detail
         })
     };
-    let groups = GapGroup::of(fleet.gaps()).into_iter();
-    let groups = groups.filter(|group| group.first.affects_answer && !is_told(group));
-    groups.map(|group| gaps::sentence(&group, gaps::NAMED)).collect()
+    let mut groups = GapGroup::of(fleet.gaps());
+    groups.retain(|group| group.first.affects_answer && !is_told(group));
+    groups.iter().map(|group| gaps::sentence(group, gaps::NAMED)).collect()
 }
 
 /// Returns the warnings that a table would show: clusters that the tree does not affect, and those of the plans.

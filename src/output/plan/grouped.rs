@@ -102,8 +102,9 @@ impl Lines {
         let common = Common::of(if shown.is_empty() { &group.rows } else { &shown });
         let own = group.outcome.filter(|row| has_own_reason(row)).map(|row| owner_explanation(plan, row).to_string());
         let of_objects = if own.is_some() { "its objects" } else { "reason" };
-        let reasons = [("reason", own), (of_objects, common.reason.as_ref().map(Reason::to_string))];
-        let reasons = reasons.into_iter().filter_map(|(label, reason)| Some((label.to_owned(), reason?)));
+        let reasons = [("reason", own), (of_objects, common.reason.as_ref().map(Reason::to_string))]
+            .into_iter()
+            .filter_map(|(label, reason)| Some((label.to_owned(), reason?)));
         for (label, text) in reasons.chain(common.lines().map(|(label, text)| (label, text.to_owned()))) {
             self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(&text)));
         }
@@ -115,8 +116,8 @@ impl Lines {
             match line {
                 Line::Row(at) => {
                     let row = &shown[at];
-                    let column = column.saturating_sub(indent(row));
-                    self.row(margin + 2 + indent(row), row, &names[at], column, &notes[at]);
+                    let to_note = column.saturating_sub(indent(row));
+                    self.row(margin + 2 + indent(row), row, &names[at], to_note, &notes[at]);
                 }
                 Line::More { like, number, below } => {
                     let row = &shown[like];
@@ -139,8 +140,8 @@ impl Lines {
             Some(row) if row.outcome != Outcome::Unchanged => (outcome_words(row.outcome), outcome_tone(group)),
             _ => ("", Tone::Plain),
         };
-        let namespace = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
-        let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), numbers(&group.rows), namespace];
+        let place = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
+        let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), numbers(&group.rows), place];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let whole = format!("{}{}", " ".repeat(margin), parts.join("   "));
         if self.fits(&whole) {
@@ -386,13 +387,13 @@ fn group_note(plan: &Plan, group: &Group<'_>, row: NestedRow<'_>, common: &Commo
 /// Returns a message for each group of gaps that can change the plan, unless it is the reason of an owner above.
 fn gap_messages(plan: &Plan) -> Vec<String> {
     let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
-    let groups = GapGroup::of(plan.gaps()).into_iter();
+    let mut groups = GapGroup::of(plan.gaps());
     // A reason can go on with what would be at stake.
     let is_told = |message: &str| reasons.iter().any(|reason| reason.starts_with(message));
-    let groups = groups.filter(|group| group.first.affects_answer && !is_told(&group.first.gap.message));
-    let messages = groups.map(|group| {
+    groups.retain(|group| group.first.affects_answer && !is_told(&group.first.gap.message));
+    let messages = groups.iter().map(|group| {
         let more = if group.others.is_empty() { "" } else { "; -v 1 lists them" };
-        format!("{}{more}", gaps::sentence(&group, gaps::NAMED))
+        format!("{}{more}", gaps::sentence(group, gaps::NAMED))
     });
     messages.collect()
 }

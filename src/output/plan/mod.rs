@@ -347,15 +347,15 @@ pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
 pub(crate) fn counts(plan: &Plan) -> String {
     let counts = number_words(&plan.summary());
     let in_doubt = owners_in_doubt(plan);
-    match counts.is_empty() {
-        true if plan.is_complete() && in_doubt[0].1.is_empty() => {
-            // Only a plan of a working tree has a subject.
-            if plan.subject().is_some() { "no changes" } else { "nothing to prune" }.to_owned()
-        }
-        true if in_doubt[1].1.is_empty() => "no deletions".to_owned(),
-        true => "no known deletions".to_owned(),
-        false => counts.join(", "),
-    }
+    let nothing = if plan.is_complete() && in_doubt[0].1.is_empty() {
+        // Only a plan of a working tree has a subject.
+        if plan.subject().is_some() { "no changes" } else { "nothing to prune" }
+    } else if in_doubt[1].1.is_empty() {
+        "no deletions"
+    } else {
+        "no known deletions"
+    };
+    if counts.is_empty() { nothing.to_owned() } else { counts.join(", ") }
 }
 
 /// Returns the number of changes of each action: `3 to delete`.
@@ -435,8 +435,8 @@ fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
             text.own(": ").foreign(controller).own(" removes ").foreign(finalizers).own(" and is deleted too")
         }
         None => {
-            let text = text.own(" until a controller removes ").foreign(finalizers);
-            text.foreign_after("; ", blocked.detail.as_deref().unwrap_or_default())
+            let detail = blocked.detail.as_deref().unwrap_or_default();
+            text.own(" until a controller removes ").foreign(finalizers).foreign_after("; ", detail)
         }
     }
 }
@@ -519,7 +519,10 @@ fn loses_objects(row: &OwnerOutcome) -> bool {
     row.owner.system == "flux" && row.owner.kind == "Kustomization" && codes.contains(&row.reason.code)
 }
 
-/// Returns true for an object that another owner creates again.
+/// Returns true for an object that an owner deletes because it lets go of it, and that another one creates again.
 fn is_moved_with_loss(change: &Change) -> bool {
-    change.is_deletion() && change.reason.code == ReasonCode::Moved
+    let let_go = [ReasonCode::OwnerDeleted, ReasonCode::Uninstalled, ReasonCode::NotInChart, ReasonCode::NotGenerated];
+    let code = change.reason.code;
+    let is_recreated = change.action == Action::Recreate && let_go.contains(&code);
+    is_recreated || (change.is_deletion() && code == ReasonCode::Moved)
 }

@@ -88,10 +88,10 @@ impl Checkout {
     /// Fails when `git` fails.
     pub fn line(&self, tip: &str, limit: usize, since: Option<&str>, without: Option<&str>) -> Result<Vec<Commit>> {
         let limit = format!("--max-count={limit}");
-        let since = since.map(|since| format!("--since={since}"));
+        let oldest = since.map(|since| format!("--since={since}"));
         let excluded = without.map(|commit| format!("^{commit}"));
         let mut arguments = vec!["log", "--first-parent", "-z", "--format=%H%n%P%n%an%n%cI%n%s", &limit];
-        arguments.extend(since.iter().map(String::as_str));
+        arguments.extend(oldest.iter().map(String::as_str));
         arguments.push(tip);
         arguments.extend(excluded.iter().map(String::as_str));
         arguments.push("--");

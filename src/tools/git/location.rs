@@ -102,8 +102,8 @@ fn check_objects(git: &Git<'_>, top: &Path, repository: &Path) -> Result<()> {
     let common = top.join(located.trim_end_matches('\n')).canonicalize().unwrap_or_default();
     let is_worktree = repository.parent() == Some(&*common.join("worktrees"));
     let refused = |what: &str, hint: &str| {
-        let top = top.display();
-        Err(Error::failed(format!("the repository of {top} takes objects from elsewhere: {what}")).hint(hint))
+        let message = format!("the repository of {} takes objects from elsewhere: {what}", top.display());
+        Err(Error::failed(message).hint(hint))
     };
     if common != repository && !is_worktree {
         let what = format!("its common directory is {}", common.display());

@@ -143,8 +143,8 @@ impl Helm {
         }
         // `helm repo update` writes the reason to its output, and only the names of repositories to its errors.
         let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-        let reason = stdout.split_once(NOT_UPDATED).and_then(|(_, reason)| reason.split_once("):"));
-        let reason = reason.map_or_else(|| stderr.trim().trim_start_matches("Error: "), |(_, reason)| reason.trim());
+        let of_update = stdout.split_once(NOT_UPDATED).and_then(|(_, reason)| reason.split_once("):"));
+        let reason = of_update.map_or_else(|| stderr.trim().trim_start_matches("Error: "), |(_, reason)| reason.trim());
         let mut message = redact_urls(&first_lines(reason));
         let is_refused = ["401", "403", "credential not found"].iter().any(|code| message.contains(code));
         if self.credentials.is_empty() && is_refused {

@@ -142,8 +142,8 @@ impl Qbec<'_> {
         let mut arguments: Vec<OsString> = args.iter().chain(&["--colors=false", "--root"]).map(Into::into).collect();
         arguments.extend(self.program.trees.iter().map(Into::into));
         arguments.extend(self.tag.into_iter().flat_map(|tag| ["--app-tag".into(), tag.into()]));
-        let output = self.output(arguments, kubeconfig, PrivateDirectories::new()?).await;
-        let output = output.map_err(|failure| match failure {
+        let ran = self.output(arguments, kubeconfig, PrivateDirectories::new()?).await;
+        let output = ran.map_err(|failure| match failure {
             Failure::Start(error) => Error::failed(format!("cannot run {command_line}: {error}"))
                 .hint("install qbec, or pass the output of `qbec show ENV` with -f, and --app"),
             failure => Error::failed(format!("{command_line}: {failure}")),

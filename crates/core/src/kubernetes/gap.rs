@@ -115,17 +115,20 @@ impl<'a> GapGroup<'a> {
         let first = self.first;
         first.gap.is_list()
             && other.gap.is_list()
+            && first.gap.is_of_dry_runs() == other.gap.is_of_dry_runs()
             && (&first.context, first.affects_answer) == (&other.context, other.affects_answer)
             && (first.gap.kind, &first.gap.namespace) == (other.gap.kind, &other.gap.namespace)
             && first.gap.part_read() == other.gap.part_read()
     }
 
-    /// Returns what could not be read, in order.
+    /// Returns what could not be read, in order. Of dry-runs these are the types.
     pub fn subjects(&self) -> impl Iterator<Item = &'a str> {
-        std::iter::once(self.first).chain(self.others.iter().copied()).map(|gap| &*gap.gap.subject)
+        std::iter::once(self.first).chain(self.others.iter().copied()).map(|gap| gap.gap.unread_type())
     }
 }
 
+/// Beginning of the subject of dry-runs without an answer. Their type follows.
+pub const DRY_RUNS: &str = "answers to dry-runs of ";
 /// Beginning of what a message says about the part that was read.
 const PART_READ: &str = "; read in ";
 
@@ -141,9 +144,19 @@ impl Gap {
         self.message.rsplit_once(PART_READ).map(|(_, part)| part)
     }
 
-    /// Returns true if the gap is a list of a type, or a whole API group version, and its cause says all about it.
+    /// Returns true if the gap is about the dry-runs of a type.
+    pub fn is_of_dry_runs(&self) -> bool {
+        self.subject.starts_with(DRY_RUNS)
+    }
+
+    fn unread_type(&self) -> &str {
+        self.subject.strip_prefix(DRY_RUNS).unwrap_or(&self.subject)
+    }
+
+    /// Returns true if the gap is a list or the dry-runs of a type, or a whole API group version, and its cause says all
+    /// about it.
     fn is_list(&self) -> bool {
-        let is_name = !self.subject.contains([' ', '/']) || self.group_version().is_some();
+        let is_name = !self.unread_type().contains([' ', '/']) || self.group_version().is_some();
         self.kind != GapKind::Failed && is_name
     }
 
@@ -231,13 +244,16 @@ mod tests {
             gap(GapKind::Failed, "build of kustomization/a", "e"),
             gap(GapKind::Failed, "build of kustomization/b", "f"),
             gap(GapKind::Forbidden, "answers to dry-runs of pods", "g"),
+            gap(GapKind::Forbidden, "answers to dry-runs of services", "i"),
         ];
         let mut gaps = rows.map(AnswerGap::from).to_vec();
         gaps.push(AnswerGap { affects_answer: false, ..gap(GapKind::Forbidden, "events", "h").into() });
         let groups = GapGroup::of(&gaps);
         let subjects: Vec<Vec<&str>> = groups.iter().map(|group| group.subjects().collect()).collect();
         assert_eq!(subjects[0], ["roles.rbac.authorization.k8s.io", "nodes"]);
-        assert_eq!((subjects.len(), subjects[1..].iter().all(|group| group.len() == 1)), (8, true), "{subjects:?}");
+        let of_dry_runs = groups.iter().find(|group| group.first.is_of_dry_runs()).unwrap();
+        assert_eq!(of_dry_runs.subjects().collect::<Vec<_>>(), ["pods", "services"]);
+        assert_eq!((subjects.len(), subjects.iter().filter(|group| group.len() == 1).count()), (8, 6), "{subjects:?}");
         assert_eq!(gaps[3].gap.part_read(), Some("shop only"));
         assert_eq!(gaps[3].gap.message, "secrets is forbidden; read in shop only");
     }

@@ -75,8 +75,7 @@ fn kept_in_deleted_namespace(row: &Change, rows: &BTreeMap<&ObjectId, Vec<&Chang
 /// Returns a contradiction if the cause of a row is neither a row nor an owner.
 fn missing_cause(row: &Change, plan: &Plan, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Option<String> {
     let cause = row.cause.as_ref()?;
-    let is_owner = plan.owners().iter().any(|owner| {
-        let owner = &owner.owner;
+    let is_owner = plan.owners().iter().map(|row| &row.owner).any(|owner| {
         (&*owner.kind, &*owner.namespace, &*owner.name) == (&*cause.kind, &*cause.namespace, &*cause.name)
     });
     (!is_owner && !rows.contains_key(cause))

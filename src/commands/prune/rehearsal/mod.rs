@@ -22,6 +22,7 @@ use gitops_core::flux::apply::dry_run::{ApplyError, DryRunResult};
 use gitops_core::flux::apply::question::{DryRunAnswer, Question, Request};
 use gitops_core::flux::kustomize_controller::{self, KustomizeController};
 use gitops_core::flux::simulation::questions::DryRunAnswers;
+use gitops_core::kubernetes::gap::DRY_RUNS;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
@@ -168,7 +169,7 @@ impl<'a> Rehearsal<'a> {
         if let Some(cluster) = &id.cluster {
             resource += &format!(" in cluster {cluster}");
         }
-        let gap = failure.gap(format!("answers to dry-runs of {resource}"), None);
+        let gap = failure.gap(format!("{DRY_RUNS}{resource}"), None);
         if question.is_of_kustomization() {
             let message = if question.is_private { String::new() } else { failure.message.clone() };
             self.failures.entry(resource).or_insert(Failure { message, ..failure });

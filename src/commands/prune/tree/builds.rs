@@ -73,8 +73,7 @@ impl Builds<'_> {
             };
             answers.record_kube_version(name, version);
         }
-        let queries = needs.queries.into_iter();
-        let queries = queries.map(|query| async move { (self.query(&query).await, query) });
+        let queries = needs.queries.into_iter().map(|query| async move { (self.query(&query).await, query) });
         let answered: Vec<_> = stream::iter(queries).buffered(CHARTS_AT_ONCE).collect().await;
         for (answer, query) in answered {
             answers.record_query(query, answer);
@@ -89,8 +88,8 @@ impl Builds<'_> {
             };
             answers.record_folder_chart(stem, files);
         }
-        let fetches = needs.artifacts.into_values();
-        let fetches = fetches.map(|artifact| async move { (self.fetch_chart(&artifact).await, artifact) });
+        let artifacts = needs.artifacts.into_values();
+        let fetches = artifacts.map(|artifact| async move { (self.fetch_chart(&artifact).await, artifact) });
         let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
         for (archive, artifact) in fetched {
             answers.record_artifact(&artifact, archive.as_deref().map_err(Clone::clone));

@@ -129,8 +129,8 @@ impl SharedWork {
         if needs.run_keys().is_empty() {
             return builds.answer(needs, answers).await;
         }
-        let mut known = self.builds.lock().await;
-        let known = known.entry(builds.versions.linked).or_default();
+        let mut builds_by_version = self.builds.lock().await;
+        let known = builds_by_version.entry(builds.versions.linked).or_default();
         answers.take_runs(&mut needs, known);
         let keys = needs.run_keys();
         builds.answer(needs, answers).await?;

@@ -287,8 +287,7 @@ fn number_fit(number: f64, schema: &Value, pointer: &str) -> Fit {
 fn is_listed(value: &Value, schema: &Value, pointer: &str) -> Fit {
     match schema.get("enum").and_then(Value::as_array) {
         Some(values) if !values.contains(value) => {
-            let supported: Vec<String> = values.iter().map(Value::to_string).collect();
-            let supported = supported.join(", ");
+            let supported = values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
             let message = format!("{}: Unsupported value: {value}: supported values: {supported}", dotted(pointer));
             Fit::invalid(pointer, message)
         }

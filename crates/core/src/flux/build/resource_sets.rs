@@ -98,8 +98,8 @@ fn with_provider(input: &Value, provider: &ObjectId) -> Value {
 /// Returns a name as the key of inputs in templates: small letters and digits, in words that `_` separates.
 fn normalised(name: &str) -> String {
     let lower = name.to_lowercase();
-    let words = lower.split(|c: char| c.is_ascii_punctuation() || c.is_whitespace());
-    let words = words.map(|word| word.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
+    let parts = lower.split(|c: char| c.is_ascii_punctuation() || c.is_whitespace());
+    let words = parts.map(|word| word.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
 }
 

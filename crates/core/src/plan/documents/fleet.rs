@@ -231,9 +231,10 @@ impl Fleet {
             });
             plan.add_owners(missing.map(|row| row.part.clone()));
         }
-        let common = plans.into_iter().map(|(clusters, plan)| {
-            let differing = differing.get(clusters).copied().unwrap_or_default();
-            CommonPlan { clusters: clusters.to_vec(), plan, differing }
+        let common = plans.into_iter().map(|(clusters, plan)| CommonPlan {
+            clusters: clusters.to_vec(),
+            plan,
+            differing: differing.get(clusters).copied().unwrap_or_default(),
         });
         let mut common: Vec<CommonPlan> = common.collect();
         common.sort_by_key(|common| std::cmp::Reverse(common.clusters.len()));

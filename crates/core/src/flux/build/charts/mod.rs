@@ -225,8 +225,8 @@ impl Chart {
         let files = self.files.iter().filter(|(at, _)| is_there(at));
         let texts = files.filter_map(|(_, content)| std::str::from_utf8(content).ok());
         let documents = texts.flat_map(|text| crate::yaml::split(text).collect::<Vec<_>>());
-        let definitions = documents.filter_map(|text| crate::yaml::document(&text).ok());
-        let definitions = definitions.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition");
+        let objects = documents.filter_map(|text| crate::yaml::document(&text).ok());
+        let definitions = objects.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition");
         let by_kind = |definition: Value| {
             let [group, kind] = ["/spec/group", "/spec/names/kind"].map(|at| text_at(&definition, at));
             (GroupKind::new(group, kind), definition)

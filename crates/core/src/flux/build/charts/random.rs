@@ -312,8 +312,8 @@ fn actions(text: &str) -> Vec<Vec<Token<'_>>> {
 
 fn tokens(action: &str) -> Vec<Token<'_>> {
     let inside = action.trim_start_matches("{{").trim_end_matches("}}");
-    let inside = inside.strip_prefix('-').unwrap_or(inside);
-    let (mut found, mut rest) = (vec![], inside.strip_suffix('-').unwrap_or(inside));
+    let begun = inside.strip_prefix('-').unwrap_or(inside);
+    let (mut found, mut rest) = (vec![], begun.strip_suffix('-').unwrap_or(begun));
     while let Some(first) = rest.chars().next() {
         let length = if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { token_length(rest) };
         let (token, after) = rest.split_at(length);

@@ -83,17 +83,21 @@ pub fn sync_effects<'a>(
         let id = resource_id(&object.id);
         let is_in_manifests = new.applies(object);
         let effect = if value == mark(new_set, &id) {
-            match is_in_manifests {
-                _ if deleted.contains(&*object.uid) => SyncEffect::Deleted,
-                true => SyncEffect::Unchanged,
-                false => SyncEffect::Spared,
+            if deleted.contains(&*object.uid) {
+                SyncEffect::Deleted
+            } else if is_in_manifests {
+                SyncEffect::Unchanged
+            } else {
+                SyncEffect::Spared
             }
         } else if value == mark(old_set, &id) {
             let is_ignored = IGNORE.iter().any(|key| object.annotations.get(key) == Some("true"));
-            match is_in_manifests {
-                true if is_ignored => SyncEffect::NotApplied,
-                true => SyncEffect::Relabelled,
-                false => SyncEffect::LeftBehind,
+            if !is_in_manifests {
+                SyncEffect::LeftBehind
+            } else if is_ignored {
+                SyncEffect::NotApplied
+            } else {
+                SyncEffect::Relabelled
             }
         } else {
             continue;

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::upgrades::Version;
+use super::rendering::Version;
 use crate::flux::build::charts::values::Values;
 use crate::kubernetes::object::{Resource, flag_at, list_at};
 

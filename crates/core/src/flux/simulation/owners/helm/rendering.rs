@@ -37,6 +37,22 @@ pub(super) struct Place<'s> {
     pub(super) has_come: bool,
 }
 
+/// Chart and values of a release at one moment.
+pub(super) struct Version {
+    pub(super) chart: Chart,
+    pub(super) values: Values,
+}
+
+impl Version {
+    pub(super) fn is_random(&self) -> bool {
+        self.chart.randomness(&self.values) != Randomness::None
+    }
+
+    pub(super) fn draft<'d>(&'d self, spec: &'d Value, revision: i64, skips_schema: bool) -> Draft<'d> {
+        Draft { chart: &self.chart, values: &self.values, revision, skips_schema, spec }
+    }
+}
+
 /// A chart to render.
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'c> {

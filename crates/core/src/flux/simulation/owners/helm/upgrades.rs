@@ -15,10 +15,8 @@ use super::preserved_values::{check_deployed, preserved, preserves};
 use super::release_charts::{IN_PLACE, ReleaseCharts, UNKNOWN_REVISION, charts, first_chart, without_metadata};
 use super::release_values::{ReleaseValues, values};
 use super::remedies::{Remedy, can_fail_later, test_fates};
-use super::rendering::{Draft, Place, Rendering};
+use super::rendering::{Place, Rendering, Version};
 use crate::flux::apply::question::HELM_CONTROLLER;
-use crate::flux::build::charts::random::Randomness;
-use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, metadata};
 use crate::flux::build::objects::{BuiltObject, MaskedObject};
 use crate::flux::simulation::model::affected_owner::OwnerApply;
@@ -48,22 +46,6 @@ const NAMED_VALUES: usize = 3;
 /// Conditions under which an object is removed that not every manifest has.
 const DEFINITIONS: &str = "it depends on whether the definitions that this change creates exist by then";
 const AFTER_FAILURE: &str = "it stays if the revision before the failed upgrade does not have it";
-
-/// Chart and values of a release at one moment.
-pub(super) struct Version {
-    pub(super) chart: Chart,
-    pub(super) values: Values,
-}
-
-impl Version {
-    fn is_random(&self) -> bool {
-        self.chart.randomness(&self.values) != Randomness::None
-    }
-
-    fn draft<'d>(&'d self, spec: &'d Value, revision: i64, skips_schema: bool) -> Draft<'d> {
-        Draft { chart: &self.chart, values: &self.values, revision, skips_schema, spec }
-    }
-}
 
 /// A release before and after the change.
 struct Change {

@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::is_off;
-use super::pruning::{deletable, has_labels_of, reason_to_keep};
+use super::pruning::{deletable, has_labels_of, is_off, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;

@@ -5,8 +5,7 @@ mod pruning;
 
 use serde_json::Value;
 
-use self::pruning::{deletable, service_account};
-use crate::flux::kinds::OPERATOR_SWITCH;
+use self::pruning::{deletable, is_off, service_account};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, changed_owners, is_switched_off_after};
@@ -16,7 +15,7 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux::{inventory_members, is_switched_off};
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_operator::GROUP;
 use crate::plan::{Actor, Reason, ReasonCode};
 
@@ -89,8 +88,4 @@ fn finalized(state: &State<'_>, set: &Resource) -> Vec<ObjectId> {
         Members::Listed(ids) if !is_off(set) => deletable(state, set, &ids).map(|object| object.id.clone()).collect(),
         _ => vec![],
     }
-}
-
-fn is_off(set: &Resource) -> bool {
-    set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off)
 }

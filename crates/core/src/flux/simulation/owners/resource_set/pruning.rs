@@ -1,5 +1,6 @@
 //! Objects of a ResourceSet that flux-operator can delete.
 
+use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::ownership::schemes::flux::is_switched_off;
@@ -7,6 +8,11 @@ use crate::ownership::schemes::flux_operator::SET;
 
 /// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
 const PRUNE: &str = "fluxcd.controlplane.io/prune";
+
+/// Returns true if flux-operator does not reconcile a ResourceSet.
+pub(super) fn is_off(set: &Resource) -> bool {
+    set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off)
+}
 
 /// Returns those objects that carry the labels of a ResourceSet and are not protected. Without its service account it cannot
 /// delete any.
