@@ -170,9 +170,12 @@ fn a_limit_range_that_comes_before_a_pod_may_refuse_it() {
     assert_eq!(cluster.rows(&own(limits("max", "PersistentVolumeClaim"))), set(&["delete a"]));
     let others = files(vec![cm("c"), limits("min", "Pod")], json!({}), vec![cm("b"), pod.clone()]);
     assert_eq!(cluster.rows(&others), set(&["delete? a"]));
-    let mut later = others.clone();
-    later[0].1[0] = ks("rules", "./rules", json!({"dependsOn": [{"name": "k"}]}));
-    assert_eq!(cluster.rows(&later), set(&["delete a"]));
+    let later = |mut files: Files| {
+        files[0].1[0] = ks("rules", "./rules", json!({"dependsOn": [{"name": "k"}]}));
+        files
+    };
+    let cluster = cluster_of(&later(files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")])));
+    assert_eq!(cluster.rows(&later(others)), set(&["delete a"]));
 }
 
 #[test]

@@ -115,7 +115,11 @@ fn a_definition_that_gets_another_scope_by_force_loses_its_resources() {
     let before = files("Namespaced", json!({}), none(), vec![widget(json!(NS)), cm("a"), cm("b")]);
     let cluster_of = |before: &Files| {
         let mut cluster = TestCluster::new(before);
-        cluster.snapshot.types.push(testing::resource_type("e.com", "Widget", "widgets", true));
+        let definitions = ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+        cluster.snapshot.types.extend([
+            testing::resource_type("e.com", "Widget", "widgets", true),
+            testing::resource_type(definitions.0, definitions.1, definitions.2, false),
+        ]);
         cluster.snapshot.normalise();
         cluster.results = vec![(is_definition, DryRunResult::Recreated(text("scope is immutable")))];
         cluster
