@@ -313,11 +313,12 @@ impl Run<'_> {
     /// Writes the files to the checkout without a commit.
     fn write(&self, files: &Files) -> Result<()> {
         for entry in std::fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != ".git") {
-                std::fs::remove_dir_all(path)?;
-            } else if path.is_file() {
-                std::fs::remove_file(path)?;
+            let entry = entry?;
+            // A symlink to a directory is no directory here.
+            if !entry.file_type()?.is_dir() {
+                std::fs::remove_file(entry.path())?;
+            } else if entry.file_name() != ".git" {
+                std::fs::remove_dir_all(entry.path())?;
             }
         }
         write(&self.folder, files)

@@ -13,6 +13,7 @@ pub(super) mod applied_builds;
 pub(super) mod asked_change;
 mod event;
 mod holders;
+mod limit_ranges;
 mod quotas;
 mod rights;
 pub(super) mod world;
@@ -447,6 +448,11 @@ impl<'s, 'a> Premises<'s, 'a> {
                 return Standing::Open(detail);
             }
             Some(Room::Enough(_)) | None => {}
+        }
+        let limiting = limit_ranges::limiting(&self.world, object);
+        if !limiting.is_empty() {
+            let changed = clauses(&limiting);
+            return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
         }
         let Some(account) = self.account_of(object) else { return Standing::Holds };
         match rights(&self.world, Some(&account), self.verbs(object), id) {

@@ -129,8 +129,8 @@ fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
                 (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
             }
             None if pass.condition.is_some() => {
-                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
-                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
+                let reason = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                (Outcome::Applies, Reason::from(reason.code).on_condition(reason.detail))
             }
             None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
         },
@@ -158,7 +158,7 @@ fn deletion_reason(deletion: &KustomizationDeletion) -> Reason {
     };
     let mut reason = Reason::new(code, detail);
     if !deletion.is_certain {
-        reason.add_detail("race: it may stay");
+        reason.conditions.push("it may stay".to_owned());
     }
     reason
 }

@@ -193,7 +193,7 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
     } else if last.is_some_and(|pass| !pass.spec.prunes()) {
         "its owner does not prune".to_owned()
     } else if let Some(PassOutcome::Partial { reason, .. }) = last.map(|pass| &pass.outcome) {
-        let detail = format!("it is deleted once this is resolved: {}", reason.detail);
+        let detail = format!("it is deleted once this is resolved: {}", reason.text());
         return Some(Reason::new(ReasonCode::HeldBack, detail));
     } else {
         "nothing deletes it".to_owned()
