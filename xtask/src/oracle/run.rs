@@ -71,7 +71,7 @@ pub(super) fn scenario(
     scenario: &Scenario,
     number: usize,
 ) -> Result<Comparison> {
-    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.after];
+    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.live, &scenario.after];
     let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
     let (is_on_request, has_releases) = (scenario.is_on_request, scenario.has_releases());
     let (prefix, folder) = (format!("s{number:03}x"), folder(number)?);
@@ -313,11 +313,12 @@ impl Run<'_> {
     /// Writes the files to the checkout without a commit.
     fn write(&self, files: &Files) -> Result<()> {
         for entry in std::fs::read_dir(&self.folder)? {
-            let path = entry?.path();
-            if path.is_dir() && path.file_name().is_some_and(|name| name != ".git") {
-                std::fs::remove_dir_all(path)?;
-            } else if path.is_file() {
-                std::fs::remove_file(path)?;
+            let entry = entry?;
+            // A symlink to a directory is no directory here.
+            if !entry.file_type()?.is_dir() {
+                std::fs::remove_file(entry.path())?;
+            } else if entry.file_name() != ".git" {
+                std::fs::remove_dir_all(entry.path())?;
             }
         }
         write(&self.folder, files)

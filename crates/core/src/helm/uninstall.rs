@@ -35,6 +35,8 @@ pub(crate) struct StoredRelease {
     pub(crate) kept: BTreeSet<ObjectId>,
     /// The metadata that all objects of the release have in common add no policy.
     pub(crate) has_all_policies: bool,
+    /// The names of its objects can hold values of a Secret.
+    pub(crate) is_private: bool,
 }
 
 impl StoredRelease {
@@ -138,6 +140,7 @@ mod tests {
             hooks: BTreeMap::new(),
             kept: kept.iter().map(|object| object.id.clone()).collect(),
             has_all_policies,
+            is_private: false,
         };
         assert!(matches!(stored(&[&bare], true).fate(&bare), Fate::Kept(_)), "its annotation was removed by hand");
         assert_eq!(stored(&[], true).fate(&by_hand), Fate::Deleted);

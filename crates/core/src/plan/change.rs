@@ -113,6 +113,11 @@ pub enum Fidelity {
     Unknown,
 }
 
+/// Returns the condition of a race that depends on the deletion of an object.
+pub fn if_deleted(id: &ObjectId) -> String {
+    format!("it depends on whether {id} is deleted")
+}
+
 /// One row of a plan: the change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -161,10 +166,10 @@ impl Change {
         }
     }
 
-    /// Makes the change depend on a condition, which the details of its reason then name.
-    pub(crate) fn make_race(&mut self, condition: &str) {
+    /// Makes the change depend on a condition, which its reason then names.
+    pub(crate) fn make_race(&mut self, condition: impl Into<String>) {
         self.certainty = Certainty::Race;
-        self.reason.add_detail(&format!("race: {condition}"));
+        self.reason.conditions.push(condition.into());
     }
 
     /// Returns true if this object, identified by its uid, is deleted.

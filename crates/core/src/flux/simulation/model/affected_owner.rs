@@ -53,6 +53,8 @@ pub(crate) struct Effect {
     pub(crate) orphans_dependents: bool,
     /// Objects that it applies.
     pub(crate) applies: Option<OwnerApply>,
+    /// Hooks that it creates when the owner is deleted, with the conditions under which they are not created.
+    pub(crate) creates: BTreeMap<ObjectId, Vec<String>>,
     /// Objects that look deletable and stay.
     pub(crate) keeps: BTreeMap<ObjectId, Reason>,
     /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.

@@ -3,6 +3,7 @@
 //! Texts about an owner quote its spec, the output of its templates and messages about both. If one of them
 //! derives from a Secret, all of its texts are replaced by fixed ones.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -100,6 +101,8 @@ fn hidden_effect(effect: Effect) -> Effect {
         triggers: effect.triggers,
         orphans_dependents: effect.orphans_dependents,
         applies: effect.applies,
+        // Their names can hold values of a Secret.
+        creates: BTreeMap::new(),
         may_fail: effect.may_fail,
     }
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
+use super::applied::{applies, hook_runs, of_chart};
 use super::conditions::condition;
 use super::deployed::deployed;
 use super::failure::Failure;
@@ -16,7 +17,6 @@ use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::remedies::{Remedy, can_fail_later};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
-use super::upgrades::{applies, hook_runs, of_chart};
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
