@@ -262,6 +262,18 @@ fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &Inputs) -> S
     hash_of_parts([&digest, &generated.directory].into_iter().chain(written).map(String::as_bytes))
 }
 
+/// Fails as the controller does for an output of kustomize without version, kind or name, before variables are substituted.
+///
+/// Source: kustomize-controller v1.9.5 `internal/controller/kustomization_controller.go`, `build`.
+fn ensure_typed(manifest: &Value) -> Result<(), BuildFailure> {
+    let is_missing = |field: &&str| manifest.pointer(field).is_none_or(|value| value.is_null() || value == "");
+    let missing = ["/apiVersion", "/kind", "/metadata/name"].into_iter().find(is_missing);
+    match missing.filter(|_| !manifest.is_null()) {
+        Some(field) => Err(BuildFailure::proven(format!("a manifest has no {}", field[1..].replace('/', ".")))),
+        None => Ok(()),
+    }
+}
+
 fn read_objects(
     output: &KustomizeOutput<'_>,
     spec: &KustomizationSpec,
@@ -269,6 +281,7 @@ fn read_objects(
 ) -> Result<Vec<BuiltObject>, BuildFailure> {
     let mut built = Vec::new();
     for document in &output.run.documents {
+        ensure_typed(&document.value)?;
         let masked = output.masked(document);
         let manifest = match output.variables_of(document) {
             Some(_) => parse_substituted(&output.substituted(document)?)
@@ -317,6 +330,14 @@ mod tests {
     use crate::flux::source::options::SourceOptions;
     use crate::private::Private;
     use serde_json::json;
+
+    #[test]
+    fn a_manifest_without_version_fails_as_in_the_controller() {
+        let output =
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\nkind: ConfigMap\nmetadata: {name: b}\n";
+        assert_eq!(run(json!({}), output, &[]).unwrap_err(), "a manifest has no apiVersion");
+        assert!(ensure_typed(&json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": ""}})).is_err());
+    }
 
     fn run(spec: Value, output: &str, data: &[(&str, &str)]) -> Result<Arc<[BuiltObject]>, String> {
         let values = data.iter().map(|(key, value)| ((*key).to_owned(), Private::new((*value).to_owned()))).collect();
