@@ -293,6 +293,7 @@ const REVEALING: [&str; 10] = [
     "crates/core/src/flux/build/charts/mod.rs",
     "crates/core/src/flux/build/charts/values.rs",
     "crates/core/src/flux/build/substitute.rs",
+    "crates/core/src/flux/simulation/model/facts/live_secrets.rs",
     "crates/core/src/flux/simulation/model/secret_values.rs",
     "crates/core/src/flux/simulation/owners/behaviour/comparison.rs",
     "crates/core/src/flux/simulation/rows/secret_names.rs",
