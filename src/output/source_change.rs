@@ -59,7 +59,7 @@ fn table(plan: &Plan, wide: bool) -> Table {
         .with("name", |change| change.object.id.name.to_string())
         .with("reason", |change| match &change.cause {
             Some(cause) => format!("deleted with {cause}"),
-            None => change.reason.detail.clone(),
+            None => change.reason.text(),
         })
         .with_if(wide, "uid", |change| change.object.uid.clone())
         .table(&rows)

@@ -123,7 +123,7 @@ fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, 
     }
     if let Some(reason) = &common.reason {
         let words = Prose::default().own("Its objects: ").own(reason.code.to_string());
-        section.notes.push(words.foreign_after(": ", &reason.detail));
+        section.notes.push(words.foreign_after(": ", &reason.text()));
     }
     section.notes.extend(
         common.lines().map(|(label, text)| Prose::default().own(format!("Its objects, {label}: ")).foreign(text)),
@@ -160,7 +160,7 @@ fn row<'a>(plan: &Plan, nested: NestedRow<'a>, common: &Common<'_>, diffs: &Hash
 fn owner_row(outcome: &OwnerOutcome) -> Row<'static> {
     let OwnerId { kind, namespace, name, .. } = &outcome.owner;
     let (tone, words) = outcome_tag(outcome.outcome);
-    let note = Prose::default().foreign_after("", &outcome.reason.detail);
+    let note = Prose::default().foreign_after("", &outcome.reason.text());
     Row::new((tone, words), &ObjectId::new("", kind, namespace, name), note)
 }
 

@@ -6,10 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::groups::NestedRow;
 use gitops_core::plan::{Action, Certainty, Change, Reason, ReasonCode};
 
-/// Beginning of a condition in the detail of a reason, and what separates it from the text before it.
-const CONDITION: &str = "race: ";
-const SEPARATOR: &str = "; ";
-
 /// Action and code of rows that are races.
 type Sort = (Action, ReasonCode);
 
@@ -60,12 +56,12 @@ impl<'p> Common<'p> {
 
     fn without_conditions(&self, change: &Change) -> Reason {
         let sort = sort(change);
-        let is_said = |part: &str| {
-            self.conditions.iter().any(|said| said.sorts.contains(&sort) && condition(part) == Some(said.text))
+        let is_said = |condition: &String| {
+            self.conditions.iter().any(|said| said.sorts.contains(&sort) && said.text == condition)
         };
-        let parts = parts(&change.reason.detail);
-        let own = parts.filter(|part| change.certainty == Certainty::Certain || !is_said(part));
-        Reason::new(change.reason.code, own.collect::<Vec<_>>().join(SEPARATOR))
+        let mut own = change.reason.clone();
+        own.conditions.retain(|condition| !is_said(condition));
+        own
     }
 
     /// Returns the reason of most changes, if several have it.
@@ -83,22 +79,6 @@ fn sort(change: &Change) -> Sort {
     (change.action, change.reason.code)
 }
 
-/// Returns the parts of a detail. Each condition is one, with everything up to the next one.
-fn parts(detail: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(detail);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let next = text.match_indices(SEPARATOR).find(|(at, _)| text[at + SEPARATOR.len()..].starts_with(CONDITION));
-        rest = next.map(|(at, _)| &text[at + SEPARATOR.len()..]);
-        Some(next.map_or(text, |(at, _)| &text[..at]))
-    })
-}
-
-/// Returns the condition in a part of a detail.
-fn condition(part: &str) -> Option<&str> {
-    part.strip_prefix(CONDITION)
-}
-
 /// Returns the conditions that several races have, each with the sorts of races of which every one has it.
 fn conditions<'p>(rows: impl Iterator<Item = &'p Change> + Clone) -> Vec<Condition<'p>> {
     let races = rows.filter(|change| change.certainty == Certainty::Race);
@@ -106,7 +86,7 @@ fn conditions<'p>(rows: impl Iterator<Item = &'p Change> + Clone) -> Vec<Conditi
     let mut found: BTreeMap<&str, BTreeMap<Sort, usize>> = BTreeMap::new();
     for change in races {
         *sorts.entry(sort(change)).or_default() += 1;
-        let own: BTreeSet<&str> = parts(&change.reason.detail).filter_map(condition).collect();
+        let own: BTreeSet<&str> = change.reason.conditions.iter().map(String::as_str).collect();
         for text in own {
             *found.entry(text).or_default().entry(sort(change)).or_default() += 1;
         }
@@ -127,9 +107,10 @@ mod tests {
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::plan::{Actor, PinnedObject};
 
-    fn race(action: Action, code: ReasonCode, detail: &str) -> Change {
+    fn race(action: Action, code: ReasonCode, detail: &str, conditions: &[&str]) -> Change {
         let object = PinnedObject::absent(ObjectId::new("", "ConfigMap", "shop", "a"));
-        let row = Change::new(action, object, None, Actor::HelmController, Reason::new(code, detail));
+        let mut row = Change::new(action, object, None, Actor::HelmController, Reason::new(code, detail));
+        row.reason.conditions = conditions.iter().map(|&condition| condition.to_owned()).collect();
         Change { certainty: Certainty::Race, ..row }
     }
 
@@ -139,31 +120,32 @@ mod tests {
             changes.iter().map(|change| NestedRow { change, depth: 0, condition: None }).collect();
         let common = Common::of(&rows);
         let lines = common.lines().map(|(label, text)| format!("{label}: {text}")).collect();
-        let left = rows.iter().map(|row| common.own_reason(row).detail).collect();
+        let left = rows.iter().map(|row| common.own_reason(row).text()).collect();
         (lines, common.reason.map(|reason| reason.to_string()), left)
     }
 
     #[test]
     fn a_condition_of_all_races_is_said_once() {
+        let stays = "it stays if the upgrade fails";
         let (lines, reason, left) = common(&[
-            race(Action::Delete, ReasonCode::NotInChart, "race: it stays if the upgrade fails"),
-            race(Action::Delete, ReasonCode::NotInChart, "race: it stays if the upgrade fails; race: x; y"),
-            race(Action::Delete, ReasonCode::NotInChart, "race: it stays if the upgrade fails"),
-            race(Action::Recreate, ReasonCode::Hook, "each upgrade; does; race: it stays if the upgrade fails"),
+            race(Action::Delete, ReasonCode::NotInChart, "", &[stays]),
+            race(Action::Delete, ReasonCode::NotInChart, "", &[stays, "x; race: y"]),
+            race(Action::Delete, ReasonCode::NotInChart, "", &[stays]),
+            race(Action::Recreate, ReasonCode::Hook, "each upgrade; does", &[stays]),
         ]);
         assert_eq!(lines, ["condition: it stays if the upgrade fails"]);
         assert_eq!(reason.as_deref(), Some("not-in-chart"));
-        assert_eq!(left, ["", "race: x; y", "", "each upgrade; does"]);
+        assert_eq!(left, ["", "race: x; race: y", "", "each upgrade; does"]);
     }
 
     #[test]
     fn a_condition_of_some_races_names_them_and_others_keep_their_own() {
         let (lines, _, left) = common(&[
-            race(Action::Delete, ReasonCode::NotInChart, "race: a"),
-            race(Action::Recreate, ReasonCode::Hook, "race: a"),
-            race(Action::Delete, ReasonCode::Remedied, "race: b"),
-            race(Action::Create, ReasonCode::InChart, "race: c"),
-            race(Action::Create, ReasonCode::InChart, ""),
+            race(Action::Delete, ReasonCode::NotInChart, "", &["a"]),
+            race(Action::Recreate, ReasonCode::Hook, "", &["a"]),
+            race(Action::Delete, ReasonCode::Remedied, "", &["b"]),
+            race(Action::Create, ReasonCode::InChart, "", &["c"]),
+            race(Action::Create, ReasonCode::InChart, "", &[]),
         ]);
         assert_eq!(lines, ["condition of delete? (not-in-chart), recreate? (hook): a"]);
         assert_eq!(left, ["", "", "race: b", "race: c", ""]);

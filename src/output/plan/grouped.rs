@@ -417,7 +417,7 @@ mod tests {
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::ownership::OwnerId;
     use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, FinishedPlan, OwnerOutcome, PinnedObject, ReasonCode};
+    use gitops_core::plan::{Actor, Alarm, FinishedPlan, OwnerOutcome, PinnedObject, ReasonCode, if_deleted};
 
     fn owner(name: &str) -> OwnerId {
         OwnerId::new("flux", "Kustomization", "flux-system", name)
@@ -472,7 +472,7 @@ mod tests {
         let id = ObjectId::new("", kind, if kind == "Namespace" { "" } else { "shop" }, "a");
         let object = PinnedObject::absent(id);
         let change = Change::new(action, object, Some(owner("apps")), Actor::KustomizeController, reason);
-        let certainty = if change.reason.detail.contains("race: ") { Certainty::Race } else { Certainty::Certain };
+        let certainty = if change.reason.conditions.is_empty() { Certainty::Certain } else { Certainty::Race };
         Change { certainty, cause: cause.cloned(), ..change }
     }
 
@@ -488,13 +488,17 @@ mod tests {
     fn a_race_is_told_on_the_row_of_the_event_that_it_depends_on() {
         let namespace = ObjectId::new("", "Namespace", "", "a");
         let secret = ObjectId::new("", "Secret", "shop", "a");
-        let told = "race: it depends on whether namespace/a is deleted";
+        let told = if_deleted(&namespace);
+        let on = |code, detail: &str, condition: &str| {
+            let conditions = vec![condition.to_owned()];
+            Reason { conditions, ..Reason::new(code, detail) }
+        };
         let text = rendered([
-            row(Action::Delete, "Namespace", Reason::new(ReasonCode::NotInBuild, "race: it depends on x"), None),
-            row(Action::Delete, "Secret", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
-            row(Action::Recreate, "Service", Reason::new(ReasonCode::InNamespace, told), Some(&namespace)),
-            row(Action::Delete, "Pod", Reason::new(ReasonCode::Dependent, format!("one; {told}; two")), Some(&secret)),
-            row(Action::Delete, "Job", Reason::new(ReasonCode::Dependent, "race: it depends on y"), Some(&secret)),
+            row(Action::Delete, "Namespace", on(ReasonCode::NotInBuild, "", "it depends on x"), None),
+            row(Action::Delete, "Secret", on(ReasonCode::InNamespace, "", &told), Some(&namespace)),
+            row(Action::Recreate, "Service", on(ReasonCode::InNamespace, "", &told), Some(&namespace)),
+            row(Action::Delete, "Pod", on(ReasonCode::Dependent, "one; two", &told), Some(&secret)),
+            row(Action::Delete, "Job", on(ReasonCode::Dependent, "", "it depends on y"), Some(&secret)),
         ]);
         let expected = "  delete?   Namespace/a   not-in-build: race: it depends on x\n    delete?   Secret/a\n      \
                         delete?   Job/a     race: it depends on y\n      delete?   Pod/a     one; two\n    \

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{caused_changes, importance};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
-use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode};
+use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode, if_deleted};
 
 /// An owner with its rows.
 pub(crate) struct Group<'p> {
@@ -146,17 +146,12 @@ fn condition<'p>(change: &Change, depth: usize, deleted: &HashMap<&ObjectId, &'p
     let mut below = change;
     for _ in 0..depth {
         let above = *deleted.get(below.cause.as_ref()?)?;
-        if change.reason.detail.contains(&race_of(&above.object.id)) {
+        if change.reason.conditions.contains(&if_deleted(&above.object.id)) {
             return Some(&above.object.id);
         }
         below = above;
     }
     None
-}
-
-/// Returns what the plan says of a row that is deleted if this object is.
-pub(crate) fn race_of(id: &ObjectId) -> String {
-    format!("race: it depends on whether {id} is deleted")
 }
 
 /// Returns true for a change whose place below the deletion that causes it says all.

@@ -21,10 +21,10 @@ use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
     Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, FinishedPlan, Outcome,
-    OwnerOutcome, Plan, Reason, ReasonCode, Summary,
+    OwnerOutcome, Plan, Reason, ReasonCode, Summary, if_deleted,
 };
 use gitops_core::text::{and_more, pluralize};
-use groups::{NestedRow, follows_from_place, race_of};
+use groups::{NestedRow, follows_from_place};
 
 /// Advice for alarms that need no other one.
 const REVIEW: &str = "review the plan";
@@ -253,12 +253,13 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
 /// below the deletion that causes it says.
 pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Prose {
     let NestedRow { change, depth, condition } = row;
-    let reason = common.own_reason(&row);
-    let detail = condition.map_or_else(|| reason.detail.clone(), |id| without_part(&reason.detail, &race_of(id)));
+    let mut reason = common.own_reason(&row);
+    let is_said_above = |said: &String| condition.is_some_and(|id| *said == if_deleted(id));
+    reason.conditions.retain(|said| !is_said_above(said));
     let mut text = if depth > 0 && follows_from_place(change) {
-        Prose::default().foreign_after("", &detail)
+        Prose::default().foreign_after("", &reason.text())
     } else if depth > 0 {
-        Prose::default().own(reason.code.to_string()).foreign_after(": ", &detail)
+        Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.text())
     } else if common.reason.as_ref() == Some(&reason) && change.cause.is_none() {
         Prose::default()
     } else {
@@ -274,11 +275,6 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Pros
     }
 }
 
-/// Returns the detail of a reason without one of its parts.
-fn without_part(detail: &str, part: &str) -> String {
-    detail.split("; ").filter(|found| *found != part).collect::<Vec<_>>().join("; ")
-}
-
 /// Codes of deletions by the controller of an owner that stays.
 const OF_STAYING_OWNERS: [ReasonCode; 7] = [
     ReasonCode::FailedJob,
@@ -292,7 +288,7 @@ const OF_STAYING_OWNERS: [ReasonCode; 7] = [
 
 /// Returns the reason of a change with its cause.
 fn explanation(change: &Change, reason: &Reason) -> Prose {
-    let text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.detail);
+    let text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.text());
     match &change.cause {
         Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),
         // The owner stays, and the row names it.
@@ -315,7 +311,7 @@ pub(crate) fn outcome_words(outcome: Outcome) -> &'static str {
 
 /// Returns true if the reason of an owner says more than its outcome.
 pub(crate) fn has_own_reason(row: &OwnerOutcome) -> bool {
-    matches!(row.outcome, Outcome::Blocked | Outcome::Unknown) || !row.reason.detail.is_empty()
+    matches!(row.outcome, Outcome::Blocked | Outcome::Unknown) || !row.reason.text().is_empty()
 }
 
 /// Returns the reason of an owner. One that another owner blocks stands below that one, whose reason is the same.
@@ -323,7 +319,7 @@ pub(crate) fn owner_explanation(plan: &Plan, row: &OwnerOutcome) -> Prose {
     let text = Prose::default().own(row.reason.code.to_string());
     match plan.blocking_owner(row) {
         Some(cause) => text.own(" (").foreign(&cause.owner).own(")"),
-        None => text.foreign_after(": ", &row.reason.detail),
+        None => text.foreign_after(": ", &row.reason.text()),
     }
 }
 
@@ -394,8 +390,9 @@ pub(crate) fn limitations(plan: &Plan, named: usize) -> Prose {
 
 /// Returns why an owner has its outcome: the detail of the reason, or else its code.
 fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
-    let is_own = !row.reason.detail.is_empty() && plan.blocking_owner(row).is_none();
-    if is_own { row.reason.detail.clone() } else { row.reason.code.to_string() }
+    let text = row.reason.text();
+    let is_own = !text.is_empty() && plan.blocking_owner(row).is_none();
+    if is_own { text } else { row.reason.code.to_string() }
 }
 
 /// Returns warnings about rules that change, objects of several owners, and objects that finalizers keep terminating.

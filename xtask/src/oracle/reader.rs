@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 31] = [
+const TYPES: [&str; 34] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -42,6 +42,9 @@ const TYPES: [&str; 31] = [
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
     "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
     "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "/apis/batch/v1/cronjobs",
     "/apis/node.k8s.io/v1/runtimeclasses",
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

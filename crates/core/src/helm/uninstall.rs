@@ -14,8 +14,6 @@ use crate::ownership::schemes::helm::RELEASE_NAME;
 
 /// Reason why there is nothing to uninstall, and why the next action is an install.
 pub(crate) const NO_RECORD: &str = "Helm has no record of its release";
-/// Remark for an object of which it is not known whether the release that replaces its own has it.
-pub(crate) const MAY_COME_BACK: &str = "the installation creates it again if the new release has it too";
 /// Field managers that write the manifests of a release.
 const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
 

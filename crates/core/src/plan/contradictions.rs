@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Certainty, Change, Outcome, Plan, ReasonCode};
+use super::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, ReasonCode};
 use crate::kubernetes::object::ObjectId;
 use crate::text::pluralize;
 
@@ -22,8 +22,43 @@ pub fn contradictions(plan: &Plan) -> Vec<String> {
     }
     found.extend(plan.changes().iter().filter_map(|row| kept_in_deleted_namespace(row, &rows)));
     found.extend(plan.changes().iter().filter_map(|row| missing_cause(row, plan, &rows)));
+    found.extend(plan.changes().iter().filter_map(untold_race));
+    found.extend(plan.changes().iter().filter_map(|row| created_in_deleted_namespace(row, &rows)));
     found.extend(untrue_outcomes(plan));
+    found.extend(deletions_without_row(plan, &rows));
     found
+}
+
+/// Returns a contradiction if a race does not say what it depends on, or a certain row depends on something.
+fn untold_race(row: &Change) -> Option<String> {
+    let (id, conditions) = (&row.object.id, &row.reason.conditions);
+    if row.certainty == Certainty::Certain {
+        return conditions.first().map(|condition| format!("{id} is certain, and has a condition: {condition}"));
+    }
+    let is_told = |condition: &String| !condition.trim().is_empty() && condition.trim_end() == condition;
+    let is_unread = row.action == Action::Unknown;
+    (!is_unread && (conditions.is_empty() || !conditions.iter().all(is_told)))
+        .then(|| format!("{id} is a race that does not say what it depends on: {}", row.reason))
+}
+
+/// Returns a contradiction if an object is certainly created in a namespace that is certainly deleted for good.
+fn created_in_deleted_namespace(row: &Change, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Option<String> {
+    let id = &row.object.id;
+    let is_created = matches!(row.action, Action::Create | Action::Recreate) && row.certainty == Certainty::Certain;
+    if !is_created || id.namespace.is_empty() {
+        return None;
+    }
+    let namespace = id.namespace_object();
+    let same = rows.get(&namespace)?;
+    let is_deleted = |row: &&&Change| row.action == Action::Delete && row.certainty == Certainty::Certain;
+    same.iter().find(is_deleted).map(|_| format!("{id} is created, and {namespace} is deleted"))
+}
+
+/// Returns the owners that are deleted by their outcome and have no row.
+fn deletions_without_row(plan: &Plan, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Vec<String> {
+    let deleted = plan.owners().iter().filter(|row| row.outcome == Outcome::Deleted);
+    let is_row = |row: &&OwnerOutcome| rows.keys().any(|id| row.owner.is_object(id));
+    deleted.filter(|row| !is_row(row)).map(|row| format!("{} is deleted, and has no row", row.owner)).collect()
 }
 
 /// Returns a contradiction if an object stays and its namespace does not.
@@ -85,7 +120,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::ownership::OwnerId;
-    use crate::plan::{Actor, OwnerOutcome, PinnedObject};
+    use crate::plan::{Actor, PinnedObject};
 
     fn row(action: Action, kind: &str, namespace: &str, name: &str) -> Change {
         let object = PinnedObject::absent(ObjectId::new("", kind, namespace, name));
@@ -115,6 +150,31 @@ mod tests {
         let caused = Change { cause, ..row(Action::Delete, "ConfigMap", "shop", "a") };
         let found = contradictions(&plan(vec![caused], Outcome::Applies));
         assert_eq!(found, ["configmap/a -n shop is deleted because of namespace/shop, which has no row"]);
+    }
+
+    #[test]
+    fn a_race_says_what_it_depends_on_and_nothing_else_does() {
+        let mut race = row(Action::Delete, "ConfigMap", "shop", "a");
+        race.reason.conditions = vec!["it may be refused after x".to_owned()];
+        let found = contradictions(&plan(vec![race.clone()], Outcome::Applies));
+        assert_eq!(found, ["configmap/a -n shop is certain, and has a condition: it may be refused after x"]);
+        race.certainty = Certainty::Race;
+        assert_eq!(contradictions(&plan(vec![race.clone()], Outcome::Applies)), [""; 0]);
+        for conditions in [vec![], vec![String::new()], vec!["it may be refused after ".to_owned()]] {
+            race.reason.conditions = conditions;
+            let found = contradictions(&plan(vec![race.clone()], Outcome::Applies));
+            assert!(found[0].contains("does not say what it depends on"), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_a_deleted_namespace_and_a_deleted_owner_without_a_row_are_found() {
+        let namespace = row(Action::Delete, "Namespace", "", "shop");
+        let created = row(Action::Create, "ConfigMap", "shop", "a");
+        let found = contradictions(&plan(vec![namespace, created], Outcome::Applies));
+        assert_eq!(found, ["configmap/a -n shop is created, and namespace/shop is deleted"]);
+        let found = contradictions(&plan(vec![], Outcome::Deleted));
+        assert_eq!(found, ["kustomization/apps -n flux-system is deleted, and has no row"]);
     }
 
     #[test]

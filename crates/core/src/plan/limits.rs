@@ -265,7 +265,7 @@ fn cause(plan: &Plan, owner: &OwnerId) -> String {
     for change in plan.deletions().filter(|change| change.owner.as_ref() == Some(owner)) {
         match &change.cause {
             Some(cause) => return format!(": {cause} is deleted"),
-            None if !change.reason.detail.is_empty() => return format!(": {}", change.reason.detail),
+            None if !change.reason.text().is_empty() => return format!(": {}", change.reason.text()),
             None => {}
         }
     }

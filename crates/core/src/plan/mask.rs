@@ -171,7 +171,7 @@ impl Plan {
         }
         for row in &mut self.document.owners {
             mask.mask_owner(&mut row.owner);
-            row.reason.detail = mask.mask(&row.reason.detail);
+            row.reason = row.reason.with_texts(|text| mask.mask(text));
             for owners in [&mut row.parents, &mut row.dependencies] {
                 *owners = std::mem::take(owners).into_iter().map(|owner| mask.masked_owner(owner)).collect();
             }
@@ -180,7 +180,7 @@ impl Plan {
             mask.mask_id(&mut change.object.id);
             change.owner.iter_mut().for_each(|owner| mask.mask_owner(owner));
             change.cause.iter_mut().for_each(|cause| mask.mask_id(cause));
-            change.reason.detail = mask.mask(&change.reason.detail);
+            change.reason = change.reason.with_texts(|text| mask.mask(text));
         }
         for diff in &mut self.document.diffs {
             mask.mask_id(&mut diff.object);

@@ -31,7 +31,7 @@ pub use alarm::Alarm;
 pub(crate) use change::EmptiedFile;
 pub use change::{
     Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, Diff, Fidelity, Outcome,
-    OwnerOutcome, PinnedObject,
+    OwnerOutcome, PinnedObject, if_deleted,
 };
 pub use documents::{fleet, sequence};
 pub use finished::FinishedPlan;

@@ -103,6 +103,7 @@ reason_codes! {
     // Cascading deletion.
     InNamespace => "The namespace of the object is deleted.",
     CustomResource => "The definition of the custom resource is deleted.",
+    Token => "It is a token of a ServiceAccount that is deleted, and the token controller deletes it too.",
     Dependent => "The garbage collector deletes the object, because every owner it references is deleted.",
     Uninstalled => "The HelmRelease is deleted, so helm-controller uninstalls its release.",
     ReleaseReplaced => "The target of a HelmRelease changes, so helm-controller uninstalls its release and installs another one.",
@@ -160,8 +161,8 @@ impl fmt::Display for ReasonCode {
     }
 }
 
-/// A reason: a code and a detail in plain English. The detail is empty where the code says everything; it can hold text
-/// written by others, so it must be escaped before it is shown.
+/// A reason: a code, a detail in plain English, and the conditions of a race. The texts are empty where the code says
+/// everything; they can hold text written by others, so they must be escaped before they are shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -170,12 +171,34 @@ pub struct Reason {
     pub code: ReasonCode,
     /// Explanation in plain English; can be empty.
     pub detail: String,
+    /// What a race depends on, one clause each. Empty for what happens in every order of events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<String>,
 }
 
 impl Reason {
     /// Creates a reason with a detail.
     pub fn new(code: ReasonCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into() }
+        Self { code, detail: detail.into(), conditions: vec![] }
+    }
+
+    /// Returns this reason with a condition.
+    pub(crate) fn on_condition(mut self, condition: impl Into<String>) -> Self {
+        self.conditions.push(condition.into());
+        self
+    }
+
+    /// Returns the detail and the conditions as one text: `DETAIL; race: CONDITION; …`. It can be empty.
+    pub fn text(&self) -> String {
+        let detail = Some(self.detail.clone()).filter(|detail| !detail.is_empty());
+        let conditions = self.conditions.iter().map(|condition| format!("race: {condition}"));
+        detail.into_iter().chain(conditions).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns the reason with its texts replaced, such as by masked ones.
+    pub fn with_texts(&self, replace: impl Fn(&str) -> String) -> Self {
+        let conditions = self.conditions.iter().map(|condition| replace(condition)).collect();
+        Self { code: self.code, detail: replace(&self.detail), conditions }
     }
 
     /// Adds a further remark to the detail.
@@ -194,10 +217,13 @@ impl From<ReasonCode> for Reason {
 }
 
 impl fmt::Display for Reason {
-    /// Writes `code` or `code: detail`.
+    /// Writes `code` or `code: text`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.code)?;
-        if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
+        match self.text() {
+            text if text.is_empty() => Ok(()),
+            text => write!(f, ": {text}"),
+        }
     }
 }
 

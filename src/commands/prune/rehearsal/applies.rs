@@ -7,7 +7,8 @@ use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
-    DryRunResult, UnknownFieldRetries, is_in_new_namespace, rename_for_creation, without_long_values,
+    DryRunResult, UnknownFieldRetries, is_freed_by_deletion, is_in_new_namespace, rename_for_creation,
+    without_long_values,
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::controllers::foreign_finalizers;
@@ -124,6 +125,7 @@ impl Rehearsal<'_> {
         let Some(other) = rename_for_creation(id, &mut manifest, live) else { return Ok(DryRunResult::Created) };
         match self.send_apply(sender, kind, &other, &mut manifest).await {
             Ok(_) => Ok(DryRunResult::Created),
+            Err(failure) if live.is_some() && is_freed_by_deletion(&failure.message) => Ok(DryRunResult::Created),
             Err(failure) if sender.error(&failure).is_refusal() => Ok(DryRunResult::Refused(failure.message)),
             Err(failure) => Err(failure),
         }

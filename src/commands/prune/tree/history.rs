@@ -15,7 +15,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::subject::short;
-use gitops_core::plan::{Action, Actor, Change, Plan, Reason, ReasonCode};
+use gitops_core::plan::{Action, Actor, Change, Plan, ReasonCode};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of commits of a merged branch that are looked at.
@@ -295,7 +295,7 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
         action: row.map(|row| row.action),
         by: row.map(|row| row.by),
         owner: owner.cloned(),
-        reason: row.map(|row| Reason { detail: secrets.mask_values(&row.reason.detail), ..row.reason.clone() }),
+        reason: row.map(|row| row.reason.with_texts(|text| secrets.mask_values(text))),
         created: created.map(|change| change.object.id.clone()).collect(),
         ..Removal::default()
     };
@@ -311,7 +311,7 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
         removal.owners_deleted.push(DeletedOwner {
             owner: secrets.written(&row.object.id),
             deleted_for: by,
-            reason: Reason { detail: secrets.mask_values(&row.reason.detail), ..row.reason.clone() },
+            reason: row.reason.with_texts(|text| secrets.mask_values(text)),
         });
         next = plan.changes().iter().find(|change| {
             change.is_deletion() && row.owner.as_ref().is_some_and(|owner| is_owner(&change.object.id, owner))

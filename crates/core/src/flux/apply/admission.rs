@@ -1,4 +1,4 @@
-//! Rules of admission: which requests a ValidatingAdmissionPolicy or a webhook is asked about, and what a policy says.
+//! Rules of admission: which requests a policy or a webhook is asked about, and what a ValidatingAdmissionPolicy says.
 //!
 //! Source: Kubernetes v1.36.3 `apiserver/pkg/admission/plugin/policy/matching` and
 //! `apiserver/pkg/admission/plugin/webhook/predicates`. A selector of objects, and what a rule excludes, count as a match.
@@ -15,6 +15,8 @@ pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
 pub(crate) const ADMISSION_V1: &str = "admissionregistration.k8s.io/v1";
 pub(crate) const POLICY: &str = "ValidatingAdmissionPolicy";
 pub(crate) const BINDING: &str = "ValidatingAdmissionPolicyBinding";
+pub(crate) const MUTATING_POLICY: &str = "MutatingAdmissionPolicy";
+pub(crate) const MUTATING_BINDING: &str = "MutatingAdmissionPolicyBinding";
 
 /// A change of an object that the API server asks its rules about.
 #[derive(Clone, Copy)]
@@ -38,14 +40,18 @@ pub(crate) struct AdmissionRule {
     conditions: Vec<Value>,
     /// Object that the expressions call `params`.
     parameters: Option<Value>,
+    /// A policy with mutations.
+    is_mutating: bool,
 }
 
 impl AdmissionRule {
     /// Returns the rule of a policy and one of its bindings, with the object that is its parameter; `None` if it denies
-    /// nothing.
+    /// nothing. What a policy with mutations makes of an object is not evaluated here.
     pub(crate) fn of_policy(policy: &Value, binding: &Value, parameters: Option<&Value>) -> Option<Self> {
-        let denies = list_at(binding, "/spec/validationActions").iter().any(|action| action == "Deny");
-        let is_plain = list_at(policy, "/spec/variables").is_empty()
+        let is_mutating = policy.pointer("/spec/mutations").is_some();
+        let denies = is_mutating || list_at(binding, "/spec/validationActions").iter().any(|action| action == "Deny");
+        let is_plain = !is_mutating
+            && list_at(policy, "/spec/variables").is_empty()
             && (parameters.is_some() || policy.pointer("/spec/paramKind").is_none_or(Value::is_null));
         let validations = list_at(policy, "/spec/validations").iter();
         let expressions = validations.filter_map(|validation| validation["expression"].as_str().map(str::to_owned));
@@ -54,7 +60,13 @@ impl AdmissionRule {
             validations: is_plain.then(|| expressions.collect()),
             conditions: list_at(policy, "/spec/matchConditions").to_vec(),
             parameters: parameters.cloned(),
+            is_mutating,
         })
+    }
+
+    /// Returns true if the rule changes objects.
+    pub(crate) fn is_mutating(&self) -> bool {
+        self.is_mutating
     }
 
     /// Returns true if it is known of every request that matches whether the rule is asked.
@@ -67,7 +79,8 @@ impl AdmissionRule {
         let webhooks = list_at(configuration, "/webhooks").iter();
         webhooks.map(|webhook| {
             let constraints = vec![webhook.clone()];
-            let rule = Self { constraints, validations: None, conditions: vec![], parameters: None };
+            let rule =
+                Self { constraints, validations: None, conditions: vec![], parameters: None, is_mutating: false };
             (text_at(webhook, "/name").to_owned(), rule)
         })
     }

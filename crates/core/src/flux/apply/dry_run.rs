@@ -17,6 +17,9 @@ use crate::kubernetes::snapshot::Snapshot;
 /// Number of times that an apply is sent again without the unknown fields that the API server names.
 const UNKNOWN_FIELD_RETRIES: usize = 4;
 
+/// Number of characters of a name that another one begins with, so that it stays a label.
+const KEPT_OF_NAME: usize = 38;
+
 /// Reason why an object of a namespace that does not exist yet cannot be validated.
 const NEW_NAMESPACE: &str = "its namespace is new";
 
@@ -66,8 +69,14 @@ impl DryRunResult {
             // Its name would be in the URL of the request, and so in logs.
             return Some(Self::NotValidated("its name holds a value of a Secret: not compared".to_owned()));
         }
-        if snapshot.type_of(id).is_none() {
-            return Some(Self::of_new_kind());
+        let Some(kind) = snapshot.type_of(id) else { return Some(Self::of_new_kind()) };
+        if kind.namespaced == id.namespace.is_empty() {
+            return Some(Self::NotValidated("its kind gets another scope".to_owned()));
+        }
+        // A definition of the same change begins to serve it; without one, the build fails.
+        let snapshot = snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(snapshot);
+        if snapshot.serves(&id.group_kind(), &built.version) == Some(false) {
+            return Some(Self::NotValidated("its version is new".to_owned()));
         }
         None
     }
@@ -210,7 +219,7 @@ pub fn without_long_values(message: &str) -> String {
 }
 
 /// Renames a manifest to a name that no object has, so that a dry-run shows if the object can be created again after its
-/// deletion. What only one object can have, and `live` has, is left out: its deletion frees it. Returns the new identity, or
+/// deletion. The name begins as the true one does, because rules can ask for that. What only one object can have, and `live` has, is left out: its deletion frees it. Returns the new identity, or
 /// `None` for a kind that allows no other name.
 pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value, live: Option<&Value>) -> Option<ObjectId> {
     let digest = Sha256::digest(id.to_string());
@@ -227,14 +236,47 @@ pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value, live: Option<&Va
             *manifest.pointer_mut("/spec/version")? = json!(unique);
             format!("{unique}.{}", group?)
         }
-        _ => unique,
+        _ => {
+            let beginning: String = id.name.chars().take(KEPT_OF_NAME).collect();
+            format!("{}-{unique}", beginning.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()))
+        }
     };
     if let Some(live) = live.filter(|_| id.is("", "Service")) {
         free_addresses(manifest, live);
     }
+    // Only one PriorityClass is the default.
+    let is_default = live.is_some_and(|live| live["globalDefault"] == true);
+    if let Some(fields) = manifest.as_object_mut().filter(|_| is_default && &*id.kind == "PriorityClass") {
+        fields.remove("globalDefault");
+    }
     manifest["metadata"]["name"] = json!(name);
     Some(ObjectId { name: name.into(), ..id.clone() })
 }
+
+/// Returns true if the server refuses the creation of an object beside a live one only because a quota of numbers of objects
+/// is used up, in which the live one counts.
+pub fn is_freed_by_deletion(message: &str) -> bool {
+    let Some((_, numbers)) = message.split_once("exceeded quota: ") else { return false };
+    let lists = ["requested: ", "used: ", "limited: "].map(|list| {
+        let (_, rest) = numbers.split_once(list)?;
+        let list =
+            rest.split_once(", used: ").or_else(|| rest.split_once(", limited: ")).map_or(rest, |(list, _)| list);
+        list.split(',').map(|number| number.split_once('=')).collect::<Option<Vec<_>>>()
+    });
+    let [Some(requested), Some(used), Some(limited)] = lists else { return false };
+    let all = requested.iter().zip(&used).zip(&limited);
+    let is_free = |((requested, used), limited): ((&(&str, &str), &(&str, &str)), &(&str, &str))| {
+        let numbers = [requested, used, limited].map(|(_, number)| number.parse::<u64>());
+        let [Ok(requested), Ok(used), Ok(limited)] = numbers else { return false };
+        requested == 1 && used <= limited
+    };
+    let is_count = |(name, _): &(&str, &str)| name.starts_with("count/") || COUNTED.contains(name);
+    requested.iter().all(is_count) && all.into_iter().all(is_free)
+}
+
+/// Names of quotas that count objects, beside those of the form `count/RESOURCE` (Kubernetes v1.36.3 `pkg/quota/v1/evaluator`).
+const COUNTED: [&str; 7] =
+    ["configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"];
 
 /// Removes the ports and addresses of a Service that the live one holds.
 fn free_addresses(manifest: &mut Value, live: &Value) {
@@ -331,7 +373,39 @@ mod tests {
         let other = rename_for_creation(&id, &mut manifest, None).unwrap();
         assert_eq!((manifest["metadata"]["name"].as_str(), &*other.namespace), (Some(&*other.name), "shop"));
         let secret = ObjectId::new("", "Secret", "shop", "a");
+        assert!(other.name.starts_with("a-dry-run-"), "{other}");
         assert_ne!(Some(other), rename_for_creation(&secret, &mut manifest, None));
+        let service = ObjectId::new("", "Service", "shop", "s".repeat(63).as_str());
+        assert_eq!(rename_for_creation(&service, &mut manifest, None).unwrap().name.len(), 63);
+    }
+
+    #[test]
+    fn a_creation_leaves_out_what_only_the_live_object_can_have() {
+        let id = ObjectId::new("scheduling.k8s.io", "PriorityClass", "", "high");
+        let class = |is_default| json!({"metadata": {"name": "high"}, "value": 1, "globalDefault": is_default});
+        for (live, left) in [(class(true), Value::Null), (class(false), json!(true))] {
+            let mut manifest = class(true);
+            rename_for_creation(&id, &mut manifest, Some(&live)).unwrap();
+            assert_eq!(manifest["globalDefault"], left, "{live}");
+        }
+    }
+
+    #[test]
+    fn a_quota_that_the_live_object_uses_is_freed_by_its_deletion() {
+        let full = |numbers: &str| format!("configmaps \"i\" is forbidden: exceeded quota: q, {numbers}");
+        for (numbers, expected) in [
+            ("requested: count/configmaps=1, used: count/configmaps=2, limited: count/configmaps=2", true),
+            (
+                "requested: configmaps=1,count/configmaps=1, used: configmaps=2,count/configmaps=2, limited: configmaps=2,count/configmaps=3",
+                true,
+            ),
+            ("requested: count/configmaps=1, used: count/configmaps=3, limited: count/configmaps=2", false),
+            ("requested: requests.storage=3Gi, used: requests.storage=2Gi, limited: requests.storage=4Gi", false),
+            ("requested: services.nodeports=1, used: services.nodeports=2, limited: services.nodeports=2", false),
+        ] {
+            assert_eq!(is_freed_by_deletion(&full(numbers)), expected, "{numbers}");
+        }
+        assert!(!is_freed_by_deletion("denied by policy"));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::*;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{self, KustomizeController};
 use crate::kubernetes::object::{ObjectId, text_at};
+use crate::kubernetes::snapshot::{OtherVersion, Snapshot};
 
 fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
     let version = text_at(&manifest, "/apiVersion");
@@ -251,4 +252,22 @@ fn the_key_of_a_question_names_the_run_that_makes_the_change() {
     assert_ne!(deletion("apps", &plain), deletion("apps", &account));
     assert_ne!(deletion("apps", &plain), deletion("infra", &plain));
     assert_ne!(deletion("apps", &plain), key("1", plain));
+}
+
+#[test]
+fn a_version_that_a_definition_of_the_same_change_begins_to_serve_is_not_asked_about() {
+    let mut snapshot = crate::testing::snapshot(vec![], vec![]);
+    snapshot.types = vec![crate::testing::resource_type("e.com", "Widget", "widgets", true)];
+    let what = snapshot.types[0].group_kind();
+    let result = |version: &str, snapshot: &Snapshot| {
+        let manifest = json!({"apiVersion": format!("e.com/{version}"), "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "n"}});
+        DryRunResult::without_request(&applied_object(manifest, &json!({})), snapshot)
+    };
+    assert_eq!(result("v2", &snapshot), None, "the versions were not read");
+    snapshot.other_versions = vec![OtherVersion { what, version: "v1beta1".into() }];
+    assert_eq!(result("v1beta1", &snapshot), None);
+    assert_eq!(result("v2", &snapshot), Some(DryRunResult::NotValidated("its version is new".to_owned())));
+    snapshot.types[0].namespaced = false;
+    assert_eq!(result("v1", &snapshot), Some(DryRunResult::NotValidated("its kind gets another scope".to_owned())));
 }

@@ -71,7 +71,7 @@ impl ClaimFate {
     #[must_use]
     pub fn masked(self, secrets: &SecretMask) -> Self {
         let written = |id: &ObjectId| secrets.written(id);
-        let reason = Reason { detail: secrets.mask(&self.reason.detail), ..self.reason };
+        let reason = self.reason.with_texts(|text| secrets.mask(text));
         let snapshots = self.snapshots.iter().map(written).collect();
         let volume = self.volume.as_ref().map(written);
         Self { claim: written(&self.claim), volume, reason, snapshots, ..self }

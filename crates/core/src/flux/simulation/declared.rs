@@ -53,8 +53,7 @@ impl Preview<'_> {
 
 impl Declared {
     fn leave_open(&mut self, owner: &ObjectId, reason: &Reason, secrets: &SecretMask) {
-        let detail = secrets.mask(&reason.detail);
-        self.unknown.insert(owner.clone(), Reason { detail, ..reason.clone() });
+        self.unknown.insert(owner.clone(), reason.with_texts(|text| secrets.mask(text)));
     }
 
     fn add<'o>(

@@ -12,7 +12,7 @@ use crate::ownership::OwnerId;
 use crate::ownership::report::contexts::same_clusters;
 use crate::plan::{
     Alarm, BlockedByFinalizers, Change, Contested, Diff, Fidelity, FinishedPlan, Outcome, OwnerOutcome, PinnedObject,
-    Plan, PlanDocument, ReasonCode, Summary,
+    Plan, PlanDocument, Reason, Summary,
 };
 use crate::text::{join_limited, pluralize};
 
@@ -317,8 +317,8 @@ fn distribute<'f, T: Clone + 'f>(
     }
 }
 
-fn owner_key(row: &OwnerOutcome) -> (OwnerId, Outcome, (ReasonCode, String)) {
-    (row.owner.clone(), row.outcome, (row.reason.code, row.reason.detail.clone()))
+fn owner_key(row: &OwnerOutcome) -> (OwnerId, Outcome, Reason) {
+    (row.owner.clone(), row.outcome, row.reason.clone())
 }
 
 fn join_owners(row: &mut OwnerOutcome, other: &OwnerOutcome) {
@@ -347,7 +347,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::gap::GapKind;
     use crate::plan::alarm::{AlarmCode, Remedy};
-    use crate::plan::{Action, Actor};
+    use crate::plan::{Action, Actor, ReasonCode};
 
     fn owner() -> OwnerId {
         OwnerId::new("flux", "Kustomization", "flux-system", "apps")

@@ -3,12 +3,15 @@
 //! An apply fails as soon as the namespace or the definition of one of its objects is gone, or at once if it creates such an
 //! object, and then nothing is pruned. An apply whose build has them itself creates them again, but waits up to 60 s for what is being deleted, and fails
 //! (docs/reference/kustomize-controller.md 4.2; observed).
+//!
+//! A definition that is created anew with another scope takes the objects of its kind along. The controller goes on to ask for
+//! them at their former address, until it is restarted (observed).
 
 use std::collections::BTreeSet;
 
 use super::derivation::Derivation;
 use super::scope::stop_at;
-use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::simulation::model::node::{BuiltObjects, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::flux::simulation::model::state::State;
@@ -44,9 +47,22 @@ pub(crate) fn definition_of(state: &State<'_>, id: &ObjectId) -> Option<ObjectId
     Some(served.definition().in_cluster(id.cluster.as_ref()))
 }
 
-/// Returns true if the namespace or the definition of an object is deleted and not created again.
+/// Returns true if the namespace or the definition of an object is deleted and not created again, or not with its scope.
 pub(crate) fn container_is_deleted(state: &State<'_>, id: &ObjectId, consequences: &Consequences<'_>) -> bool {
-    consequences.namespace_is_deleted(id) || containers_of(state, id).any(|container| consequences.is_gone(&container))
+    consequences.namespace_is_deleted(id)
+        || containers_of(state, id).any(|container| consequences.is_gone(&container))
+        || loses_its_scope(state, id, consequences)
+}
+
+/// Returns true if the definition of the kind of an object is created anew with a scope in which there is no such object.
+fn loses_its_scope(state: &State<'_>, id: &ObjectId, consequences: &Consequences<'_>) -> bool {
+    let Some(definition) = definition_of(state, id) else { return false };
+    let replaced = consequences.outcomes.get(&definition).filter(|it| it.may_end_as(FinalState::Recreated));
+    let is_namespaced = replaced.and_then(|_| {
+        let mut last = state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects()?.get(&definition));
+        last.find_map(defined_kind)
+    });
+    is_namespaced.is_some_and(|(_, is_namespaced)| is_namespaced == id.namespace.is_empty())
 }
 
 /// Returns true if an object is in a namespace that is being deleted and that the same build creates again.
@@ -111,15 +127,24 @@ fn effect_of_container(
         return Some(Effect::race(container));
     }
     let outcomes = consequences.outcomes.get(container)?;
-    if !outcomes.may_end_as(FinalState::Deleted) {
+    let loses_scope = |id: &ObjectId| {
+        definition_of(derivation.state, id).as_ref() == Some(container)
+            && loses_its_scope(derivation.state, id, consequences)
+    };
+    let changes_scope = objects.keys().any(loses_scope);
+    if !outcomes.may_end_as(FinalState::Deleted) && !changes_scope {
         return None;
     }
     let (order, deletions) = (&consequences.order, &outcomes.deletions);
     if deletions.iter().all(|deletion| order.precedes(apply, deletion)) {
         return None;
     }
+    let is_gone_before = deletions.iter().all(|deletion| order.precedes(deletion, apply));
+    if changes_scope && is_gone_before {
+        return Some(Effect::Fails(format!("{container} is created anew with another scope before")));
+    }
     // An object that exists can be applied until its container is gone; a new one is refused at once.
-    let fails = deletions.iter().all(|deletion| order.precedes(deletion, apply))
+    let fails = is_gone_before
         && outcomes.always_ends_as(FinalState::Deleted)
         && objects.iter().any(|(id, built)| {
             !is_never_applied(built, spec)

@@ -43,10 +43,10 @@ pub(crate) struct Derivation<'r, 'a> {
 impl<'r, 'a> Derivation<'r, 'a> {
     /// Creates a computation without needs.
     pub(crate) fn new(state: &'r State<'a>, consequences: &'r Consequences<'a>, answers: &'r Answers) -> Self {
-        let custom = &state.input.flags.custom_stage_kinds;
+        let flags = &state.input.flags;
         let clusters = state.input.snapshot.clusters();
         let scopes =
-            clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, custom))).collect();
+            clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, flags))).collect();
         let definitions = applied_definitions(&state.nodes);
         let Answers { builds: answers, dry_runs } = answers;
         let needs = build::Needs::default();

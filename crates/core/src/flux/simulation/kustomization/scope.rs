@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::model::node::{BuiltObjects, Node, PassOutcome};
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
 use crate::flux::spec::KustomizationSpec;
@@ -28,8 +29,8 @@ pub(crate) struct Scopes<'a> {
     namespaces: BTreeSet<String>,
     /// The snapshot holds Namespaces, so that a missing one does not exist.
     has_namespaces: bool,
-    /// Kinds with a stage of their own.
-    custom: &'a BTreeSet<GroupKind>,
+    /// Flags of the controller, with the kinds that have a stage of their own.
+    flags: &'a ControllerFlags,
 }
 
 impl<'a> Scopes<'a> {
@@ -38,7 +39,7 @@ impl<'a> Scopes<'a> {
         name: Option<&Arc<str>>,
         snapshot: &'a Snapshot,
         nodes: &[Node],
-        custom: &'a BTreeSet<GroupKind>,
+        flags: &'a ControllerFlags,
     ) -> Self {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
@@ -55,16 +56,17 @@ impl<'a> Scopes<'a> {
                 namespaces.insert(built.id.name.to_string());
             }
         }
-        Self { snapshot, defined, namespaces, has_namespaces, custom }
+        Self { snapshot, defined, namespaces, has_namespaces, flags }
     }
 
     /// Returns the outcome of applying a build of a Kustomization with a spec, or of another owner.
     pub(crate) fn apply(&self, built: Vec<BuiltObject>, spec: Option<&KustomizationSpec>) -> PassOutcome {
-        let own = OwnScopes::new(&built, spec);
+        let sent = built.iter().filter(|object| spec.is_none_or(|spec| !self.is_skipped(object, spec)));
+        let own = OwnScopes::new(sent);
         let mut failures: Vec<Failure> = vec![];
         let mut desired = BuiltObjects::new();
         for object in built {
-            let stage = stage(&object.id, self.custom);
+            let stage = stage(&object.id, &self.flags.custom_stage_kinds);
             if let Some(spec) = spec.filter(|spec| self.is_skipped(&object, spec)) {
                 let id = self.identity(&object, &own);
                 if stage < Stage::Custom && is_never_applied(&object, spec) && self.snapshot.object(&id).is_none() {
@@ -74,7 +76,7 @@ impl<'a> Scopes<'a> {
                 desired.insert(id.clone(), BuiltObject { id, ..object });
                 continue;
             }
-            let (id, failure) = self.place(&object, &own);
+            let (id, failure) = self.place(&object, &own, spec);
             failures.extend(failure.map(|detail| Failure { stage, part: FailedPart::Check, detail }));
             let Some(id) = id else { continue };
             if let Some(detail) = self.taken_names(&object) {
@@ -87,7 +89,7 @@ impl<'a> Scopes<'a> {
         failures.sort_by_key(|failure| (failure.stage, failure.part.clone()));
         match failures.into_iter().next() {
             None => PassOutcome::Applied(desired),
-            Some(first) => partial(desired, &first, self.custom),
+            Some(first) => partial(desired, &first, &self.flags.custom_stage_kinds),
         }
     }
 
@@ -103,10 +105,29 @@ impl<'a> Scopes<'a> {
     /// Returns the identity of an object that is not sent.
     fn identity(&self, object: &BuiltObject, own: &OwnScopes) -> ObjectId {
         let kind = object.id.group_kind();
-        match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
+        match self.scope_after(&kind, own) {
             Some(false) => ObjectId { namespace: "".into(), ..object.id.clone() },
             None | Some(true) => object.id.clone(),
         }
+    }
+
+    /// Returns true if objects of a kind have a namespace once the definitions of a build are applied. A definition keeps its
+    /// scope unless it is created anew, and the build fails if it is not.
+    fn scope_after(&self, kind: &GroupKind, own: &OwnScopes) -> Option<bool> {
+        own.defined.get(kind).copied().or_else(|| self.is_namespaced(kind))
+    }
+
+    /// Returns a failure if the controller asks for an object at an address that a definition of its build takes away. It keeps
+    /// the scope of each kind that it has seen, unless it acts as a service account (observed).
+    fn address_failure(&self, object: &BuiltObject, own: &OwnScopes, spec: &KustomizationSpec) -> Option<String> {
+        let kind = object.id.group_kind();
+        let served = self.snapshot.resource_type(&kind)?.namespaced;
+        let has_account = self.flags.service_account(spec).is_some() || spec.value().get("kubeConfig").is_some();
+        let is_changed = own.defined.get(&kind).is_some_and(|own| *own != served);
+        let shown = object.shown_id();
+        (is_changed && !has_account && !object.id.namespace.is_empty()).then(|| {
+            format!("{shown} is not found, because the controller asks for it with the former scope of its kind")
+        })
     }
 
     /// Returns a failure if a new definition never gets its names, because another one of the group has them.
@@ -132,7 +153,7 @@ impl<'a> Scopes<'a> {
                 if !taken.insert(port) {
                     let detail = format!("{} asks for the node port {port}, as another one does", service.shown_id());
                     let part = FailedPart::From(service.id.clone());
-                    return Some(Failure { stage: stage(&service.id, self.custom), part, detail });
+                    return Some(Failure { stage: stage(&service.id, &self.flags.custom_stage_kinds), part, detail });
                 }
             }
         }
@@ -140,7 +161,12 @@ impl<'a> Scopes<'a> {
     }
 
     /// Returns the identity of an object in the cluster, `None` for an unknown kind, and its first failure.
-    fn place(&self, object: &BuiltObject, own: &OwnScopes) -> (Option<ObjectId>, Option<String>) {
+    fn place(
+        &self,
+        object: &BuiltObject,
+        own: &OwnScopes,
+        spec: Option<&KustomizationSpec>,
+    ) -> (Option<ObjectId>, Option<String>) {
         let (id, shown) = (object.id.clone(), object.shown_id());
         if object.undecrypted == Some(Undecrypted::Identity) {
             return (Some(id), None);
@@ -152,8 +178,9 @@ impl<'a> Scopes<'a> {
             .or_else(|| self.version_failure(object, own))
             .or_else(|| self.stored_version_failure(object))
             .or_else(|| has_invalid_variable(object).then(|| format!("{shown} has a variable that is no text")))
-            .or_else(|| (!has_text).then(|| format!("{shown} has a value that is no text where only text is allowed")));
-        match self.is_namespaced(&kind).or_else(|| own.defined.get(&kind).copied()) {
+            .or_else(|| (!has_text).then(|| format!("{shown} has a value that is no text where only text is allowed")))
+            .or_else(|| self.address_failure(object, own, spec?));
+        match self.scope_after(&kind, own) {
             Some(false) => (Some(ObjectId { namespace: "".into(), ..id }), refused),
             // A gap in discovery may hide the kind.
             None if self.snapshot.gaps_hiding(&kind).next().is_none() => {
@@ -213,8 +240,7 @@ struct OwnScopes {
 }
 
 impl OwnScopes {
-    fn new(built: &[BuiltObject], spec: Option<&KustomizationSpec>) -> Self {
-        let sent = built.iter().filter(|object| spec.is_none_or(|spec| !is_never_applied(object, spec)));
+    fn new<'b>(sent: impl Iterator<Item = &'b BuiltObject> + Clone) -> Self {
         let namespaces = sent.clone().filter(|object| object.id.is("", "Namespace"));
         Self {
             defined: sent.filter_map(defined_kind).collect(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::plan::{Reason, ReasonCode};
 
@@ -108,9 +108,10 @@ fn hidden_effect(effect: Effect) -> Effect {
 }
 
 fn hidden_deletion(deletion: OwnerDeletion) -> OwnerDeletion {
+    let has_remarks = !deletion.remarks.is_empty() || matches!(deletion.open, Some(Open::Remark(_)));
     OwnerDeletion {
-        remarks: deletion.remarks.first().or(deletion.open.as_ref()).map(|_| DETAIL.to_owned()).into_iter().collect(),
-        open: None,
+        remarks: if has_remarks { vec![DETAIL.to_owned()] } else { vec![] },
+        open: deletion.open.filter(|open| *open == Open::MayComeBack),
         conditions: deletion.conditions.first().map(|_| CONDITION.to_owned()).into_iter().collect(),
         ..deletion
     }

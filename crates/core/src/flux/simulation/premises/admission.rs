@@ -9,7 +9,8 @@ use super::event::Event;
 use super::world::{Fact, Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{
-    ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, POLICY, deleted_object,
+    ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY,
+    deleted_object,
 };
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at};
@@ -47,8 +48,8 @@ fn reached<'w>(
     if id.cluster.is_some() {
         return None;
     }
-    let policies = world.facts(ADMISSION_V1, &[POLICY]);
-    let bindings = world.facts(ADMISSION_V1, &[BINDING]);
+    let policies = world.facts(ADMISSION_V1, &[POLICY, MUTATING_POLICY]);
+    let bindings = world.facts(ADMISSION_V1, &[BINDING, MUTATING_BINDING]);
     let webhooks = world.facts(ADMISSION_V1, &WEBHOOKS);
     let (policies, bindings, webhooks) = (policies?, bindings?, webhooks?);
     let is_free = id.namespace.is_empty();
@@ -56,50 +57,58 @@ fn reached<'w>(
     let (before, after, by_namespace) = labels.unwrap_or((Some(KeyValues::default()), KeyValues::default(), vec![]));
     let matches =
         |rule: &AdmissionRule, namespace: &KeyValues| rule.matches(AdmissionRequest { kind, id, operation, namespace });
-    let mut all = vec![];
-    for binding in &bindings {
-        let names = [binding.before, binding.after].map(|value| value.map(|it| text_at(it, "/spec/policyName")));
-        let [old, new] = names.map(|name| policies.iter().find(|policy| name == Some(&*policy.id.name)));
-        let mut events: Vec<&Event> = binding.events.clone();
-        events.extend(old.into_iter().chain(new).flat_map(|policy| policy.events.iter().copied()));
-        let before = old.and_then(|policy| policy.before).zip(binding.before).and_then(|(policy, binding)| {
-            let (parameters, _) = parameters(world, policy, binding).unwrap_or_default();
-            AdmissionRule::of_policy(policy, binding, parameters)
-        });
-        let after = new.and_then(|policy| policy.after).zip(binding.after).and_then(|(policy, binding)| {
-            let (live, changes) = parameters(world, policy, binding).unwrap_or_default();
-            events.extend(&changes);
-            let changed = changes.last().map_or(live, |event| event.manifest().map(|manifest| &**manifest));
-            AdmissionRule::of_policy(policy, binding, changed)
-        });
-        let policy = old.or(new).map_or("", |policy| &policy.id.name);
-        let name = format!("ValidatingAdmissionPolicy '{policy}' with binding '{}'", binding.id.name);
-        all.push(Reached { name, before, after, events });
-    }
-    for Fact { before, after, events, .. } in &webhooks {
-        let [mut old, new] = [before, after]
-            .map(|value| value.iter().copied().flat_map(AdmissionRule::of_webhooks).collect::<BTreeMap<_, _>>());
-        for (name, after) in new {
-            let before = old.remove(&name);
-            all.push(Reached {
-                name: format!("webhook \"{name}\""),
-                before,
-                after: Some(after),
-                events: events.clone(),
-            });
-        }
-        all.extend(old.into_iter().map(|(name, before)| {
-            let name = format!("webhook \"{name}\"");
-            Reached { name, before: Some(before), after: None, events: events.clone() }
-        }));
-    }
+    let mut all: Vec<Reached<'_>> = bindings.iter().map(|binding| rule_of_binding(world, &policies, binding)).collect();
+    all.extend(webhooks.iter().flat_map(rules_of_webhooks));
     for rule in &mut all {
         rule.before.take_if(|rule| before.as_ref().is_none_or(|labels| !matches(rule, labels)));
         rule.after.take_if(|rule| !matches(rule, &after));
         rule.events.extend(&by_namespace);
     }
-    all.retain(|rule| rule.before.is_some() || rule.after.is_some());
+    // What a policy makes of objects today is in the answers of the server.
+    all.retain(|rule| {
+        let is_same = rule.before == rule.after && rule.before.as_ref().is_some_and(AdmissionRule::is_mutating);
+        (rule.before.is_some() || rule.after.is_some()) && !is_same
+    });
     Some(all)
+}
+
+/// Returns the rule of a binding and its policy before and after the change.
+fn rule_of_binding<'w>(world: &'w World<'_, '_>, policies: &[Fact<'w>], binding: &Fact<'w>) -> Reached<'w> {
+    let kind = if &*binding.id.kind == MUTATING_BINDING { MUTATING_POLICY } else { POLICY };
+    let names = [binding.before, binding.after].map(|value| value.map(|it| text_at(it, "/spec/policyName")));
+    let [old, new] =
+        names.map(|name| policies.iter().find(|policy| &*policy.id.kind == kind && name == Some(&*policy.id.name)));
+    let mut events: Vec<&Event> = binding.events.clone();
+    events.extend(old.into_iter().chain(new).flat_map(|policy| policy.events.iter().copied()));
+    let before = old.and_then(|policy| policy.before).zip(binding.before).and_then(|(policy, binding)| {
+        let (parameters, _) = parameters(world, policy, binding).unwrap_or_default();
+        AdmissionRule::of_policy(policy, binding, parameters)
+    });
+    let after = new.and_then(|policy| policy.after).zip(binding.after).and_then(|(policy, binding)| {
+        let (live, changes) = parameters(world, policy, binding).unwrap_or_default();
+        events.extend(&changes);
+        let changed = changes.last().map_or(live, |event| event.manifest().map(|manifest| &**manifest));
+        AdmissionRule::of_policy(policy, binding, changed)
+    });
+    let policy = old.or(new).map_or("", |policy| &policy.id.name);
+    let name = format!("{kind} '{policy}' with binding '{}'", binding.id.name);
+    Reached { name, before, after, events }
+}
+
+/// Returns the rules of a configuration of webhooks before and after the change.
+fn rules_of_webhooks<'w>(fact: &Fact<'w>) -> Vec<Reached<'w>> {
+    let mut all = vec![];
+    let [mut old, new] = [fact.before, fact.after]
+        .map(|value| value.into_iter().flat_map(AdmissionRule::of_webhooks).collect::<BTreeMap<_, _>>());
+    for (name, after) in new {
+        let (before, after, events) = (old.remove(&name), Some(after), fact.events.clone());
+        all.push(Reached { name: format!("webhook \"{name}\""), before, after, events });
+    }
+    all.extend(old.into_iter().map(|(name, before)| {
+        let (name, events) = (format!("webhook \"{name}\""), fact.events.clone());
+        Reached { name, before: Some(before), after: None, events }
+    }));
+    all
 }
 
 /// Returns the live object that is the parameter of a policy by one of its bindings, and what changes it; `None` if several

@@ -13,6 +13,7 @@ pub(super) mod applied_builds;
 pub(super) mod asked_change;
 mod event;
 mod holders;
+mod limit_ranges;
 mod quotas;
 mod rights;
 pub(super) mod world;
@@ -39,7 +40,6 @@ use crate::flux::apply::update::Update;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::kustomization::scope::stage;
-use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::refusals::Standing;
@@ -449,6 +449,11 @@ impl<'s, 'a> Premises<'s, 'a> {
             }
             Some(Room::Enough(_)) | None => {}
         }
+        let limiting = limit_ranges::limiting(&self.world, object);
+        if !limiting.is_empty() {
+            let changed = clauses(&limiting);
+            return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
+        }
         let Some(account) = self.account_of(object) else { return Standing::Holds };
         match rights(&self.world, Some(&account), self.verbs(object), id) {
             Some(Rights { before: true, after: false, events }) => {
@@ -545,8 +550,7 @@ fn user(account: &NamespacedName) -> String {
 
 /// Returns true if the last run of a Kustomization happens in every order of events.
 fn is_certain(state: &State<'_>, key: &NamespacedName) -> bool {
-    let last = state.nodes.iter().rfind(|node| node.id.key == *key).and_then(Node::last_pass);
-    last.is_some_and(|pass: &Pass| !pass.is_optional && pass.condition.is_none())
+    state.last_pass(key).is_some_and(|pass| !pass.is_optional && pass.condition.is_none())
 }
 
 fn clauses(events: &[&Event]) -> String {

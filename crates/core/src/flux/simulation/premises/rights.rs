@@ -46,7 +46,8 @@ pub(super) fn rights<'w>(
     Some(Rights { before, after, events })
 }
 
-/// Returns true if the right is another one without an event.
+/// Returns true if the right is another one without an event, or if the event alone changes it: a lost role and a lost binding
+/// each do.
 fn is_decisive(
     event: &Event,
     facts: &[Fact<'_>],
@@ -56,7 +57,13 @@ fn is_decisive(
     id: &ObjectId,
     after: bool,
 ) -> bool {
-    let values = facts.iter().map(|fact| (&fact.id, if fact.id == event.id { fact.before } else { fact.after }));
-    let rbac = Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() };
-    verbs.iter().all(|verb| rbac.allows(account, verb, kind, id)) != after
+    let has_right = |is_alone: bool| {
+        let values = facts.iter().map(|fact| {
+            let is_after = (fact.id == event.id) == is_alone;
+            (&fact.id, if is_after { fact.after } else { fact.before })
+        });
+        let rbac = Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() };
+        verbs.iter().all(|verb| rbac.allows(account, verb, kind, id))
+    };
+    has_right(false) != after || has_right(true) == after
 }

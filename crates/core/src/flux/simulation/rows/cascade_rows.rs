@@ -14,7 +14,7 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
-use crate::plan::{Action, Certainty, Change};
+use crate::plan::{Action, Certainty, Change, if_deleted};
 
 /// Returns the row of an object that is deleted with its namespace, its definition, its owners or its release.
 pub(crate) fn cascaded_row(
@@ -35,18 +35,20 @@ pub(crate) fn cascaded_row(
     let is_uncertain = consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain);
     let root = consequences.root_of(&cascaded.cause);
     if is_uncertain && consequences.acting(root).is_none() {
-        row.make_race(&format!("it depends on whether {root} is deleted"));
+        row.make_race(if_deleted(root));
     }
     if let Some(deletion) = consequences.owner_deletion(cascaded) {
         add_owner_deletion(&mut row, &cascaded.cause, deletion);
     } else if let CascadeKind::Dependent { .. } = cascaded.kind {
         qualify_dependent(state, &mut row, cascaded, consequences);
+    } else if let (CascadeKind::Token { .. }, true) = (cascaded.kind, is_desired) {
+        row.make_race("a Kustomization applies it again, and it goes again while its account is missing");
     }
     if row.certainty == Certainty::Certain && consequences.follows_from_doubt(cascaded) {
-        row.make_race(&format!("it depends on whether {} is deleted", cascaded.cause));
+        row.make_race(if_deleted(&cascaded.cause));
     }
-    if is_uncertain {
-        row.certainty = Certainty::Race;
+    if is_uncertain && row.reason.conditions.is_empty() {
+        row.make_race(if_deleted(root));
     }
     row
 }
@@ -62,8 +64,7 @@ fn qualify_dependent(
     let is_recreated = consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner);
     if is_recreated && may_be_made_again(state, cascaded) {
         // A recreated Deployment with the same template creates a ReplicaSet with the old name.
-        row.certainty = Certainty::Race;
-        row.reason.add_detail("its owner is recreated and may create it again");
+        row.make_race("its owner is recreated and may create it again");
     } else if consequences.outcomes.get(&cascaded.object.id).is_some_and(|outcomes| outcomes.is_desired) {
         // The apply can remove the reference to the owner before the garbage collector sees the deletion.
         row.make_race("a Kustomization applies it and may remove its owner reference first");
@@ -124,7 +125,7 @@ pub(crate) fn mark_held_dependent(
     for _ in 0..=cascaded.len() {
         let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return };
         if let Some(finalizer) = snapshot.object(cause).and_then(|held| foreign_finalizers(held).next()) {
-            return row.make_race(&format!("it stays until the finalizer {finalizer} of {cause} is removed"));
+            return row.make_race(format!("it stays until the finalizer {finalizer} of {cause} is removed"));
         }
         next = cascaded.get(cause);
     }

@@ -10,7 +10,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
-use crate::plan::{Action, Certainty, Change, Reason, ReasonCode};
+use crate::plan::{Action, Change, Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// A statement about an object whose name or identity depends on encrypted content.
@@ -35,8 +35,7 @@ impl Statement {
         let (code, detail) = match self {
             Self::Renamed => (
                 ReasonCode::Renamed,
-                "its encrypted content changed, and its name contains a hash of the decrypted content; race: it stays \
-                 if only the encryption is new",
+                "its encrypted content changed, and its name contains a hash of the decrypted content",
             ),
             Self::Uncompared => (
                 ReasonCode::HashUnknown,
@@ -48,9 +47,7 @@ impl Statement {
                 "it may be an object whose kind, namespace or name is encrypted, which stays, or one that the build no \
                  longer contains",
             ),
-            Self::MaybeDeleted => {
-                (ReasonCode::NotInBuild, "race: it stays if it is an object whose kind, namespace or name is encrypted")
-            }
+            Self::MaybeDeleted => (ReasonCode::NotInBuild, ""),
             Self::Encrypted => (
                 ReasonCode::IdentityUnknown,
                 "its kind, namespace or name is encrypted, and its text differs from the revision that was applied last",
@@ -64,8 +61,12 @@ impl Statement {
 
     fn apply(self, change: &mut Change, action: Action) {
         (change.action, change.reason) = (action, self.reason());
-        if matches!(self, Self::Renamed | Self::MaybeDeleted) {
-            change.certainty = Certainty::Race;
+        match self {
+            Self::Renamed => change.make_race("it stays if only the encryption is new"),
+            Self::MaybeDeleted => {
+                change.make_race("it stays if it is an object whose kind, namespace or name is encrypted");
+            }
+            Self::Uncompared | Self::MaybeEncrypted | Self::Encrypted | Self::New => {}
         }
     }
 }

@@ -99,8 +99,8 @@ fn unknown_dependency(
     row: &OwnerOutcome,
     unknown: &BTreeSet<OwnerId>,
 ) -> Option<Reason> {
-    let node = state.nodes.iter().rfind(|node| node.id.key == *key).filter(|_| row.outcome == Outcome::Applies)?;
-    let dependencies = node.last_pass()?.spec.depends_on(&key.namespace);
+    let last = state.last_pass(key).filter(|_| row.outcome == Outcome::Applies)?;
+    let dependencies = last.spec.depends_on(&key.namespace);
     let dependency = dependencies.iter().map(owner_id).find(|dependency| unknown.contains(dependency))?;
     Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
 }
@@ -129,8 +129,8 @@ fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
                 (Outcome::Blocked, Reason::new(ReasonCode::InventoryUnreadable, detail))
             }
             None if pass.condition.is_some() => {
-                let condition = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
-                (Outcome::Applies, Reason { detail: format!("race: {}", condition.detail), ..condition })
+                let reason = pass.condition.clone().unwrap_or_else(|| ReasonCode::NewRevision.into());
+                (Outcome::Applies, Reason::from(reason.code).on_condition(reason.detail))
             }
             None => (Outcome::Applies, encrypted_reason(node).unwrap_or_else(|| ReasonCode::NewRevision.into())),
         },
@@ -158,7 +158,7 @@ fn deletion_reason(deletion: &KustomizationDeletion) -> Reason {
     };
     let mut reason = Reason::new(code, detail);
     if !deletion.is_certain {
-        reason.add_detail("race: it may stay");
+        reason.conditions.push("it may stay".to_owned());
     }
     reason
 }

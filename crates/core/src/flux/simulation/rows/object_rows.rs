@@ -129,7 +129,7 @@ fn prune_reason(state: &State<'_>, owner: &NamespacedName, outcomes: &PossibleOu
         let detail = format!("{} applies it after it was pruned", owner_id(other));
         return Reason::new(ReasonCode::Moved, detail);
     }
-    let node = state.nodes.iter().find(|node| node.id.key == *owner);
+    let node = state.lifetimes(owner).next();
     if outcomes.is_desired && may_return {
         let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
         let (code, what) =
@@ -193,7 +193,7 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
     } else if last.is_some_and(|pass| !pass.spec.prunes()) {
         "its owner does not prune".to_owned()
     } else if let Some(PassOutcome::Partial { reason, .. }) = last.map(|pass| &pass.outcome) {
-        let detail = format!("it is deleted once this is resolved: {}", reason.detail);
+        let detail = format!("it is deleted once this is resolved: {}", reason.text());
         return Some(Reason::new(ReasonCode::HeldBack, detail));
     } else {
         "nothing deletes it".to_owned()

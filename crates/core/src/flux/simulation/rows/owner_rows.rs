@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::kinds::kind_of;
@@ -174,7 +174,9 @@ pub(super) fn add_owner_deletion(row: &mut Change, owner: &ObjectId, deletion: &
     if let Some(code) = deletion.code {
         row.reason.code = code;
     }
-    deletion.remarks.iter().chain(&deletion.open).for_each(|remark| row.reason.add_detail(remark));
+    let remarks = deletion.remarks.iter().map(String::as_str).chain(deletion.open.iter().map(Open::remark));
+    remarks.for_each(|remark| row.reason.add_detail(remark));
+    row.may_come_back = deletion.open == Some(Open::MayComeBack);
     deletion.conditions.iter().for_each(|condition| row.make_race(condition));
 }
 

@@ -57,10 +57,14 @@ fn cluster_of(files: &Files) -> TestCluster {
     for (group, kind, plural, namespaced) in [
         (admission, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", false),
         (admission, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", false),
+        (admission, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", false),
+        (admission, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", false),
         (rbac, "Role", "roles", true),
         (rbac, "RoleBinding", "rolebindings", true),
         ("", "Service", "services", true),
         ("", "ResourceQuota", "resourcequotas", true),
+        ("", "LimitRange", "limitranges", true),
+        ("", "Pod", "pods", true),
         ("apps", "Deployment", "deployments", true),
         ("e.com", "Widget", "widgets", true),
         ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
@@ -127,6 +131,51 @@ fn a_policy_that_comes_may_deny_what_is_accepted_now() {
     let unknown = policy("held", "UPDATE", "request.userInfo.username != 'x'");
     cluster.data.insert("held".into(), unknown);
     assert_eq!(cluster.rows(&dependant), set(&["delete? a"]), "nobody here can evaluate it");
+}
+
+#[test]
+fn a_policy_with_mutations_may_make_something_else_of_an_object() {
+    let of_kind = |mut manifest: Value| {
+        manifest["kind"] = manifest["kind"].as_str().unwrap().replace("Validating", "Mutating").into();
+        manifest
+    };
+    let mut mutating = of_kind(policy("m", "UPDATE", "true"));
+    mutating["spec"]["mutations"] = json!([{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]);
+    let bound = || of_kind(binding("bound", "m", None));
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    let after = |rules: Vec<Value>| files(rules, json!({}), vec![value("b", "2")]);
+    assert_eq!(cluster.rows(&after(vec![cm("c"), mutating.clone(), bound()])), set(&["delete? a"]));
+    let mut elsewhere = mutating.clone();
+    elsewhere["spec"]["matchConstraints"]["resourceRules"][0]["resources"] = json!(["secrets"]);
+    assert_eq!(cluster.rows(&after(vec![cm("c"), elsewhere, bound()])), set(&["delete a"]));
+    cluster.add(&mutating, None);
+    cluster.add(&bound(), None);
+    cluster.snapshot.normalise();
+    let other = policy("other", "UPDATE", "true");
+    let rows = cluster.rows(&after(vec![cm("c"), other.clone(), binding("o", "other", None)]));
+    assert_eq!(rows, set(&["delete a"]), "what it makes of the object today is in the answer of the server");
+}
+
+#[test]
+fn a_limit_range_that_comes_before_a_pod_may_refuse_it() {
+    let limits = |bound: &str, kind: &str| {
+        json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": NS},
+            "spec": {"limits": [{"type": kind, bound: {"cpu": "1"}}]}})
+    };
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": NS}});
+    let own = |limits: Value| files(vec![cm("c")], json!({}), vec![cm("b"), limits, pod.clone()]);
+    let cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    assert_eq!(cluster.rows(&own(limits("max", "Container"))), set(&["delete? a"]));
+    assert_eq!(cluster.rows(&own(limits("default", "Container"))), set(&["delete a"]), "it has no bound");
+    assert_eq!(cluster.rows(&own(limits("max", "PersistentVolumeClaim"))), set(&["delete a"]));
+    let others = files(vec![cm("c"), limits("min", "Pod")], json!({}), vec![cm("b"), pod.clone()]);
+    assert_eq!(cluster.rows(&others), set(&["delete? a"]));
+    let later = |mut files: Files| {
+        files[0].1[0] = ks("rules", "./rules", json!({"dependsOn": [{"name": "k"}]}));
+        files
+    };
+    let cluster = cluster_of(&later(files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")])));
+    assert_eq!(cluster.rows(&later(others)), set(&["delete a"]));
 }
 
 #[test]

@@ -109,6 +109,16 @@ fn a_live_cycle_lets_every_kustomization_of_the_source_wait_for_its_interval() {
 }
 
 #[test]
+fn a_kustomization_that_begins_to_depend_on_itself_never_applies_its_new_spec() {
+    let files =
+        |k: Value| vec![("root/k.yaml", vec![k]), ("p/a.yaml", vec![cm("a"), cm("b")]), ("q/z.yaml", vec![cm("b")])];
+    let cluster = TestCluster::new(&files(ks("k", "./p", json!({}))));
+    let own = json!({"dependsOn": [{"name": "k"}]});
+    assert_eq!(cluster.rows(&files(ks("k", "./q", own))), set(&[]));
+    assert_eq!(cluster.rows(&files(ks("k", "./q", json!({})))), set(&["delete a"]));
+}
+
+#[test]
 fn older_controllers_cannot_read_an_inventory_with_an_underscore_in_a_name() {
     let before = vec![("root/a.yaml", vec![cluster_scoped("ClusterRole", "x_one"), cm("a"), cm("b")])];
     let after = vec![("root/a.yaml", vec![cm("b")])];

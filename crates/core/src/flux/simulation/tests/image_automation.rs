@@ -25,7 +25,7 @@ fn the_commits_of_a_new_automation_are_said_and_those_of_a_suspended_one_are_not
         assert!(plan.is_complete(), "{:?}", plan.gaps());
         let row = plan.changes().iter().find(|row| &*row.object.id.name == "bot").unwrap();
         assert_eq!(row.action, Action::Create);
-        row.reason.detail.clone()
+        row.reason.text()
     };
     let said = detail(&spec);
     assert!(

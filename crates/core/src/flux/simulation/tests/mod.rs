@@ -22,6 +22,7 @@ mod releases;
 mod resource_sets;
 mod runs;
 mod scaling;
+mod secrets;
 mod shared_objects;
 mod spokes;
 mod suspended_owners;
@@ -123,7 +124,7 @@ fn a_child_may_be_removed_before_it_reconciles_the_new_revision() {
     }
     let plan = TestCluster::new(&before(orphan(), cm("a"))).plan(&after(vec![]));
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
-    assert!(row.reason.detail.contains("reconciles the new revision before it is deleted"), "{}", row.reason);
+    assert!(row.reason.text().contains("reconciles the new revision before it is deleted"), "{}", row.reason);
 }
 
 #[test]
@@ -307,7 +308,7 @@ fn a_suspension_may_come_before_the_new_revision() {
     for (name, action) in [("a", Action::Delete), ("c", Action::Create)] {
         let row = plan.changes().iter().find(|change| &*change.object.id.name == name).expect(name);
         assert_eq!((row.action, row.certainty), (action, Certainty::Race), "{name}");
-        assert!(row.reason.detail.contains("before it is suspended"), "{}", row.reason);
+        assert!(row.reason.text().contains("before it is suspended"), "{}", row.reason);
     }
 }
 

@@ -104,7 +104,7 @@ fn a_refusal_that_the_change_may_end_is_a_race_that_names_the_event() {
     let plan = cluster.plan(&after);
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
     assert!(
-        row.reason.detail.contains("after kustomization/n -n flux-system applies namespace/shop"),
+        row.reason.text().contains("after kustomization/n -n flux-system applies namespace/shop"),
         "{}",
         row.reason
     );

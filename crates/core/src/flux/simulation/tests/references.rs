@@ -161,7 +161,7 @@ fn a_pod_on_a_node_keeps_a_claim_and_its_volume() {
         .collect();
     assert_eq!(blocked, ["pv by kubernetes.io/pv-protection", "data by kubernetes.io/pvc-protection"]);
     let rows: Vec<String> =
-        plan.deletions().map(|change| format!("{}: {}", change.object.id.name, change.reason.detail)).collect();
+        plan.deletions().map(|change| format!("{}: {}", change.object.id.name, change.reason.text())).collect();
     let kept = "data: kept terminating while Pod by-hand mounts it".to_owned();
     assert!(rows.contains(&kept), "{rows:#?}");
     assert!(rows.iter().any(|row| row.starts_with("pv: ") && row.ends_with("once the claim is gone")), "{rows:#?}");

@@ -72,7 +72,7 @@ fn a_suspension_that_the_commit_changes_may_come_before_the_deletion() {
         let row = plan.deletions().find(|row| &*row.object.id.name == "web");
         assert_eq!(row.map(|row| row.certainty == Certainty::Race), expected, "{before} {after}");
         if let Some(row) = row {
-            assert!(row.reason.detail.contains("is suspended when it is deleted"), "{}", row.reason);
+            assert!(row.reason.text().contains("is suspended when it is deleted"), "{}", row.reason);
         }
     }
 }
@@ -250,7 +250,7 @@ fn conditions_of_a_replacement_are_races_in_words() {
         let mut spec = json!({"releaseName": "other"});
         more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
         let plan = cluster.plan(&tree(spec));
-        plan.changes().iter().find(|row| &*row.object.id.name == "web").unwrap().reason.detail.clone()
+        plan.changes().iter().find(|row| &*row.object.id.name == "web").unwrap().reason.text()
     };
     let nothing = |_: &mut TestCluster| {};
     assert!(!raced(&nothing, json!({})).contains("race"));

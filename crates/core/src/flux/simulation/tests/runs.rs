@@ -90,6 +90,63 @@ fn a_release_that_is_deleted_by_force_is_uninstalled() {
 }
 
 #[test]
+fn a_definition_that_gets_another_scope_by_force_loses_its_resources() {
+    fn is_definition(applied: &AppliedObject) -> bool {
+        &*applied.id.kind == "CustomResourceDefinition"
+    }
+    let definition = |scope: &str| {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "widgets.e.com"}, "spec": {"group": "e.com", "scope": scope,
+                "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": true}]}})
+    };
+    let widget = |namespace: Value| json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}});
+    let files = |scope: &str, more: Value, of_others: Value, own: Vec<Value>| {
+        let (mut spec, mut other) = (json!({"force": true}), of_others);
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let other_objects = vec![widget(json!(NS)), cm("y")];
+        let objects = other.as_object_mut().unwrap().remove("objects").map_or(other_objects, |it| vec![it]);
+        vec![
+            ("root/k.yaml", vec![ks("k", "./p", spec), ks("o", "./o", other)]),
+            ("p/a.yaml", [vec![definition(scope)], own].concat()),
+            ("o/o.yaml", objects),
+        ]
+    };
+    let none = || json!({"objects": cm("y")});
+    let before = files("Namespaced", json!({}), none(), vec![widget(json!(NS)), cm("a"), cm("b")]);
+    let cluster_of = |before: &Files| {
+        let mut cluster = TestCluster::new(before);
+        let definitions = ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+        cluster.snapshot.types.extend([
+            testing::resource_type("e.com", "Widget", "widgets", true),
+            testing::resource_type(definitions.0, definitions.1, definitions.2, false),
+        ]);
+        cluster.snapshot.normalise();
+        cluster.results = vec![(is_definition, DryRunResult::Recreated(text("scope is immutable")))];
+        cluster
+    };
+    let cluster = cluster_of(&before);
+    let after = |more: Value, namespace: Value| files("Cluster", more, none(), vec![widget(namespace), cm("b")]);
+    let replaced = "recreate widgets.e.com";
+    let clustered = set(&[replaced, "delete w", "delete a"]);
+    assert_eq!(cluster.rows(&after(json!({}), Value::Null)), clustered);
+    let lost = set(&[replaced, "delete w", "keep a"]);
+    assert_eq!(cluster.rows(&after(json!({}), json!(NS))), lost, "the controller asks for it in the namespace");
+    let with_account = after(json!({"serviceAccountName": "s"}), json!(NS));
+    assert_eq!(cluster.rows(&with_account), clustered, "an account has no memory of scopes");
+
+    let before = files("Namespaced", json!({}), json!({}), vec![cm("x")]);
+    let cluster = cluster_of(&before);
+    for (more, expected) in [
+        (json!({}), set(&[replaced, "delete w", "delete? y"])),
+        (json!({"dependsOn": [{"name": "k"}]}), set(&[replaced, "delete w", "keep y"])),
+    ] {
+        let mut after = files("Cluster", json!({}), more, vec![cm("x")]);
+        after[2].1.pop();
+        assert_eq!(cluster.rows(&after), expected);
+    }
+}
+
+#[test]
 fn a_namespace_that_is_deleted_by_force_takes_its_kustomizations_along() {
     let mut k = in_namespace(ks("k", "./p", json!({})), "shop");
     k["spec"]["sourceRef"]["namespace"] = NS.into();
@@ -148,7 +205,7 @@ fn an_owner_that_is_deleted_by_force_takes_its_dependents_along() {
     assert_eq!(cluster.rows(&both), set(&["delete? web", "delete? web-1", "keep a"]));
     let plan = cluster.plan(&both);
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "web").unwrap();
-    assert!(row.reason.detail.contains("before another object stops its Kustomization"), "{}", row.reason);
+    assert!(row.reason.text().contains("before another object stops its Kustomization"), "{}", row.reason);
 }
 
 #[test]

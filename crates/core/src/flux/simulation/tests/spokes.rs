@@ -123,7 +123,7 @@ fn a_cluster_that_a_config_map_reaches_is_followed_once_it_is_named() {
     let unnamed = cluster.plan(&tree(vec![cm("a")]));
     assert_eq!(rows_of(&unnamed), ["unknown kustomization.kustomize.toolkit.fluxcd.io/k -n flux-system"]);
     let why = "--spoke ConfigMap/flux-system/spoke=CONTEXT names the one that configmap/spoke -n flux-system reaches";
-    assert!(unnamed.changes().iter().any(|row| row.reason.detail.contains(why)), "{:?}", unnamed.changes());
+    assert!(unnamed.changes().iter().any(|row| row.reason.text().contains(why)), "{:?}", unnamed.changes());
     let config = ObjectId::new("", "ConfigMap", NS, "spoke");
     cluster.snapshot.kube_configs.insert((config, None), "edge".into());
     let named = cluster.plan(&tree(vec![cm("a")]));
@@ -138,7 +138,7 @@ fn a_kustomization_that_moves_to_another_cluster_is_unknown() {
         let other = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other", "namespace": NS}});
         let plan = plan(&before, &files(Some(k), vec![cm("a")], vec![other]));
         assert_eq!(rows_of(&plan), ["unknown kustomization.kustomize.toolkit.fluxcd.io/k -n flux-system"]);
-        assert!(plan.changes().iter().any(|row| row.reason.detail.contains("spec.kubeConfig changes")));
+        assert!(plan.changes().iter().any(|row| row.reason.text().contains("spec.kubeConfig changes")));
     }
 }
 

@@ -39,7 +39,7 @@ fn an_object_of_a_type_that_could_not_be_read_is_neither_created_nor_forgotten()
     hide(&mut cluster);
     assert_eq!(all_rows(&cluster, &after), set(&["unknown a", "create? new"]));
     let plan = cluster.plan(&after);
-    let details: Vec<&str> = plan.changes().iter().map(|change| &*change.reason.detail).collect();
+    let details: Vec<String> = plan.changes().iter().map(|change| change.reason.text()).collect();
     let unread = "configmaps could not be read (forbidden)";
     assert_eq!(details[0], format!("{unread}; kustomization/root -n {NS} lists it and no longer applies it"));
     assert_eq!(details[1], format!("race: it is updated if it exists; {unread}"));

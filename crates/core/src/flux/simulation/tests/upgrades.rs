@@ -157,7 +157,7 @@ fn an_upgrade_that_can_fail_is_a_race() {
     assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
     let plan = cluster.plan(&after);
     let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
-    assert!(row.reason.detail.contains("it stays if the upgrade fails"), "{}", row.reason);
+    assert!(row.reason.text().contains("it stays if the upgrade fails"), "{}", row.reason);
     let mut hook = without("extra");
     hook.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
     assert_eq!(cluster.rows(&tree("2", &hook, spec(json!({})))), set(&["delete? extra"]));
@@ -378,7 +378,7 @@ fn a_release_that_waits_for_something_is_upgraded_once_that_is_there() {
     assert_eq!(cluster.rows(&after), set(&["delete? extra"]));
     let plan = cluster.plan(&after);
     let row = plan.deletions().next().unwrap();
-    assert!(row.reason.detail.contains("it waits until this is resolved: DependencyNotReady"), "{}", row.reason);
+    assert!(row.reason.text().contains("it waits until this is resolved: DependencyNotReady"), "{}", row.reason);
 }
 
 #[test]
@@ -526,7 +526,7 @@ fn a_dependency_that_the_change_deletes_makes_an_upgrade_wait() {
     let cluster = deployed_from(&with("1", &templates(), true));
     let plan = cluster.plan(&with("2", &without("extra"), false));
     let row = plan.changes().iter().find(|row| &*row.object.id.name == "extra").unwrap();
-    assert!(row.reason.detail.contains("it waits until helmrelease.helm.toolkit.fluxcd.io/db"), "{}", row.reason);
+    assert!(row.reason.text().contains("it waits until helmrelease.helm.toolkit.fluxcd.io/db"), "{}", row.reason);
 }
 
 #[test]

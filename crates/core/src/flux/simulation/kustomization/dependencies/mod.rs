@@ -187,9 +187,10 @@ impl Dependant<'_, '_> {
             detail +=
                 &format!("; until this is fixed, a new revision of {source} triggers nothing before its interval");
         }
-        // Until a parent makes the cycle, both can be ready; then the one that is applied first may reconcile once more.
+        // Until a parent makes the cycle, both can be ready; then the one that is applied first may reconcile once more. One that
+        // names itself has not observed its new spec.
         let is_new = !state.cycles.get(&source).is_some_and(|cycle| cycle.contains(key));
-        let is_certain = !(is_new && state.live.contains_key(key));
+        let is_certain = *dependency == owner_id(key) || !(is_new && state.live.contains_key(key));
         Blocker { reason: Reason::new(ReasonCode::DependencyCycle, detail), is_certain }
     }
 }
