@@ -1,9 +1,10 @@
 //! Requests of a step to the API server, which people get as commands of kubectl, and objects that a step waits for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::{Request, header};
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster::config::args::shell_word;
@@ -12,11 +13,13 @@ use crate::cluster::write::delete::delete;
 use crate::cluster::{Cluster, Failure, FailureKind, Interrupts};
 use crate::error::{Error, Result};
 use gitops_core::flux::handover::Hold;
-use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::flux::source::matching::commit_of;
+use gitops_core::kubernetes::object::{ObjectId, text_at};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_kustomization::KIND;
 
 /// Field manager of settings and marks. kustomize-controller takes over the fields of managers whose names begin with kubectl.
-const FIELD_MANAGER: &str = "gitops-handover";
+pub(super) const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Pause between two reads of what a step waits for.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -96,6 +99,10 @@ pub(super) struct Awaited {
     pub(super) gone: BTreeMap<ObjectId, Box<str>>,
     /// Settings that must be there.
     pub(super) set: BTreeMap<ObjectId, Hold>,
+    /// Owners of Flux that must be ready for what they are now.
+    pub(super) applied: BTreeSet<ObjectId>,
+    /// Commit that Kustomizations of `applied` must have applied.
+    pub(super) commit: Option<String>,
 }
 
 impl Awaited {
@@ -103,7 +110,7 @@ impl Awaited {
     pub(super) fn split(&self, is_first: impl Fn(&ObjectId) -> bool) -> (Self, Self) {
         let (gone, other_gone) = self.gone.clone().into_iter().partition(|(id, _)| is_first(id));
         let (set, other_set) = self.set.clone().into_iter().partition(|(id, _)| is_first(id));
-        (Self { gone, set }, Self { gone: other_gone, set: other_set })
+        (Self { gone, set, ..Self::default() }, Self { gone: other_gone, set: other_set, ..self.clone() })
     }
 
     /// Returns what is still missing, for people; `None` once everything is there.
@@ -132,7 +139,30 @@ impl Awaited {
                 return Ok(Some(format!("`{field}` on {id}")));
             }
         }
+        for id in &self.applied {
+            let Some(kind) = planned.type_of(id) else { continue };
+            let live = cluster.fetch_json(kind, id).await?;
+            if let Some(missing) = self.unapplied(id, live.as_ref()) {
+                return Ok(Some(missing));
+            }
+        }
         Ok(None)
+    }
+
+    /// Returns what an owner has not done yet, for people. Nothing is expected of one that is suspended.
+    fn unapplied(&self, id: &ObjectId, live: Option<&Value>) -> Option<String> {
+        let Some(live) = live else { return Some(format!("{id} to be created")) };
+        let is_off = [Hold::Suspend, Hold::Disable].iter().any(|hold| hold.field().is_set(live));
+        let revision = text_at(live, "/status/lastAppliedRevision");
+        let wanted = self.commit.as_deref().filter(|_| &*id.kind == KIND && !is_off);
+        if let Some(wanted) = wanted.filter(|wanted| commit_of(revision) != Some(wanted)) {
+            return Some(format!("{id} to apply {wanted}"));
+        }
+        let conditions = live.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+        let ready = conditions.filter(|condition| condition["type"] == "Ready").find(|condition| {
+            condition["status"] == "True" && condition["observedGeneration"] == live["metadata"]["generation"]
+        });
+        (ready.is_none() && !is_off).then(|| format!("{id} to be ready"))
     }
 
     /// Waits until everything is there. `waiting` gets what is missing whenever that changes.
@@ -143,28 +173,39 @@ impl Awaited {
         cluster: &Cluster,
         planned: &Snapshot,
         limit: Duration,
-        mut waiting: impl FnMut(&str),
+        waiting: impl FnMut(&str),
     ) -> Result<()> {
-        let (mut interrupts, end) = (Interrupts::new(), Instant::now() + limit);
-        let mut last = String::new();
-        loop {
-            // A read that fails is repeated.
-            let missing = match self.missing(cluster, planned).await {
-                Ok(None) => return Ok(()),
-                Ok(Some(missing)) => missing,
-                Err(failure) => format!("an answer of the API server: {failure}"),
-            };
-            if missing != last {
-                waiting(&missing);
-                last.clone_from(&missing);
-            }
-            if Instant::now() >= end {
-                return Err(Error::failed(format!("still waiting for {missing} after {} s", limit.as_secs())));
-            }
-            tokio::select! {
-                () = sleep(PAUSE) => {}
-                () = interrupts.next() => return Err(Error::interrupted(format!("interrupted while waiting for {missing}"))),
-            }
+        wait_for(limit, waiting, async || self.missing(cluster, planned).await).await
+    }
+}
+
+/// Waits until nothing is missing. `waiting` gets what is missing whenever that changes.
+///
+/// Fails after the time limit, and after Ctrl-C.
+pub(super) async fn wait_for(
+    limit: Duration,
+    mut waiting: impl FnMut(&str),
+    missing: impl AsyncFn() -> Result<Option<String>, Failure>,
+) -> Result<()> {
+    let (mut interrupts, end) = (Interrupts::new(), Instant::now() + limit);
+    let mut last = String::new();
+    loop {
+        // A read that fails is repeated.
+        let missing = match missing().await {
+            Ok(None) => return Ok(()),
+            Ok(Some(missing)) => missing,
+            Err(failure) => format!("an answer of the API server: {failure}"),
+        };
+        if missing != last {
+            waiting(&missing);
+            last.clone_from(&missing);
+        }
+        if Instant::now() >= end {
+            return Err(Error::failed(format!("still waiting for {missing} after {} s", limit.as_secs())));
+        }
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = interrupts.next() => return Err(Error::interrupted(format!("interrupted while waiting for {missing}"))),
         }
     }
 }

@@ -1,28 +1,40 @@
 //! `handover`: steps by which a change moves objects to other owners without deleting them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::Session;
-use super::acts::{Act, shows_hold};
-use super::prune::tree::{CheckoutOptions, TreeArgs, TreeOptions, find_handover};
+use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
+use super::apply::{ApplyArgs, Commit, NextStep, Steps, carry_out};
+use super::prune::tree::{CheckoutOptions, FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
 use crate::tools;
-use gitops_core::flux::handover::{Handover, HandoverStep, Hold, Holds, left_over};
+use crate::tools::git::{Checkout, WorktreeState};
+use gitops_core::flux::handover::{Handover, HandoverStep, Hold, Holds, left_over, listed};
+use gitops_core::flux::kinds::KINDS;
+use gitops_core::flux::source::tree::Tree;
+use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::gap::AnswerGap;
-use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
+use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::{Members, OwnerId};
 use gitops_core::plan::{FinishedPlan, Outcome};
+use gitops_core::text::{join_limited, pluralize};
+
+/// Number of objects that a message names.
+const NAMED: usize = 5;
 
 /// Show steps that move objects to other owners without deleting them
 ///
 /// Compares what is deployed with a checkout: a Kustomization that is renamed, split or joined, an object that moves from
 /// one to another. Proposes the shortest list of commits by which nothing is deleted that something manages in the end, each
-/// with its plan. Every order of events is judged. Changes nothing.
+/// with its plan. Every order of events is judged. Changes nothing without --apply.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "kubectl gitops handover [OPTIONS]",
@@ -36,7 +48,10 @@ use gitops_core::plan::{FinishedPlan, Outcome};
   kubectl gitops handover
 
   # Write the patches of the steps
-  kubectl gitops handover --write steps/"
+  kubectl gitops handover --write steps/
+
+  # Take the steps: it waits for each of your commits, and plans again before the next one
+  kubectl gitops handover --to feature --write steps/ --apply"
 )]
 pub struct HandoverArgs {
     /// Checkout with the change; the current directory when absent
@@ -52,50 +67,191 @@ pub struct HandoverArgs {
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
     #[command(flatten)]
+    pub steps: ApplyArgs,
+    #[command(flatten)]
     pub checkout: CheckoutOptions,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Handover::PARTS))]
     pub output: Format,
 }
 
-/// Finds and shows the steps.
+/// Finds and shows the steps, and carries them out if that is asked for.
 pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode> {
-    let (rev, checkout) = (args.to.clone(), args.checkout.clone());
-    let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let planned = plan(args, args.to.as_deref(), session, &snapshot).await?;
+    let handover = &planned.document;
+    session.terminal.raw(&args.output.render(handover, session.terminal.look(true))?)?;
+    if let Some(directory) = &args.write {
+        write(&handover.steps, directory, session)?;
+    }
+    let exit = report(&handover.steps, session);
+    if !args.steps.apply {
+        return Ok(exit);
+    }
+    let change = pinned(args.to.as_deref(), &planned.folder)?;
+    let listed = listed_by(&planned.owners, &snapshot);
+    let kept = listed.intersection(&planned.managed);
+    let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
+    let mut moving = Moving { args, change, kept, listed, roles: planned.roles.clone(), taken: 0 };
+    let next = planned.next_steps(&moving.change);
+    carry_out(&args.steps, &mut moving, (next, snapshot), exit, session).await
+}
+
+/// The steps that are left of a handover.
+struct PlannedHandover {
+    document: Handover,
+    roles: Vec<Role>,
+    /// What each step does in the cluster, and what it waits for.
+    acts: Vec<(Vec<Act>, Awaited)>,
+    /// Files that the sources have with each step.
+    trees: Vec<Tree>,
+    /// Objects that inventories have after the last step.
+    managed: BTreeSet<ObjectId>,
+    /// Owners that a step reconciles or deletes.
+    owners: BTreeSet<OwnerId>,
+    /// Directory and sources of the trees.
+    folder: PathBuf,
+    sources: Vec<SourceId>,
+}
+
+/// Plans the handover to a revision, or to the working tree, as it is left on a state of the cluster.
+async fn plan(
+    args: &HandoverArgs,
+    to: Option<&str>,
+    session: &mut Session,
+    snapshot: &Snapshot,
+) -> Result<PlannedHandover> {
+    let (rev, checkout) = (to.map(str::to_owned), args.checkout.clone());
+    let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
-    let found = find_handover(&tree, session, &snapshot, args.snapshot.is_some()).await;
-    let found = found.inspect_err(|_| session.discard_warnings())?;
-    let left_over = left_over(&snapshot, &found.last, found.steps.iter().map(|(_, step)| &step.secrets));
-    let (mut steps, last) = (vec![], found.steps.len());
-    for (at, (patches, step)) in found.steps.into_iter().enumerate() {
+    let found = find_handover(&tree, session, snapshot, args.snapshot.is_some()).await;
+    let mut found = found.inspect_err(|_| session.discard_warnings())?;
+    let left_over = left_over(snapshot, &found.last, found.steps.iter().map(|found| &found.step.secrets));
+    let roles: Vec<Role> = found.steps.iter().map(|found| found.role).collect();
+    let (mut steps, mut all_acts, mut trees) = (vec![], vec![], vec![]);
+    for (number, FoundMove { role, patches, tree, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
         let plan = step.finish(args.snapshot.is_some());
-        let number = at + 1;
-        let role = if number == last {
-            Role::Change
-        } else if at == 0 {
-            Role::Hold
-        } else {
-            Role::HeldChange
-        };
+        let acts = role.acts(&found.holds, &plan, snapshot);
+        let awaited = role.awaited(&found.holds, &plan, &step.snapshot);
         steps.push(HandoverStep {
             number,
-            title: role.title(last, !patches.is_empty()),
+            title: role.title(roles.contains(&Role::HeldChange), !patches.is_empty()),
             patches,
-            commands: role.acts(&found.holds).iter().map(Act::command).collect(),
+            commands: acts.iter().map(Act::command).collect(),
             notes: role.notes(&found.holds),
             done_when: role.done_when(&found.holds, &plan),
             way_back: role.way_back().to_owned(),
             plan,
         });
+        all_acts.push((acts, awaited));
+        trees.push(tree);
     }
-    let handover = Handover::new(found.lost_at_once, steps, left_over);
-    session.terminal.raw(&args.output.render(&handover, session.terminal.look(true))?)?;
-    if let Some(directory) = &args.write {
-        write(&handover.steps, directory, session)?;
+    let (managed, FoundHandover { lost_at_once, folder, sources, .. }) = (listed(&found.last), found);
+    let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
+    let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
+    let owners = rows.map(|row| row.owner.clone()).collect();
+    let document = Handover::new(lost_at_once, steps, left_over);
+    Ok(PlannedHandover { document, roles, acts: all_acts, trees, managed, owners, folder, sources })
+}
+
+impl PlannedHandover {
+    /// Returns the steps to carry out. `change` is the commit that is handed over to.
+    fn next_steps(self, change: &str) -> Vec<NextStep> {
+        let (folder, sources) = (self.folder, self.sources);
+        let parts = self.document.steps.into_iter().zip(self.roles).zip(self.acts).zip(self.trees);
+        let steps = parts.map(|(((step, role), (acts, awaited)), tree)| {
+            let files: Vec<&str> = step.patches.iter().map(|patch| &*patch.file).collect();
+            let patch = format!("the patch of {}", files.join(", "));
+            let what = match role {
+                Role::Hold if files.is_empty() => None,
+                Role::Hold => Some(format!("commit {patch}")),
+                Role::HeldChange => Some(format!("merge {change} together with {patch}")),
+                Role::Change => Some(format!("merge {change}")),
+            };
+            let commit = what.map(|what| Commit { what, folder: folder.clone(), sources: sources.clone(), tree });
+            NextStep { step, acts, awaited, commit }
+        });
+        steps.collect()
     }
-    Ok(report(&handover.steps, session))
+}
+
+/// Returns the commit of the change: working trees change between steps.
+///
+/// Fails if files of the working tree are in no commit.
+fn pinned(to: Option<&str>, folder: &Path) -> Result<String> {
+    let checkout = Checkout::containing(folder)?;
+    let is_loose = match (&checkout, to) {
+        (Some(checkout), None) => checkout.is_dirty(&WorktreeState::Worktree)?,
+        _ => false,
+    };
+    let commit = checkout.filter(|_| !is_loose).and_then(|checkout| checkout.commit(to.unwrap_or("HEAD")));
+    commit.ok_or_else(|| {
+        Error::usage("--apply needs the change as a commit, and the working tree has changes that are in none")
+            .hint("commit it to a branch of its own, and name the branch with --to")
+    })
+}
+
+/// A handover that is carried out.
+struct Moving<'a> {
+    args: &'a HandoverArgs,
+    /// Commit of the change.
+    change: String,
+    /// Objects that owners of the steps list, and that inventories have in the end too, with their uids, which must stay.
+    kept: BTreeMap<ObjectId, Box<str>>,
+    /// Objects that the inventories of these owners had at first.
+    listed: BTreeSet<ObjectId>,
+    /// Purposes of the steps that were shown.
+    roles: Vec<Role>,
+    /// Number of steps that are taken.
+    taken: usize,
+}
+
+impl Steps for Moving<'_> {
+    async fn left(&mut self, snapshot: &Snapshot, session: &mut Session) -> Result<Vec<NextStep>> {
+        self.taken += 1;
+        let now = plan(self.args, Some(&self.change), session, snapshot).await?;
+        if now.roles != self.roles[self.taken..] {
+            let left = pluralize(now.roles.len(), "other step");
+            let message = format!(
+                "step {} no longer holds, because the cluster or what is deployed has changed: {left} would be left",
+                self.taken + 1
+            );
+            return Err(Error::refused(message).hint(format!("`{}` begins anew", self.command())));
+        }
+        if !now.document.is_complete() {
+            return Err(Error::refused("the plan of the next step is incomplete")
+                .hint("`kubectl gitops handover` says what is missing"));
+        }
+        Ok(now.next_steps(&self.change))
+    }
+
+    fn command(&self) -> String {
+        format!("kubectl gitops handover --to {} --apply", self.change)
+    }
+
+    fn end(&self, snapshot: &Snapshot) -> Result<String> {
+        let is_lost = |id: &ObjectId, uid: &str| snapshot.object(id).is_none_or(|live| &*live.uid != uid);
+        let lost: Vec<&ObjectId> = self.kept.iter().filter(|(id, uid)| is_lost(id, uid)).map(|(id, _)| id).collect();
+        if !lost.is_empty() {
+            let message = format!(
+                "after the last step, these are not the objects that they were: {}",
+                join_limited(&lost, NAMED)
+            );
+            return Err(
+                Error::failed(message).hint("`kubectl gitops inventory --why-gone TYPE/NAME` says what deleted one")
+            );
+        }
+        let managed = listed(snapshot);
+        let left = self.listed.iter().filter(|id| snapshot.object(id).is_some() && !managed.contains(*id));
+        let left: Vec<&ObjectId> = left.collect();
+        let over = if left.is_empty() {
+            "nothing is left over".to_owned()
+        } else {
+            format!("left over, and nothing deletes it: {}", join_limited(&left, NAMED))
+        };
+        Ok(format!("the change is merged, and {} kept; {over}", pluralize(self.kept.len(), "object")))
+    }
 }
 
 /// Prints the warnings and gaps of the plans of proposed steps, and returns the exit code.
@@ -108,32 +264,51 @@ pub(super) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode 
     session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), false)
 }
 
-/// Purpose of a step.
-#[derive(Clone, Copy)]
-enum Role {
-    Hold,
-    HeldChange,
-    Change,
-}
-
 impl Role {
-    fn title(self, steps: usize, has_patches: bool) -> String {
+    /// Returns the instruction. `is_held` is true if a step before the change keeps holds.
+    fn title(self, is_held: bool, has_patches: bool) -> String {
         match self {
             Self::Hold if !has_patches => "run the commands".to_owned(),
             Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
-            Self::Change if steps < 3 => "merge the change".to_owned(),
+            Self::Change if !is_held => "merge the change".to_owned(),
             Self::Change => "take the patch of the step before back, so that the change is as it was".to_owned(),
         }
     }
 
-    /// Returns what a step does in the cluster: marks of objects that no manifest in Git has, and their end.
-    fn acts(self, holds: &Holds) -> Vec<Act> {
-        let marked = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, hold)| (id.clone(), *hold));
+    /// Returns what a step does in the cluster: marks of objects that no manifest in Git has, and their end. A mark that an earlier
+    /// run set ends with the plan that shows its object.
+    fn acts(self, holds: &Holds, plan: &FinishedPlan, live: &Snapshot) -> Vec<Act> {
+        let marks = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id.clone());
         match self {
-            Self::Hold => marked.map(|(id, hold)| Act::Set(id, hold)).collect(),
+            Self::Hold => marks.map(|id| Act::Set(id, Hold::Keep)).collect(),
             Self::HeldChange => vec![],
-            Self::Change => marked.map(|(id, hold)| Act::Unset(id, hold)).collect(),
+            Self::Change => {
+                let shown = plan.changes().iter().map(|change| &change.object.id);
+                let earlier = shown.filter(|id| live.object(id).is_some_and(is_marked)).cloned();
+                let all: BTreeSet<ObjectId> = marks.chain(earlier).collect();
+                all.into_iter().map(|id| Act::Unset(id, Hold::Keep)).collect()
+            }
+        }
+    }
+
+    /// Returns what a step waits for. `before` is the state that it begins with.
+    fn awaited(self, holds: &Holds, plan: &FinishedPlan, before: &Snapshot) -> Awaited {
+        if let Self::Hold = self {
+            return Awaited { set: holds.clone(), ..Awaited::default() };
+        }
+        let owners = |outcome: Outcome| {
+            let rows = plan.owners().iter().filter(move |row| row.outcome == outcome);
+            rows.filter_map(|row| object_of(&row.owner))
+        };
+        let live = |id: ObjectId| {
+            let uid = before.object(&id)?.uid.clone();
+            Some((id, uid))
+        };
+        Awaited {
+            gone: owners(Outcome::Deleted).filter_map(live).collect(),
+            applied: owners(Outcome::Applies).collect(),
+            ..Awaited::default()
         }
     }
 
@@ -173,6 +348,29 @@ impl Role {
             }
         }
     }
+}
+
+/// Returns the objects in the inventories of owners.
+fn listed_by(owners: &BTreeSet<OwnerId>, snapshot: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(snapshot);
+    let members = index.owners().filter(|owner| owners.contains(&owner.id)).filter_map(|owner| match &owner.members {
+        Members::Listed(members) => Some(members.iter().cloned()),
+        _ => None,
+    });
+    members.flatten().collect()
+}
+
+/// Returns the object of an owner of Flux.
+fn object_of(owner: &OwnerId) -> Option<ObjectId> {
+    let kind = KINDS.iter().find(|known| known.kind == owner.kind)?;
+    Some(ObjectId::new(kind.group, kind.kind, &owner.namespace, &owner.name))
+}
+
+/// Returns true for an object with a mark that this verb has set.
+fn is_marked(object: &ObjectMetadata) -> bool {
+    let field = Hold::Keep.field();
+    let own = object.managed_fields.iter().filter(|entry| &*entry.manager == FIELD_MANAGER);
+    own.flat_map(|entry| &entry.annotations).any(|key| &**key == field.name)
 }
 
 /// Writes the patches and commands of the steps, one file each.

@@ -1,6 +1,7 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
 mod acts;
+mod apply;
 pub(crate) mod change;
 pub mod completion;
 mod connections;

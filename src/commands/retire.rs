@@ -2,18 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
 use super::acts::{Act, Awaited, kubectl_name, shows_hold};
+use super::apply::{ApplyArgs, NextStep, Steps, carry_out};
 use super::handover::{report, write};
 use super::prune::args::grave_kind;
-use super::prune::preflight::confirm;
 use super::prune::tree::{CheckoutOptions, FoundStep, Removal, TreeArgs, TreeOptions, find_retirement};
 use super::{Session, owners};
-use crate::cluster::Cluster;
-use crate::cluster::config::args::request_timeout;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
@@ -24,13 +21,10 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::grave::GraveKind;
-use gitops_core::text::{join_limited, pluralize};
+use gitops_core::text::join_limited;
 
 /// Number of objects that a message names.
 const NAMED: usize = 5;
-
-/// Consequence of a cancelled question, for people.
-const UNDONE: &str = "nothing of this step was done";
 
 /// Show steps that remove owners with everything they have
 ///
@@ -73,18 +67,11 @@ pub struct RetireArgs {
     /// Finalizer that something outside of the cluster removes
     #[arg(long, value_name = "FINALIZER", value_delimiter = ',')]
     pub served: Vec<String>,
-    /// Carry out the steps: run their commands, and wait for Flux after each patch that you commit
-    #[arg(long, conflicts_with = "snapshot")]
-    pub apply: bool,
-    /// Run the commands of all steps without asking
-    #[arg(long, requires = "apply")]
-    pub yes: bool,
-    /// Time for each step of --apply
-    #[arg(long, value_name = "DURATION", default_value = "30m", hide_short_help = true, requires = "apply", value_parser = request_timeout)]
-    pub timeout: Duration,
     /// Read the cluster from FILE, which `snapshot` wrote
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
+    #[command(flatten)]
+    pub steps: ApplyArgs,
     #[command(flatten)]
     pub checkout: CheckoutOptions,
     /// Output format
@@ -105,14 +92,11 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
         write(&document.steps, directory, session)?;
     }
     let exit = report(&document.steps, session);
-    if !args.apply {
+    if !args.steps.apply {
         return Ok(exit);
     }
-    if exit != ExitCode::Done {
-        return Err(Error::refused("no step was taken: a plan is incomplete")
-            .hint("get the missing rights, or take the steps by hand"));
-    }
-    apply(args, targets, (removal, snapshot), session).await
+    let mut removing = Removing { args, targets };
+    carry_out(&args.steps, &mut removing, (removal.next_steps(), snapshot), exit, session).await
 }
 
 /// The steps that remove what is left.
@@ -152,107 +136,43 @@ async fn plan(
     Ok(PlannedRemoval { document, acts: all_acts, awaited, strangers })
 }
 
-/// Carries out the steps one after the other. Git is the user's: a step with patches waits until Flux has applied them. Each step is
-/// planned again on the cluster as it is then.
-async fn apply(
-    args: &RetireArgs,
-    mut targets: BTreeSet<ObjectId>,
-    first: (PlannedRemoval, Snapshot),
-    session: &mut Session,
-) -> Result<ExitCode> {
-    let cluster = session.cluster().await?;
-    let shown: Vec<BTreeSet<ObjectId>> = first.0.document.steps.iter().map(deleted).collect();
-    let total = shown.len();
-    let (mut now, mut snapshot) = first;
-    for (number, expected) in (1..).zip(&shown) {
-        if targets.is_empty() {
-            break;
+impl PlannedRemoval {
+    fn next_steps(self) -> Vec<NextStep> {
+        let steps = self.document.steps.into_iter().zip(self.acts).zip(self.awaited);
+        steps.map(|((step, acts), awaited)| NextStep { step, acts, awaited, commit: None }).collect()
+    }
+}
+
+/// A removal that is carried out, with the targets that are left.
+struct Removing<'a> {
+    args: &'a RetireArgs,
+    targets: BTreeSet<ObjectId>,
+}
+
+impl Steps for Removing<'_> {
+    async fn left(&mut self, snapshot: &Snapshot, session: &mut Session) -> Result<Vec<NextStep>> {
+        self.targets.retain(|id| snapshot.object(id).is_some());
+        if self.targets.is_empty() {
+            return Ok(vec![]);
         }
-        if number > 1 {
-            now = plan(args, &targets, session, &snapshot).await?;
-            let Some(next) = now.document.steps.first() else { break };
-            ensure_holds(number, expected, &deleted(next))?;
-            ensure_confirmed(args, &now.document, &now.strangers)?;
+        let now = plan(self.args, &self.targets, session, snapshot).await?;
+        if !now.document.steps.is_empty() {
+            ensure_confirmed(self.args, &now.document, &now.strangers)?;
         }
-        take_step(args, (number, total), (&now, &snapshot), &cluster, session).await.map_err(|error| {
-            let left: Vec<String> = targets.iter().map(owner_word).collect();
-            let taken = pluralize(number - 1, "step");
-            let message = format!("step {number} of {total}: {}; {taken} before it done", error.message);
-            let go_on = format!("`kubectl gitops retire {} --apply` goes on with what is left", left.join(" "));
-            Error { message, hint: Some(error.hint.map_or(go_on.clone(), |hint| format!("{hint}; {go_on}"))), ..error }
-        })?;
-        snapshot = session.snapshot(None).await?;
-        targets.retain(|id| snapshot.object(id).is_some());
+        Ok(now.next_steps())
     }
-    if let Some(left) = targets.first() {
-        return Err(Error::failed(format!("{left} is still there after the last step")));
-    }
-    session.terminal.status("everything is removed");
-    Ok(ExitCode::Done)
-}
 
-/// Takes the first of the steps that are left.
-async fn take_step(
-    args: &RetireArgs,
-    (number, total): (usize, usize),
-    (planned, snapshot): (&PlannedRemoval, &Snapshot),
-    cluster: &Cluster,
-    session: &mut Session,
-) -> Result<()> {
-    let step = &planned.document.steps[0];
-    session.terminal.status(&format!("step {number} of {total}: {}", step.title));
-    if !step.patches.is_empty() {
-        let files: Vec<&str> = step.patches.iter().map(|patch| &*patch.file).collect();
-        let text =
-            format!("commit the patch of {} and push it; this waits until Flux has applied it", files.join(", "));
-        session.terminal.status(&text);
+    fn command(&self) -> String {
+        let left: Vec<String> = self.targets.iter().map(owner_word).collect();
+        format!("kubectl gitops retire {} --apply", left.join(" "))
     }
-    let mut say = |missing: &str| session.terminal.status(&format!("waiting for {missing}"));
-    let (by_hand, by_git) = planned.awaited[0].split(|id| planned.acts[0].iter().any(|act| act.object() == id));
-    if !step.patches.is_empty() {
-        by_git.wait(cluster, snapshot, args.timeout, &mut say).await?;
-    }
-    if step.plan.deletions().next().is_some() && !planned.acts[0].is_empty() {
-        confirm(cluster, &step.plan, None, args.yes, session).await?;
-    } else if !planned.acts[0].is_empty() {
-        confirm_settings(&planned.acts[0], args.yes, session)?;
-    }
-    for act in &planned.acts[0] {
-        act.carry_out(cluster, snapshot).await?;
-        session.terminal.status(&act.command());
-    }
-    let mut say = |missing: &str| session.terminal.status(&format!("waiting for {missing}"));
-    by_hand.wait(cluster, snapshot, args.timeout, &mut say).await
-}
 
-/// Asks before settings of objects are changed.
-fn confirm_settings(acts: &[Act], yes: bool, session: &mut Session) -> Result<()> {
-    let what = pluralize(acts.len(), "object");
-    if yes {
-        return Ok(());
+    fn end(&self, snapshot: &Snapshot) -> Result<String> {
+        match self.targets.iter().find(|id| snapshot.object(id).is_some()) {
+            Some(left) => Err(Error::failed(format!("{left} is still there after the last step"))),
+            None => Ok("everything is removed".to_owned()),
+        }
     }
-    if !session.terminal.can_ask() {
-        return Err(Error::refused(format!("no terminal to confirm the change of {what} on")).hint("pass --yes"));
-    }
-    let is_confirmed = session.terminal.confirm(&format!("Change {what}?"), UNDONE)?;
-    if is_confirmed { Ok(()) } else { Err(Error::cancelled(format!("cancelled: {UNDONE}"))) }
-}
-
-/// Returns the objects that a step deletes.
-fn deleted(step: &HandoverStep) -> BTreeSet<ObjectId> {
-    step.plan.deletions().map(|change| change.object.id.clone()).collect()
-}
-
-/// Refuses a step that deletes something else than what was shown.
-fn ensure_holds(number: usize, expected: &BTreeSet<ObjectId>, now: &BTreeSet<ObjectId>) -> Result<()> {
-    let (more, fewer): (Vec<_>, Vec<_>) = (now.difference(expected).collect(), expected.difference(now).collect());
-    let difference = match (&more[..], &fewer[..]) {
-        ([], []) => return Ok(()),
-        ([], fewer) => format!("it no longer deletes {}", join_limited(fewer, NAMED)),
-        (more, _) => format!("it would also delete {}", join_limited(more, NAMED)),
-    };
-    let message = format!("step {number} no longer holds, because the cluster has changed: {difference}");
-    Err(Error::refused(message).hint("run the command again without --apply, and look at the steps that are left"))
 }
 
 /// Returns an owner or a namespace as the command line names it.
@@ -326,6 +246,7 @@ fn awaited_by(step: &FoundStep) -> Awaited {
     Awaited {
         gone: step.removes.iter().chain(held).filter_map(live).collect(),
         set: set.iter().map(|id| (id.clone(), Hold::Delete)).collect(),
+        ..Awaited::default()
     }
 }
 

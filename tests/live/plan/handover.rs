@@ -12,6 +12,8 @@ use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
 
+use super::applying::Applying;
+
 // The cluster of these tests, with kustomize-controller.
 shared_cluster!(with_kustomize_controller);
 
@@ -124,6 +126,24 @@ impl<'a> Move<'a> {
         gitops(self.cluster, &[&words[..], &program, more].concat())
     }
 
+    /// Starts `handover --apply`.
+    fn apply(&self) -> Applying<'_> {
+        let (tree, kustomize) = (self.tree.path().to_str().unwrap(), bin("kustomize"));
+        let words = ["handover", "--repo", tree, "--to", "feature", "--kustomize", kustomize.to_str().unwrap()];
+        Applying::start(self.cluster, &words, || ())
+    }
+
+    /// Commits the change to the deployed branch, or only a patch.
+    fn publish(&self, change: bool, patch: Option<&str>) -> String {
+        if change {
+            self.git(&["rm", "-rqf", "."]);
+            self.git(&["checkout", "feature", "--", "."]);
+        }
+        patch.into_iter().for_each(|patch| drop(self.git(&["apply", patch])));
+        self.commit();
+        self.cluster.publish(&self.source(), self.tree.path()).unwrap()
+    }
+
     /// Plays every step, and checks that no uid changes that is not meant to go. Returns the number of steps.
     fn play(&self, before: &Layout, after: &Layout) -> usize {
         let patches = folder(&format!("{}-patches", self.namespace));
@@ -134,17 +154,9 @@ impl<'a> Move<'a> {
         let first = self.uids();
         for (at, step) in steps.iter().enumerate() {
             let is_hold = at == 0 && steps.len() > 1;
-            if !is_hold {
-                self.git(&["rm", "-rqf", "."]);
-                self.git(&["checkout", "feature", "--", "."]);
-            }
-            if !step["patches"].as_array().unwrap().is_empty() {
-                let file = patches.join(format!("step-{}.patch", at + 1));
-                self.git(&["apply", file.to_str().unwrap()]);
-            }
-            self.commit();
+            let file = patches.join(format!("step-{}.patch", at + 1));
             let known = self.uids();
-            let revision = self.cluster.publish(&self.source(), self.tree.path()).unwrap();
+            let revision = self.publish(!is_hold, file.exists().then(|| file.to_str().unwrap()));
             self.wait(if is_hold { before.keys() } else { after.keys() }, &revision);
             let now = self.uids();
             let gone: BTreeSet<&String> =
@@ -229,6 +241,92 @@ fn a_claim_that_moves_to_another_namespace_is_a_copy() {
     assert_eq!((namespaces, copies.len()), ([&"handover-claim".into(), &"default".into()], 1), "{run:?}");
 }
 
+#[test]
+fn steps_that_are_carried_out_keep_every_uid() {
+    let cluster = cluster();
+    let before = layout(&[("apps", &["carried-a", "carried-b", "carried-c"]), ("infra", &["carried-x"])]);
+    let after = layout(&[("apps", &["carried-a"]), ("infra", &["carried-x", "carried-b"]), ("more", &["carried-c"])]);
+    let moving = Move::new(&cluster, "handover-apply", &before, &after);
+    let first = moving.uids();
+    let mut run = moving.apply();
+    run.wait_for("step 1 of 3: commit this to the branch that is deployed");
+    run.wait_for("waiting for Flux: commit the patch of root/apps.yaml, and push it");
+    run.wait_for("waiting for gitrepository.source.toolkit.fluxcd.io/handover-apply -n handover-apply to have the files of this step");
+    run.wait_for("has another root/apps.yaml");
+    // A commit of somebody else is not this step.
+    std::fs::write(moving.tree.path().join("notes.txt"), "notes").unwrap();
+    moving.publish(false, None);
+    run.wait_for("has another notes.txt, root/apps.yaml");
+    std::fs::remove_file(moving.tree.path().join("notes.txt")).unwrap();
+    moving.publish(false, Some(&run.patch(1)));
+    run.wait_for("step 2 of 3: merge the change together with this");
+    moving.publish(true, Some(&run.patch(2)));
+    run.wait_for("step 3 of 3: take the patch of the step before back");
+    moving.publish(true, None);
+    let (code, said) = run.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.ends_with("the change is merged, and 6 objects kept; nothing is left over\n"), "{said}");
+    assert_eq!(moving.uids(), first, "{said}");
+}
+
+#[test]
+fn a_handover_that_is_interrupted_goes_on_with_what_is_left() {
+    let cluster = cluster();
+    let (before, after) = (layout(&[("old", &["stopped-a"])]), layout(&[("new", &["stopped-a"])]));
+    let moving = Move::new(&cluster, "handover-stopped", &before, &after);
+    let first = moving.uids();
+    let mut run = moving.apply();
+    run.wait_for("to have the files of this step");
+    let patch = run.patch(1);
+    moving.publish(false, Some(&patch));
+    run.wait_for("step 2 of 2: merge the change");
+    run.wait_for("has another");
+    run.interrupt();
+    let (code, said) = run.end();
+    assert_eq!(code, Some(130), "{said}");
+    assert!(said.contains("step 2 of 2: interrupted while waiting for gitrepository"), "{said}");
+    assert!(said.contains("1 step before it done"), "{said}");
+    let change = moving.git(&["rev-parse", "feature"]);
+    let goes_on = format!("`kubectl gitops handover --to {} --apply` goes on with what is left", change.trim());
+    assert!(said.contains(&goes_on), "{said}");
+    assert_eq!(moving.uids(), first, "nothing but the first step happened");
+
+    let mut run = moving.apply();
+    run.wait_for("step 1 of 1: merge the change");
+    moving.publish(true, None);
+    let (code, said) = run.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(moving.uids(), first, "{said}");
+}
+
+#[test]
+fn a_handover_on_a_cluster_that_moved_on_stops() {
+    let cluster = cluster();
+    let before = layout(&[("old", &["late-a"]), ("other", &["late-x", "late-y"])]);
+    let after = layout(&[("new", &["late-a"]), ("other", &["late-x"])]);
+    let moving = Move::new(&cluster, "handover-late", &before, &after);
+    let mut run = moving.apply();
+    run.wait_for("to have the files of this step");
+    let suspend = r#"{"spec": {"suspend": true}}"#;
+    let kubectl = |words: &[&str]| cluster.kubectl(&[words, &["-n", "handover-late"]].concat()).unwrap();
+    kubectl(&["patch", "kustomization/other", "--type=merge", "--field-manager=someone", "-p", suspend]);
+    kubectl(&["delete", "configmap/late-y"]);
+    moving.publish(false, Some(&run.patch(1)));
+    let (code, said) = run.end();
+    assert_eq!(code, Some(6), "{said}");
+    let refusal = "step 2 no longer holds, because the cluster has changed: it no longer deletes configmap/late-y";
+    assert!(said.contains(refusal), "{said}");
+
+    let mut run = moving.apply();
+    run.wait_for("step 1 of 1: merge the change");
+    kubectl(&["delete", "configmap/late-a"]);
+    moving.publish(true, None);
+    let (code, said) = run.end();
+    assert_eq!(code, Some(1), "{said}");
+    let lost = "after the last step, these are not the objects that they were: configmap/late-a -n handover-late";
+    assert!(said.contains(lost), "{said}");
+}
+
 /// Number of random moves; `HANDOVER_CASES` in the environment sets another one.
 const CASES: u64 = 6;
 
@@ -238,7 +336,7 @@ fn random_moves_keep_every_uid() {
     let cases = number("HANDOVER_CASES", CASES);
     let mut steps = vec![];
     for case in 0..cases {
-        let mut random = Random::new(case);
+        let mut random = Random::new(number("HANDOVER_SEED", 0) + case);
         let mut random_layout = |owners: &[&str]| {
             let mut layout: Layout =
                 owners.iter().map(|owner| ((*owner).to_owned(), vec![format!("own-{owner}")])).collect();

@@ -1,5 +1,6 @@
 //! Plans of a change, compared with the effect of the real controllers.
 
+mod applying;
 mod chart_renders;
 mod diff;
 mod failing_releases;

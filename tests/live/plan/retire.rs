@@ -2,18 +2,17 @@
 //! nothing is left over. The test plays the controller that serves the finalizers, as long as its Deployment exists.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::folder::{Folder, folder};
-use test_support::gitops::{Run, binary, gitops};
+use test_support::gitops::{Run, gitops};
 use test_support::random::{Random, number};
 use test_support::shared_cluster;
 use xtask::cluster::Cluster;
 use xtask::controlplane::bin;
+
+use super::applying::Applying;
 
 // The cluster of these tests, with kustomize-controller.
 shared_cluster!(with_kustomize_controller);
@@ -115,6 +114,20 @@ impl<'a> Case<'a> {
         gitops(self.cluster, &[&words[..], &program, owners, more].concat())
     }
 
+    /// Starts `retire --apply` for an owner.
+    fn apply(&self, owner: &str) -> Applying<'_> {
+        let (tree, kustomize) = (self.tree.path().to_str().unwrap(), bin("kustomize"));
+        let words =
+            ["retire", owner, "-n", &self.namespace, "--repo", tree, "--kustomize", kustomize.to_str().unwrap()];
+        Applying::start(self.cluster, &words, || self.serve())
+    }
+
+    /// Commits a patch.
+    fn commit(&self, patch: &str) {
+        self.tree.git(&["apply", patch]);
+        self.publish();
+    }
+
     /// Returns the uids of everything of the case, by kind and name.
     fn uids(&self) -> BTreeMap<String, String> {
         let mut uids = BTreeMap::new();
@@ -200,76 +213,6 @@ impl<'a> Case<'a> {
     }
 }
 
-/// A run of `retire --apply` beside the test.
-struct Applying<'a> {
-    case: &'a Case<'a>,
-    child: Child,
-    /// File with its standard error.
-    said: PathBuf,
-    patches: PathBuf,
-}
-
-impl<'a> Applying<'a> {
-    fn start(case: &'a Case<'a>, owner: &str) -> Self {
-        let patches = folder(&format!("{}-patches", case.namespace));
-        let (kustomize, said) = (bin("kustomize"), patches.join("said"));
-        let words = ["retire", owner, "--apply", "--yes", "--timeout", "180s", "-n", &case.namespace];
-        let child = Command::new(binary())
-            .args(words)
-            .args(["--repo", case.tree.path().to_str().unwrap(), "--kustomize", kustomize.to_str().unwrap()])
-            .args(["--write", patches.to_str().unwrap()])
-            .env("KUBECONFIG", case.cluster.kubeconfig())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&said).unwrap())
-            .spawn()
-            .unwrap();
-        Self { case, child, said, patches }
-    }
-
-    fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap()
-    }
-
-    /// Waits until it says this, and serves finalizers meanwhile.
-    fn wait_for(&mut self, words: &str) {
-        let (case, child, said) = (self.case, &mut self.child, &self.said);
-        let is_said = || {
-            case.serve();
-            let text = fs::read_to_string(said).unwrap();
-            let is_said = text.contains(words);
-            assert!(is_said || child.try_wait().unwrap().is_none(), "{text}");
-            Ok(is_said)
-        };
-        case.cluster.wait_for(words, LIMIT, is_said).unwrap();
-    }
-
-    /// Commits the patch of a step.
-    fn commit(&self, step: usize) {
-        let patch = self.patches.join(format!("step-{step}.patch"));
-        self.case.tree.git(&["apply", patch.to_str().unwrap()]);
-        self.case.publish();
-    }
-
-    /// Waits for its end. Returns its exit code and what it said.
-    fn end(mut self) -> (Option<i32>, String) {
-        let (case, child) = (self.case, &mut self.child);
-        let has_ended = || {
-            case.serve();
-            Ok(child.try_wait().unwrap().is_some())
-        };
-        case.cluster.wait_for("the end of the run", LIMIT, has_ended).unwrap();
-        (self.child.wait().unwrap().code(), self.said())
-    }
-}
-
-impl Drop for Applying<'_> {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Deploys a root with a controller, and a Kustomization that depends on it and has a resource of the controller.
 fn root_with_controller<'a>(cluster: &'a Cluster, ns: &str) -> Case<'a> {
     let owners = [kustomization(ns, "operator", &[]), kustomization(ns, "apps", &["operator"])];
@@ -337,11 +280,11 @@ fn steps_that_are_carried_out_remove_everything() {
     let case = root_with_controller(&cluster, ns);
     let orphan = json!({"spec": {"deletionPolicy": "Orphan"}}).to_string();
     cluster.kubectl(&["patch", "kustomization/root", "-n", ns, "--type=merge", "-p", &orphan]).unwrap();
-    let mut run = Applying::start(&case, "kustomization/root");
+    let mut run = case.apply("kustomization/root");
     for step in [2, 3] {
         run.wait_for(&format!("step {step} of 4: "));
         run.wait_for(&awaits(ns, ["apps", "operator"][step - 2]));
-        run.commit(step);
+        case.commit(&run.patch(step));
     }
     let (code, said) = run.end();
     assert_eq!(code, Some(0), "{said}");
@@ -358,10 +301,9 @@ fn a_step_that_no_longer_holds_is_not_taken() {
     let layout = Layout::from([("base".to_owned(), vec![map(ns, "b")]), ("apps".to_owned(), vec![map(ns, "a")])]);
     let case = Case::new(&cluster, ns, &owners, &layout);
     let awaited = awaits(ns, "apps");
-    let mut interrupted = Applying::start(&case, "kustomization/root");
+    let mut interrupted = case.apply("kustomization/root");
     interrupted.wait_for(&awaited);
-    let id = interrupted.child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    interrupted.interrupt();
     let (code, said) = interrupted.end();
     assert_eq!(code, Some(130), "{said}");
     assert!(
@@ -370,12 +312,12 @@ fn a_step_that_no_longer_holds_is_not_taken() {
     );
     assert!(said.contains(&format!("`kubectl gitops retire {ns}/kustomization/root --apply` goes on")), "{said}");
 
-    let mut run = Applying::start(&case, "kustomization/root");
+    let mut run = case.apply("kustomization/root");
     run.wait_for(&awaited);
     case.write("base/late.yaml", &map(ns, "late"));
     let revision = case.publish();
     cluster.wait_until_applied(ns, "base", &revision, LIMIT).unwrap();
-    run.commit(1);
+    case.commit(&run.patch(1));
     let (code, said) = run.end();
     assert_eq!(code, Some(6), "{said}");
     let refusal = "step 2 no longer holds, because the cluster has changed: it would also delete configmap/late";

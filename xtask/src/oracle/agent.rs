@@ -12,8 +12,9 @@ use super::run::PLAN_LIMIT;
 use crate::child;
 use crate::controlplane::bin;
 
-/// Asks both about a checkout, and returns how their answers differ.
-pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path) -> Result<Vec<String>> {
+/// Asks both about a checkout, and returns how their answers differ. `prefix` begins the namespaces of the scenario: the owners of
+/// others change meanwhile.
+pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path, prefix: &str) -> Result<Vec<String>> {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "plan", "arguments": {"directory": checkout}}});
     let input = checkout.with_extension("mcp");
@@ -30,7 +31,7 @@ pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path) -> R
     if result["exitCode"] != code {
         found.push(format!("mcp: exit code {}, and {code} of the command line", result["exitCode"]));
     }
-    let [of_agent, own] = [&result["document"], &plan].map(without_versions);
+    let [of_agent, own] = [&result["document"], &plan].map(|document| comparable(document, prefix));
     if let Some(difference) = difference(&of_agent, &own, "") {
         found.push(format!("mcp: the plan is not that of the command line: {difference}"));
     }
@@ -69,14 +70,20 @@ fn run(command: &mut Command, kubeconfig: &Path) -> Result<(i32, Value)> {
     Ok((output.status.code().unwrap_or(-1), document))
 }
 
-/// Returns a plan without resource versions: a controller may write a status between two plans.
-fn without_versions(value: &Value) -> Value {
+/// Returns a plan without resource versions, because a controller may write a status between two plans, and without the owners,
+/// objects and gaps of other scenarios.
+fn comparable(value: &Value, prefix: &str) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.iter().filter(|(key, _)| *key != "resourceVersion");
-            kept.map(|(key, value)| (key.clone(), without_versions(value))).collect()
+            kept.map(|(key, value)| (key.clone(), comparable(value, prefix))).collect()
         }
-        Value::Array(items) => items.iter().map(without_versions).collect(),
+        Value::Array(items) => {
+            let own = items.iter().filter(|item| {
+                item["namespace"].as_str().is_none_or(|namespace| namespace.is_empty() || namespace.starts_with(prefix))
+            });
+            own.map(|item| comparable(item, prefix)).collect()
+        }
         other => other.clone(),
     }
 }

@@ -143,6 +143,9 @@ struct Sums {
     rows: usize,
     races: usize,
     states: usize,
+    /// Answers of `mcp`, and those of them that are the plan of the command line.
+    asked: usize,
+    answered: usize,
     incomplete: usize,
     not_repeated: usize,
     failed: usize,
@@ -159,6 +162,8 @@ impl Sums {
         self.rows += comparison.rows;
         self.races += comparison.races.len();
         self.states += comparison.states;
+        self.asked += usize::from(comparison.agent.is_some());
+        self.answered += usize::from(comparison.agent == Some(true));
         self.incomplete += usize::from(!comparison.gaps.is_empty());
         self.not_repeated += usize::from(!not_repeated.is_empty());
         self.wrong += usize::from(!comparison.mismatches.is_empty());
@@ -221,12 +226,15 @@ pub fn command(words: &[&str]) -> Result<()> {
 }
 
 fn report(total: usize, sums: &Sums) -> Result<()> {
-    let Sums { rows, races, states, incomplete, not_repeated, failed, wrong, dangerous } = sums;
+    let Sums { rows, races, states, asked, answered, incomplete, not_repeated, failed, wrong, dangerous } = sums;
     say(format!(
         "{total} scenarios: {wrong} with mismatches, {dangerous} of them dangerous, {failed} failed, {not_repeated} with a \
          mismatch that did not repeat; {incomplete} with an incomplete plan; {rows} rows, {races} of them races ({:.1} %); {states} predicted states \
          confirmed",
         100.0 * *races as f64 / (*rows).max(1) as f64
     ));
+    if *asked > 0 {
+        say(format!("mcp: {answered} of {asked} answers are the plan of the command line"));
+    }
     if wrong + failed > 0 { bail!("the plan and the controller disagree") } else { Ok(()) }
 }

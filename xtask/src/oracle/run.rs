@@ -38,6 +38,8 @@ pub struct Comparison {
     pub races: BTreeMap<String, Race>,
     /// Predicted states that give a revert the same plan as the real state: 0 or 1.
     pub states: usize,
+    /// The answer of `mcp` is the plan of the command line; `None` if it was not asked.
+    pub agent: Option<bool>,
     /// The plan says that it is incomplete: what it does not know, by the message of the gap.
     pub gaps: Vec<String>,
     /// With mismatches: status and inventory of each Kustomization.
@@ -69,7 +71,7 @@ pub(super) fn scenario(
     scenario: &Scenario,
     number: usize,
 ) -> Result<Comparison> {
-    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.after];
+    let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.live, &scenario.after];
     let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
     let (is_on_request, has_releases) = (scenario.is_on_request, scenario.has_releases());
     let (prefix, folder) = (format!("s{number:03}x"), folder(number)?);
@@ -156,8 +158,9 @@ impl Run<'_> {
             answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }
-        let of_agent =
-            if program.asks_agent && scenario.has_own_checkout() { self.ask_agent(program)? } else { vec![] };
+        let asks_agent = program.asks_agent && scenario.has_own_checkout();
+        let of_agent = if asks_agent { self.ask_agent(program)? } else { vec![] };
+        let agent = asks_agent.then_some(of_agent.is_empty());
         let reverts = program.reverts && scenario.checkout != Checkout::None;
         let predicted = if reverts { Some(self.plan(program, scenario, &["--then", "main"])?) } else { None };
         self.publish(&files, scenario)?;
@@ -199,7 +202,18 @@ impl Run<'_> {
             evidence
                 .extend(items(&plan, "/owners").filter(|owner| owner["kind"] != "Kustomization").map(Value::to_string));
         }
-        Ok(Comparison { mismatches, dangerous, verified, rows: rows.len(), races, states, gaps, evidence, scores })
+        Ok(Comparison {
+            mismatches,
+            dangerous,
+            verified,
+            rows: rows.len(),
+            races,
+            states,
+            agent,
+            gaps,
+            evidence,
+            scores,
+        })
     }
 
     /// Packs charts that changed, as source-controller does. Returns true if there are some.
@@ -236,7 +250,7 @@ impl Run<'_> {
         let patch = json!({"spec": {"url": url}}).to_string();
         let source = ["patch", "gitrepository", "repo", "-n", &self.prefix, "--type=merge", "-p", &patch];
         self.cluster.kubectl(&source)?;
-        agent::differing(&program.path, &self.folder, &self.cluster.kubeconfig())
+        agent::differing(&program.path, &self.folder, &self.cluster.kubeconfig(), &self.prefix)
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {

@@ -14,8 +14,6 @@ use crate::ownership::schemes::helm::RELEASE_NAME;
 
 /// Reason why there is nothing to uninstall, and why the next action is an install.
 pub(crate) const NO_RECORD: &str = "Helm has no record of its release";
-/// Remark for an object of which it is not known whether the release that replaces its own has it.
-pub(crate) const MAY_COME_BACK: &str = "the installation creates it again if the new release has it too";
 /// Field managers that write the manifests of a release.
 const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
 
@@ -37,6 +35,8 @@ pub(crate) struct StoredRelease {
     pub(crate) kept: BTreeSet<ObjectId>,
     /// The metadata that all objects of the release have in common add no policy.
     pub(crate) has_all_policies: bool,
+    /// The names of its objects can hold values of a Secret.
+    pub(crate) is_private: bool,
 }
 
 impl StoredRelease {
@@ -140,6 +140,7 @@ mod tests {
             hooks: BTreeMap::new(),
             kept: kept.iter().map(|object| object.id.clone()).collect(),
             has_all_policies,
+            is_private: false,
         };
         assert!(matches!(stored(&[&bare], true).fate(&bare), Fate::Kept(_)), "its annotation was removed by hand");
         assert_eq!(stored(&[], true).fate(&by_hand), Fate::Deleted);

@@ -91,8 +91,17 @@ fn is_missing(value: &Value) -> bool {
     value.get(MARK).is_some()
 }
 
-/// Returns the field of the spec of a HelmRelease or ResourceSet that a snapshot does not have, if there is one.
-pub(crate) fn missing_field(spec: &Value) -> Option<&'static str> {
+/// Fails if a snapshot lacks a field of the spec of a HelmRelease or ResourceSet.
+pub(crate) fn check_recorded(spec: &Value) -> Result<(), String> {
+    match missing_field(spec) {
+        Some(field) => Err(format!(
+            "the snapshot has no value of spec.{field}: plan with the cluster, or record it with --with-values"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn missing_field(spec: &Value) -> Option<&'static str> {
     let fields = HELM_RELEASE_FIELDS.into_iter().chain(RESOURCE_SET_FIELDS);
     fields.into_iter().find(|field| spec.get(field).is_some_and(is_missing))
 }

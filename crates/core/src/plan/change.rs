@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Not;
 
 use serde::{Deserialize, Serialize};
 
@@ -136,6 +137,9 @@ pub struct Change {
     /// Object whose deletion causes this one; `null` for a deletion in the object's own right. For a volume that stays,
     /// the claim that is deleted.
     pub cause: Option<ObjectId>,
+    /// The object is deleted, and whether its owner creates it again is not known without the chart of the owner.
+    #[serde(default, rename = "mayComeBack", skip_serializing_if = "Not::not")]
+    pub may_come_back: bool,
 }
 
 impl Change {
@@ -148,7 +152,7 @@ impl Change {
         reason: impl Into<Reason>,
     ) -> Self {
         let (object, reason) = (object.into(), reason.into());
-        Self { action, certainty: Certainty::Certain, object, owner, by, reason, cause: None }
+        Self { action, certainty: Certainty::Certain, object, owner, by, reason, cause: None, may_come_back: false }
     }
 
     /// Creates the row of an object that is deleted as a consequence of another deletion.
@@ -262,6 +266,8 @@ pub enum Actor {
     HelmController,
     FluxOperator,
     SourceWatcher,
+    /// The controller of kube-controller-manager that makes and deletes tokens of service accounts.
+    TokenController,
     /// The daemon of Flux v1.
     Fluxd,
     /// This tool, on behalf of the user.
@@ -282,6 +288,7 @@ impl From<CascadeKind> for Actor {
             CascadeKind::NamespaceContent => Self::NamespaceController,
             CascadeKind::CustomResource => Self::CrdFinalizer,
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
+            CascadeKind::Token { .. } => Self::TokenController,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
             CascadeKind::HelmRelease | CascadeKind::ReplacedRelease | CascadeKind::Upgrade => Self::HelmController,
             CascadeKind::ResourceSet | CascadeKind::NotInResourceSet => Self::FluxOperator,
@@ -298,6 +305,10 @@ impl From<CascadeKind> for Reason {
             CascadeKind::Dependent { owner_in_other_namespace: false } => ReasonCode::Dependent.into(),
             CascadeKind::Dependent { owner_in_other_namespace: true } => {
                 Self::new(ReasonCode::Dependent, "of an object in another namespace")
+            }
+            CascadeKind::Token { is_known: true } => ReasonCode::Token.into(),
+            CascadeKind::Token { is_known: false } => {
+                Self::new(ReasonCode::Token, "race: it stays if its type is not kubernetes.io/service-account-token")
             }
             CascadeKind::Volume(outcome) => outcome.into(),
             CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),

@@ -10,6 +10,7 @@ use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use gitops_core::flux::suspension;
+use gitops_core::kubernetes::deletion::tokens;
 use gitops_core::kubernetes::object::{
     ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
 };
@@ -128,7 +129,7 @@ impl Interner {
 
 /// Returns true if annotations and managedFields with a key are kept: it matters to ownership or to suspension.
 fn is_kept(key: &str) -> bool {
-    is_ownership_key(key) || suspension::KEYS.contains(&key)
+    is_ownership_key(key) || suspension::KEYS.contains(&key) || [tokens::ACCOUNT, tokens::ACCOUNT_UID].contains(&key)
 }
 
 /// Keeps all labels, the known annotations, and the managedFields entries of known keys.

@@ -1,6 +1,7 @@
 //! The search for steps that hand objects over: lists of patches, each judged by its plans.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
 use super::steps::annotate;
@@ -13,6 +14,7 @@ use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree};
 use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, listed, losses, next_holds};
 use gitops_core::flux::source::tree::Tree;
+use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Outcome;
@@ -22,10 +24,31 @@ pub(crate) struct FoundHandover {
     /// Objects that are lost without it.
     pub(crate) lost_at_once: Vec<ObjectId>,
     pub(crate) holds: Holds,
-    /// Patches and plan of each step.
-    pub(crate) steps: Vec<(Vec<FilePatch>, PlannedStep)>,
+    pub(crate) steps: Vec<FoundMove>,
     /// State after the last step.
     pub(crate) last: Snapshot,
+    /// Directory and sources of the trees.
+    pub(crate) folder: PathBuf,
+    pub(crate) sources: Vec<SourceId>,
+}
+
+/// Purpose of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The holds alone.
+    Hold,
+    /// The change with those holds that must outlast it.
+    HeldChange,
+    Change,
+}
+
+/// One step.
+pub(crate) struct FoundMove {
+    pub(crate) role: Role,
+    pub(crate) patches: Vec<FilePatch>,
+    /// Files that the sources have with it.
+    pub(crate) tree: Tree,
+    pub(crate) step: PlannedStep,
 }
 
 /// Finds the shortest list of steps by which the change of a tree deletes nothing that something manages in the end.
@@ -42,7 +65,7 @@ pub(crate) async fn find_handover(
         work.start(args, session, snapshot, offline).await?;
     let trees = Trees {
         target: worktree::read(&deployed.folder, &args.options.state())?,
-        deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit))?,
+        deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?,
         change,
     };
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
@@ -75,7 +98,7 @@ pub(crate) async fn find_handover(
         }
     }
     let Played { steps, last } = best;
-    Ok(FoundHandover { lost_at_once, holds, steps, last })
+    Ok(FoundHandover { lost_at_once, holds, steps, last, folder: deployed.folder, sources: deployed.sources })
 }
 
 /// The trees between which objects move.
@@ -87,45 +110,49 @@ struct Trees {
 
 /// The plans of a list of steps.
 struct Played {
-    steps: Vec<(Vec<FilePatch>, PlannedStep)>,
+    steps: Vec<FoundMove>,
     last: Snapshot,
 }
 
 fn lost(played: &Played) -> Vec<Loss> {
-    losses(played.steps.iter().map(|(_, step)| (&step.plan, &step.secrets)), &played.last)
+    losses(played.steps.iter().map(|found| (&found.step.plan, &found.step.secrets)), &played.last)
 }
 
 impl Trees {
     /// Plans the steps of these holds: the holds alone, the change with those that must stay, and the change.
     async fn play(&self, planner: &mut Planner<'_>, start: &StepState<'_>, holds: &Holds) -> Result<Played> {
-        let mut pending: Vec<(Vec<FilePatch>, Option<StepTrees>)> = vec![];
+        let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
+        let mut pending = vec![];
         if !holds.is_empty() {
             let mut tree = self.deployed.clone();
             let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
             let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect())?;
-            pending.push((patches, Some(planner.files(&tree))));
+            // What is deployed can have all of them already.
+            if !patches.is_empty() || !by_hand.is_empty() {
+                pending.push((Role::Hold, patches, tree));
+            }
             let tree = self.held_target(holds);
             let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() {
-                pending.push((patches, Some(planner.files(&tree))));
+                pending.push((Role::HeldChange, patches, tree));
             }
         }
-        pending.push((vec![], None));
+        pending.push((Role::Change, vec![], self.target.clone()));
         let (mut steps, mut state) = (vec![], start.clone());
-        let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
         if !by_hand.is_empty() {
             let Field { name, value, .. } = Hold::Keep.field();
             let mark = BTreeMap::from([(name.to_owned(), Some(value.to_owned()))]);
             state.edit(|snapshot| by_hand.iter().for_each(|id| annotate(snapshot, id, &mark)));
         }
-        for (patches, trees) in pending {
-            let trees = trees.as_ref().unwrap_or(&self.change);
-            let (mut finished, next) = planner.step(&state, trees).await?;
-            planner.describe(&mut finished.plan, trees);
+        for (role, patches, tree) in pending {
+            let trees = if role == Role::Change { self.change.clone() } else { planner.files(&tree) };
+            let (mut finished, next) = planner.step(&state, &trees).await?;
+            planner.describe(&mut finished.plan, &trees);
             finished.plan.add_gaps(state.open.clone());
             let snapshot = std::mem::replace(&mut state, next).snapshot.into_owned();
             let title = String::new();
-            steps.push((patches, PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot }));
+            let step = PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot };
+            steps.push(FoundMove { role, patches, tree, step });
         }
         Ok(Played { steps, last: state.snapshot.into_owned() })
     }
@@ -166,7 +193,7 @@ fn ensure_managed(managed_at_once: &BTreeSet<ObjectId>, played: &Played) -> Resu
     let managed = listed(&played.last);
     let left = managed_at_once.difference(&managed).find(|id| played.last.object(id).is_some());
     let Some(object) = left else { return Ok(()) };
-    let rows = played.steps.last().into_iter().flat_map(|(_, step)| step.plan.owners());
+    let rows = played.steps.last().into_iter().flat_map(|found| found.step.plan.owners());
     let blocked =
         rows.filter(|row| row.outcome == Outcome::Blocked).find(|row| row.reason.detail.contains(&object.to_string()));
     let why = blocked.map_or_else(

@@ -107,6 +107,7 @@ pub(super) struct Deployed {
     /// Only directory of the sources.
     pub(super) folder: PathBuf,
     pub(super) commit: String,
+    pub(super) sources: Vec<SourceId>,
 }
 
 impl SearchWork {
@@ -373,7 +374,10 @@ impl<'s> Planner<'s> {
         let commits: BTreeSet<&str> =
             self.folders.keys().filter_map(|id| matching::deployed_commit(snapshot, id)).collect();
         match (&folders.into_iter().collect::<Vec<_>>()[..], &commits.into_iter().collect::<Vec<_>>()[..]) {
-            ([folder], [commit]) => Ok(Deployed { folder: (*folder).clone(), commit: (*commit).to_owned() }),
+            ([folder], [commit]) => {
+                let sources = self.folders.keys().cloned().collect();
+                Ok(Deployed { folder: (*folder).clone(), commit: (*commit).to_owned(), sources })
+            }
             (_, []) => Err(Error::failed("the sources of the checkout have deployed no commit yet, so nothing moves")
                 .hint("wait until they are ready: `kubectl gitops get gitrepositories -A`")),
             _ => Err(Error::failed("the sources of the checkout have deployed different commits")

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use crate::helm::uninstall::MAY_COME_BACK;
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
@@ -52,9 +51,7 @@ pub fn losses<'p>(steps: impl IntoIterator<Item = (&'p Plan, &'p SecretMask)>, l
     let deletions = steps.into_iter().flat_map(|(plan, secrets)| plan.deletions().map(move |change| (change, secrets)));
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
     let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
-    // The new release may have it, which is not known without its chart.
-    let may_come_back = |change: &Change| change.reason.detail.contains(MAY_COME_BACK);
-    let lost = deletions.filter(|(change, _)| is_lost(&change.object.id) || may_come_back(change));
+    let lost = deletions.filter(|(change, _)| is_lost(&change.object.id) || change.may_come_back);
     lost.map(|(change, secrets)| loss(change, secrets)).collect()
 }
 
@@ -275,8 +272,7 @@ mod tests {
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
         assert_eq!(lost_of(&plan, &lists(object(), "shop_b__ConfigMap")), []);
         assert_eq!(lost_of(&plan, &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
-        let mut replaced = deletion("", ReasonCode::ReleaseReplaced);
-        replaced.reason.add_detail(MAY_COME_BACK);
+        let replaced = Change { may_come_back: true, ..deletion("", ReasonCode::ReleaseReplaced) };
         let of_replaced = self::plan(replaced);
         assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
     }

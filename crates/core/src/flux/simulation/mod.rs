@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::flux::apply::question::Question;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
+use crate::flux::simulation::model::facts::live_secrets::find_live_secrets;
 use crate::flux::simulation::model::facts::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -107,7 +108,10 @@ impl<'a> Preview<'a> {
 
     /// Continues with the answers so far.
     pub fn step(&mut self, answers: &Answers) -> Progress<Box<FinishedPreview>> {
-        self.state.secrets.collect(&self.state.input, &answers.builds);
+        let needs = find_live_secrets(&mut self.state, &answers.builds);
+        if !needs.is_empty() {
+            return Progress::of_builds(needs);
+        }
         if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
             return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }

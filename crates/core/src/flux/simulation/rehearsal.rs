@@ -25,7 +25,7 @@ use crate::flux::apply::rights::RBAC;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::kustomize_controller;
 use crate::flux::simulation::kustomization::dependencies::health::awaited_health;
-use crate::flux::simulation::model::node::{Node, NodeId};
+use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::Standing;
 use crate::flux::simulation::model::state::State;
@@ -317,13 +317,13 @@ impl State<'_> {
             let Some((object, owner)) = object.zip(change.owner.as_ref()) else { continue };
             let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
             let live = self.live.get(&key).map(|live| KustomizationSpec::of(live));
-            let last = self.nodes.iter().rfind(|node| node.id.key == key).and_then(Node::last_pass);
+            let last = self.last_pass(&key);
             // A finalizer acts with the live spec.
             let spec = match change.cause {
                 Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
                 None => last.map(|pass| pass.spec.clone()).or(live),
             };
-            let passes = self.nodes.iter().filter(|node| node.id.key == key).flat_map(|node| &node.passes);
+            let passes = self.lifetimes(&key).flat_map(|node| &node.passes);
             let pruning = passes.filter(|pass| pass.prunes(&object.id)).map(|pass| pass.spec.clone());
             // Runs with the same service account ask the same question.
             let specs = spec.into_iter().chain(pruning);

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::tokens;
 use super::volumes::{ReclaimOutcome, Volumes};
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
@@ -33,6 +34,11 @@ pub enum CascadeKind {
         /// The owner reference names an object in another namespace, which counts as absent.
         owner_in_other_namespace: bool,
     },
+    /// The token controller deletes the token of a service account.
+    Token {
+        /// The Secret has the type of a token for certain.
+        is_known: bool,
+    },
     /// The volume controller follows the reclaim policy of a claim's volume.
     Volume(ReclaimOutcome),
     /// helm-controller uninstalls the release of a HelmRelease that is deleted.
@@ -56,6 +62,7 @@ impl CascadeKind {
     pub fn is_certain(self) -> bool {
         match self {
             Self::Volume(outcome) => outcome.is_certain(),
+            Self::Token { is_known } => is_known,
             _ => true,
         }
     }
@@ -73,6 +80,8 @@ pub struct Cascade<'a> {
     /// Group and kind by the name of their definition, `<plural>.<group>`.
     definitions: HashMap<String, (&'a str, &'a str)>,
     volumes: Volumes<'a>,
+    /// Secrets with tokens, by the namespace and name of their account.
+    tokens: HashMap<(&'a str, &'a str), Vec<&'a ObjectMetadata>>,
     /// The tables of the other clusters.
     spokes: BTreeMap<&'a str, Cascade<'a>>,
 }
@@ -89,12 +98,16 @@ impl<'a> Cascade<'a> {
             namespaced: HashMap::new(),
             definitions: HashMap::new(),
             volumes: Volumes::new(snapshot),
+            tokens: HashMap::new(),
             spokes: snapshot.spokes.iter().map(|(name, spoke)| (&**name, Self::new(spoke))).collect(),
         };
         for object in &snapshot.objects {
             cascade.by_uid.insert(&object.uid, object);
             if !object.id.namespace.is_empty() {
                 cascade.by_namespace.entry(&object.id.namespace).or_default().push(object);
+            }
+            if let Some(account) = tokens::account(object) {
+                cascade.tokens.entry((&object.id.namespace, account)).or_default().push(object);
             }
             cascade.by_group_kind.entry((&object.id.group, &object.id.kind)).or_default().push(object);
             for reference in &object.owner_references {
@@ -177,7 +190,7 @@ impl<'a> Cascade<'a> {
             let defined = self.definitions.get(&*object.id.name);
             return (types.filter(|kind| defined.is_some_and(|(g, k)| kind.is(g, k))).cloned().collect(), None);
         }
-        let dependents = self.dependents.get(&*object.uid).into_iter().flatten();
+        let dependents = self.dependents.get(&*object.uid).into_iter().flatten().copied().chain(self.tokens_of(object));
         let kinds: HashSet<(&str, &str)> = dependents.map(|next| (&*next.id.group, &*next.id.kind)).collect();
         let of_dependents = types.filter(|kind| kinds.contains(&(&*kind.group, &*kind.kind))).cloned().collect();
         (of_dependents, Some(object.id.namespace.clone()).filter(|namespace| !namespace.is_empty()))
@@ -211,6 +224,9 @@ impl<'a> Cascade<'a> {
                 found.push((dependent, CascadeKind::Dependent { owner_in_other_namespace: !same }));
             }
         }
+        for secret in self.tokens_of(object) {
+            found.push((secret, CascadeKind::Token { is_known: tokens::is_token(secret) }));
+        }
         for (volume, outcome) in self.volumes.of(object) {
             if outcome.may_delete() {
                 found.push((volume, CascadeKind::Volume(outcome)));
@@ -218,6 +234,13 @@ impl<'a> Cascade<'a> {
         }
         let cause = &object.id;
         found.into_iter().map(|(object, kind)| CascadedObject { object, cause: cause.clone(), kind }).collect()
+    }
+
+    /// Returns the Secrets with tokens of a service account.
+    fn tokens_of(&self, account: &ObjectMetadata) -> Vec<&'a ObjectMetadata> {
+        let key = (&*account.id.namespace, &*account.id.name);
+        let secrets = self.tokens.get(&key).filter(|_| account.id.is("", "ServiceAccount"));
+        secrets.into_iter().flatten().copied().filter(|secret| tokens::belongs(secret, account)).collect()
     }
 
     /// Returns true if the garbage collector deletes a dependent: every owner is absent for it or deleted.
@@ -246,7 +269,7 @@ fn is_definition(id: &ObjectId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::object::OwnerReference;
+    use crate::kubernetes::object::{ManagedFieldsEntry, OwnerReference};
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::testing;
 
@@ -297,6 +320,38 @@ mod tests {
             object(ObjectId::new("", "ConfigMap", "other", "dependent"), &["shop/in"]),
         ];
         assert_eq!(cascaded(objects, "shop"), ["dependent by in", "in by shop"]);
+    }
+
+    #[test]
+    fn a_token_goes_with_its_account_and_is_certain_if_the_token_controller_made_it() {
+        let secret = |name: &str, uid: &str, manager: &str| {
+            let marks = [(tokens::ACCOUNT, "bot"), (tokens::ACCOUNT_UID, uid)];
+            let entry = ManagedFieldsEntry {
+                manager: manager.into(),
+                annotations: vec![tokens::ACCOUNT_UID.into()],
+                ..Default::default()
+            };
+            ObjectMetadata {
+                annotations: marks.into_iter().collect(),
+                managed_fields: vec![entry],
+                ..object(ObjectId::new("", "Secret", "shop", name), &[])
+            }
+        };
+        let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+        snapshot.objects = vec![
+            object(ObjectId::new("", "ServiceAccount", "shop", "bot"), &[]),
+            secret("made", "shop/bot", "kube-controller-manager"),
+            secret("copied", "shop/bot", "kubectl"),
+            secret("of-an-earlier-account", "shop/old", "kube-controller-manager"),
+            ObjectMetadata {
+                annotations: [(tokens::ACCOUNT, "bot")].into_iter().collect(),
+                ..object(ObjectId::new("", "Secret", "other", "elsewhere"), &[])
+            },
+        ];
+        let cascade = Cascade::new(&snapshot);
+        let rows = cascade.closure(snapshot.objects.iter().take(1));
+        let rows: Vec<(&str, bool)> = rows.iter().map(|row| (&*row.object.id.name, row.kind.is_certain())).collect();
+        assert_eq!(rows, [("copied", false), ("made", true)]);
     }
 
     #[test]

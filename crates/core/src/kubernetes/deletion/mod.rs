@@ -1,6 +1,7 @@
-//! Consequences of a deletion: cascades, volumes, finalizers and the order of deletions.
+//! Consequences of a deletion: cascades, volumes, tokens, finalizers and the order of deletions.
 
 pub mod cascade;
 pub mod finalizers;
 pub mod order;
+pub mod tokens;
 pub mod volumes;

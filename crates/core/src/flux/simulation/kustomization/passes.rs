@@ -15,8 +15,6 @@ use super::source_states::{SourceState, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
 use crate::flux::build;
-use crate::flux::build::objects::data::{Data, Lookup};
-use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::disclosure::hide_reasons;
@@ -202,7 +200,7 @@ impl Derivation<'_, '_> {
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
         let mut specs = live_specs(live, changes, &self.state.input.flags);
-        if self.state.secrets.are_in_spec(&live.object.id) {
+        if self.state.live_spec_holds_secrets(live) {
             specs[0].spec = specs[0].spec.clone().with_secrets(true);
         }
         // A dependant waits for its dependency at the new revision; by then its parent has changed the spec, unless the
@@ -472,29 +470,6 @@ impl Derivation<'_, '_> {
         pass
     }
 
-    /// Adds the variables in live ConfigMaps that hold values of Secrets.
-    fn with_private_data<'o>(
-        &self,
-        key: &NamespacedName,
-        spec: &KustomizationSpec,
-        overrides: &'o DataOverrides,
-    ) -> Cow<'o, DataOverrides> {
-        let mut overrides = Cow::Borrowed(overrides);
-        for source in variable_sources(spec.value()) {
-            let reference = source.reference(&key.namespace);
-            let Some(Lookup::Found(data)) =
-                self.answers.data(&reference).filter(|_| !overrides.contains_key(&reference))
-            else {
-                continue;
-            };
-            if !data.is_secret && self.state.secrets.are_in_data(&reference.id(), data) {
-                let data = Data { is_secret: true, ..data.clone() };
-                overrides.to_mut().insert(reference, Lookup::Found(data));
-            }
-        }
-        overrides
-    }
-
     /// Returns the outcome of building an artifact and applying the build.
     fn build_outcome(
         &mut self,
@@ -504,7 +479,7 @@ impl Derivation<'_, '_> {
         overrides: &DataOverrides,
     ) -> PassOutcome {
         let state = self.state;
-        let overrides = self.with_private_data(key, spec, overrides);
+        let overrides = state.with_private_data(self.answers, key, spec, Cow::Borrowed(overrides));
         let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
         context.overrides = &overrides;
         let built = match build::build(artifact, key, spec, &mut context) {
@@ -519,10 +494,17 @@ impl Derivation<'_, '_> {
             Ok(cluster) => cluster,
             Err(reason) => return PassOutcome::Unknown(reason),
         };
-        let Ok(built) = self.resolve_names(key, in_cluster(&built, cluster.as_ref())) else {
+        let Ok(mut built) = self.resolve_names(key, in_cluster(&built, cluster.as_ref())) else {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };
+        if state.spec_may_hold_secrets(key, spec) {
+            // Nothing is shown that the cluster does not show.
+            for object in built.iter_mut().filter(|object| state.live_object(&object.id).is_none()) {
+                let is_served = state.input.snapshot.resource_type(&object.id.group_kind()).is_some();
+                object.hide(is_served);
+            }
+        }
         self.place(cluster.as_ref(), built, Some(spec))
     }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Effect {
     pub(crate) orphans_dependents: bool,
     /// Objects that it applies.
     pub(crate) applies: Option<OwnerApply>,
+    /// Hooks that it creates when the owner is deleted, with the conditions under which they are not created.
+    pub(crate) creates: BTreeMap<ObjectId, Vec<String>>,
     /// Objects that look deletable and stay.
     pub(crate) keeps: BTreeMap<ObjectId, Reason>,
     /// Condition under which the controller gets as far as deleting, for people; `None` if it is certain.
@@ -83,6 +85,25 @@ pub(crate) struct OwnerApply {
     pub(crate) chart: Option<(String, String)>,
 }
 
+/// What is not known of a deletion before a chart is rendered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Open {
+    /// Whether the new release has the object too.
+    MayComeBack,
+    /// Something else, for people.
+    Remark(String),
+}
+
+impl Open {
+    /// Returns the remark for the row.
+    pub(crate) fn remark(&self) -> &str {
+        match self {
+            Self::MayComeBack => "the installation creates it again if the new release has it too",
+            Self::Remark(remark) => remark,
+        }
+    }
+}
+
 /// Deletion of an object by the controller of its owner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OwnerDeletion {
@@ -94,8 +115,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) code: Option<ReasonCode>,
     /// Remarks for its row.
     pub(crate) remarks: Vec<String>,
-    /// Remark for its row on what is not known before the new chart of the owner is rendered.
-    pub(crate) open: Option<String>,
+    /// What is not known before the new chart of the owner is rendered.
+    pub(crate) open: Option<Open>,
     /// Conditions under which it stays.
     pub(crate) conditions: Vec<String>,
     /// It may stay although its controller gets as far as deleting: what follows from its deletion is not certain either.

@@ -84,8 +84,7 @@ impl<'a> State<'a> {
 
     /// Returns true if a manifest of an object holds values of Secrets, or its live content does.
     pub(crate) fn is_private(&self, id: &ObjectId) -> bool {
-        let live = self.input.snapshot.resource(id);
-        self.applied(id).iter().any(|applied| applied.built.masked.is_some()) || self.secrets.are_in(id, live)
+        self.applied(id).iter().any(|applied| applied.built.masked.is_some()) || self.live_holds_secrets(id)
     }
 
     /// Returns the specs of an object after each application, with the fields of other managers.

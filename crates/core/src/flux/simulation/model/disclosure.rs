@@ -3,10 +3,11 @@
 //! Texts about an owner quote its spec, the output of its templates and messages about both. If one of them
 //! derives from a Secret, all of its texts are replaced by fixed ones.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::plan::{Reason, ReasonCode};
 
@@ -100,14 +101,17 @@ fn hidden_effect(effect: Effect) -> Effect {
         triggers: effect.triggers,
         orphans_dependents: effect.orphans_dependents,
         applies: effect.applies,
+        // Their names can hold values of a Secret.
+        creates: BTreeMap::new(),
         may_fail: effect.may_fail,
     }
 }
 
 fn hidden_deletion(deletion: OwnerDeletion) -> OwnerDeletion {
+    let has_remarks = !deletion.remarks.is_empty() || matches!(deletion.open, Some(Open::Remark(_)));
     OwnerDeletion {
-        remarks: deletion.remarks.first().or(deletion.open.as_ref()).map(|_| DETAIL.to_owned()).into_iter().collect(),
-        open: None,
+        remarks: if has_remarks { vec![DETAIL.to_owned()] } else { vec![] },
+        open: deletion.open.filter(|open| *open == Open::MayComeBack),
         conditions: deletion.conditions.first().map(|_| CONDITION.to_owned()).into_iter().collect(),
         ..deletion
     }

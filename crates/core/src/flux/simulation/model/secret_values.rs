@@ -1,15 +1,12 @@
-//! Values of Secrets, and the objects whose last manifests hold some of them.
+//! Values of Secrets, and the live objects that hold some of them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::flux::build::objects::data::Data;
-use crate::flux::build::{self, Answers, BuildContext};
-use crate::flux::simulation::model::input::PreviewInput;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{ObjectId, Resource};
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::flux::build::Answers;
+use crate::kubernetes::object::ObjectId;
 use crate::plan::mask::SecretMask;
 use crate::private::Private;
 
@@ -25,78 +22,75 @@ pub(crate) struct SecretValues {
     values: Vec<Private<String>>,
     /// The same values with their encodings, such as base64.
     searched: SecretMask,
-    /// Objects of the last applied builds, each with what held values of it.
-    last_applied: BTreeMap<ObjectId, Held>,
-    /// Kustomizations whose last applied builds were read.
-    read: BTreeSet<NamespacedName>,
+    /// Objects of owners that read Secrets.
+    held: BTreeMap<ObjectId, Held>,
+    /// Owners whose objects are known.
+    read: BTreeSet<ObjectId>,
 }
 
-/// Parts of the last manifests of an object that held values of Secrets.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
+/// Parts of a live object that hold values of Secrets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
     /// Any part of it.
-    in_manifest: bool,
-    in_spec: bool,
+    pub(crate) in_manifest: bool,
+    pub(crate) in_spec: bool,
+    /// What its owner applied last is not known, so that each part of it can hold some.
+    pub(crate) is_assumed: bool,
+    /// The identity as it is written, if it holds some.
+    pub(crate) shown: Option<ObjectId>,
+    /// The manifest that was applied last, if its spec holds none.
+    pub(crate) open: Option<Arc<Value>>,
 }
 
 impl SecretValues {
-    /// Collects the values among the answers, and the objects of the last applied builds that the answers allow.
-    pub(crate) fn collect(&mut self, input: &PreviewInput<'_>, answers: &Answers) {
+    /// Takes the values among the answers.
+    pub(crate) fn set_values(&mut self, answers: &Answers) {
         let values = answers.secret_values().map(|value| Private::new(value.reveal().replace('\n', "")));
-        let values: Vec<_> = values.filter(|value| value.reveal().len() >= MIN_SEARCHED).collect();
-        let mut searched = SecretMask::default();
-        let in_content = values.iter().filter(|value| value.reveal().len() >= MIN_SEARCHED_IN_CONTENT);
-        in_content.for_each(|value| searched.add_value(value));
-        let kustomizations = input.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
-        for live in kustomizations {
-            let key = NamespacedName::of(&live.object.id);
-            let Some(artifact) = input.last_applied.get(&key).filter(|_| !self.read.contains(&key)) else { continue };
-            let mut needs = build::Needs::default();
-            let mut context = BuildContext::new(input.features, answers, &mut needs);
-            let Ok(built) = build::build(artifact, &key, &KustomizationSpec::of(live), &mut context) else { continue };
-            for object in built.iter() {
-                let held = self.last_applied.entry(object.id.clone()).or_default();
-                held.in_manifest |= object.masked.is_some();
-                held.in_spec |= object.is_masked_at("/spec");
-            }
-            self.read.insert(key);
+        self.values = values.filter(|value| value.reveal().len() >= MIN_SEARCHED).collect();
+        self.searched = SecretMask::default();
+        for value in self.values.iter().filter(|value| value.reveal().len() >= MIN_SEARCHED_IN_CONTENT) {
+            self.searched.add_value(value);
         }
-        (self.values, self.searched) = (values, searched);
+    }
+
+    /// Returns true if the objects of an owner are known.
+    pub(crate) fn has_read(&self, owner: &ObjectId) -> bool {
+        self.read.contains(owner)
+    }
+
+    /// Adds the objects of an owner that reads Secrets.
+    pub(crate) fn add(&mut self, owner: ObjectId, objects: Vec<(ObjectId, Held)>) {
+        for (id, found) in objects {
+            let held = self.held.entry(id).or_default();
+            held.in_manifest |= found.in_manifest;
+            held.in_spec |= found.in_spec;
+            held.is_assumed |= found.is_assumed;
+            held.shown = held.shown.take().or(found.shown);
+            held.open = held.open.take().or(found.open);
+        }
+        self.read.insert(owner);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Private<String>> {
         self.values.iter()
     }
 
-    /// Returns true if the live object holds one of them. Where it is not known what was applied last, they and their
-    /// transformations are searched for in its content.
-    pub(crate) fn are_in(&self, id: &ObjectId, live: Option<&Resource>) -> bool {
-        match self.last_applied.get(id) {
-            Some(held) => held.in_manifest,
-            None => live.is_some_and(|live| self.are_in_value(&live.content)),
-        }
+    /// Returns what is known of a live object; `None` if no owner of it reads Secrets.
+    pub(crate) fn held(&self, id: &ObjectId) -> Option<&Held> {
+        self.held.get(id)
     }
 
-    /// Returns true if the spec that was applied last is known to hold one of them.
-    pub(crate) fn are_in_spec(&self, id: &ObjectId) -> bool {
-        self.last_applied.get(id).is_some_and(|held| held.in_spec)
+    /// Returns true if a text holds a value or a transformation of one.
+    pub(crate) fn are_in_text(&self, text: &str) -> bool {
+        self.searched.finds_value(text)
     }
 
-    /// Returns true if the data of a live ConfigMap holds one of them.
-    pub(crate) fn are_in_data(&self, id: &ObjectId, data: &Data) -> bool {
-        match self.last_applied.get(id) {
-            Some(held) => held.in_manifest,
-            None => data.values.values().any(|value| self.searched.finds_value(value.reveal())),
-        }
-    }
-
-    fn are_in_value(&self, value: &Value) -> bool {
-        match value {
-            Value::String(text) => self.searched.finds_value(text),
-            Value::Array(items) => items.iter().any(|item| self.are_in_value(item)),
-            Value::Object(fields) => {
-                fields.iter().any(|(key, value)| self.searched.finds_value(key) || self.are_in_value(value))
-            }
+    /// Returns true if a part of the content of an object holds a value or a transformation of one.
+    pub(crate) fn are_in(&self, content: &Value) -> bool {
+        match content {
+            Value::String(text) => self.are_in_text(text),
+            Value::Array(items) => items.iter().any(|item| self.are_in(item)),
+            Value::Object(fields) => fields.iter().any(|(key, value)| self.are_in_text(key) || self.are_in(value)),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
         }
     }

@@ -60,6 +60,16 @@ impl<'a> State<'a> {
         self.nodes.get(found)
     }
 
+    /// Returns the lifetimes of a Kustomization, the live one first.
+    pub(crate) fn lifetimes(&self, key: &NamespacedName) -> impl DoubleEndedIterator<Item = &Node> {
+        [NodeId::live(key), NodeId::new(key)].into_iter().filter_map(|id| self.node(&id))
+    }
+
+    /// Returns the last pass of a Kustomization.
+    pub(crate) fn last_pass(&self, key: &NamespacedName) -> Option<&Pass> {
+        self.lifetimes(key).last().and_then(Node::last_pass)
+    }
+
     /// Returns the Kustomizations that list, apply or delete each object.
     pub(crate) fn nodes_by_object(&self) -> BTreeMap<&ObjectId, Vec<&Node>> {
         let mut nodes_by_object: BTreeMap<&ObjectId, Vec<&Node>> = BTreeMap::new();

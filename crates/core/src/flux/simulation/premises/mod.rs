@@ -40,7 +40,6 @@ use crate::flux::apply::update::Update;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::kustomization::scope::stage;
-use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::refusals::Standing;
@@ -551,8 +550,7 @@ fn user(account: &NamespacedName) -> String {
 
 /// Returns true if the last run of a Kustomization happens in every order of events.
 fn is_certain(state: &State<'_>, key: &NamespacedName) -> bool {
-    let last = state.nodes.iter().rfind(|node| node.id.key == *key).and_then(Node::last_pass);
-    last.is_some_and(|pass: &Pass| !pass.is_optional && pass.condition.is_none())
+    state.last_pass(key).is_some_and(|pass| !pass.is_optional && pass.condition.is_none())
 }
 
 fn clauses(events: &[&Event]) -> String {

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::event::Event;
 use super::world::{Fact, World};
 use crate::flux::apply::AppliedObject;
-use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{ObjectId, ResourceType};
@@ -37,7 +36,7 @@ pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Opti
     let freed: Vec<&Event> = others.iter().copied().filter(|event| event.is_deleted && event.is_certain).collect();
     let of_others = others.iter().filter(|event| !event.is_deleted && is_new(&event.id)).count() as i64;
     // While one of them is refused, a run applies none.
-    let last = world.state.nodes.iter().rfind(|node| node.id.key == object.owner).and_then(Node::last_pass)?;
+    let last = world.state.last_pass(&object.owner)?;
     let desired = last.desired_objects().into_iter().flatten();
     let own: Vec<&ObjectId> = desired
         .filter(|(own, built)| is_new(own) && !is_never_applied(built, &last.spec))

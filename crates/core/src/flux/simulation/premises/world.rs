@@ -214,7 +214,7 @@ impl<'s, 'a> World<'s, 'a> {
     }
 
     fn last_apply(&self, owner: &NamespacedName) -> Option<SimulationEvent> {
-        let node = self.state.nodes.iter().rfind(|node| node.id.key == *owner)?;
+        let node = self.state.lifetimes(owner).last()?;
         let number = node.passes.len().checked_sub(1)?;
         Some(SimulationEvent::Apply(PassId { node: node.id.clone(), number }))
     }

@@ -41,6 +41,8 @@ pub(crate) fn cascaded_row(
         add_owner_deletion(&mut row, &cascaded.cause, deletion);
     } else if let CascadeKind::Dependent { .. } = cascaded.kind {
         qualify_dependent(state, &mut row, cascaded, consequences);
+    } else if let (CascadeKind::Token { .. }, true) = (cascaded.kind, is_desired) {
+        row.make_race("a Kustomization applies it again, and it goes again while its account is missing");
     }
     if row.certainty == Certainty::Certain && consequences.follows_from_doubt(cascaded) {
         row.make_race(if_deleted(&cascaded.cause));

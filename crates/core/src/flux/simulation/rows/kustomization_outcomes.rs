@@ -99,8 +99,8 @@ fn unknown_dependency(
     row: &OwnerOutcome,
     unknown: &BTreeSet<OwnerId>,
 ) -> Option<Reason> {
-    let node = state.nodes.iter().rfind(|node| node.id.key == *key).filter(|_| row.outcome == Outcome::Applies)?;
-    let dependencies = node.last_pass()?.spec.depends_on(&key.namespace);
+    let last = state.last_pass(key).filter(|_| row.outcome == Outcome::Applies)?;
+    let dependencies = last.spec.depends_on(&key.namespace);
     let dependency = dependencies.iter().map(owner_id).find(|dependency| unknown.contains(dependency))?;
     Some(Reason::new(ReasonCode::DependencyUnknown, dependency_detail(&dependency)))
 }

@@ -129,7 +129,7 @@ fn prune_reason(state: &State<'_>, owner: &NamespacedName, outcomes: &PossibleOu
         let detail = format!("{} applies it after it was pruned", owner_id(other));
         return Reason::new(ReasonCode::Moved, detail);
     }
-    let node = state.nodes.iter().find(|node| node.id.key == *owner);
+    let node = state.lifetimes(owner).next();
     if outcomes.is_desired && may_return {
         let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
         let (code, what) =

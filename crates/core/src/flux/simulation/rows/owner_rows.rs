@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::kinds::kind_of;
 use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
 use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::simulation::schedule::outcomes::PossibleOutcomes;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::gap::{Gap, GapKind};
@@ -173,7 +174,9 @@ pub(super) fn add_owner_deletion(row: &mut Change, owner: &ObjectId, deletion: &
     if let Some(code) = deletion.code {
         row.reason.code = code;
     }
-    deletion.remarks.iter().chain(&deletion.open).for_each(|remark| row.reason.add_detail(remark));
+    let remarks = deletion.remarks.iter().map(String::as_str).chain(deletion.open.iter().map(Open::remark));
+    remarks.for_each(|remark| row.reason.add_detail(remark));
+    row.may_come_back = deletion.open == Some(Open::MayComeBack);
     deletion.conditions.iter().for_each(|condition| row.make_race(condition));
 }
 
@@ -185,6 +188,7 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
             let live = state.live_object(id).filter(|_| !consequences.outcomes.contains_key(id));
             rows.extend(live.map(|object| owner_row(Action::Keep, object, owner, reason.clone())));
         }
+        rows.extend(created_hooks(state, consequences, owner, effect));
     }
     for (owner, effect) in state.owner_effects() {
         let applied = effect.applies.iter().flat_map(|applies| applies.objects.keys().map(move |id| (id, applies)));
@@ -202,6 +206,31 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
         }
     }
     rows
+}
+
+/// Returns the rows of the hooks that the controller of a deleted owner creates and leaves.
+fn created_hooks(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+    owner: &ObjectId,
+    effect: &Effect,
+) -> impl Iterator<Item = Change> {
+    let lasting = effect
+        .creates
+        .iter()
+        .filter(|(id, _)| !consequences.outcomes.contains_key(id) && !container_is_deleted(state, id, consequences));
+    let is_deleted = match consequences.cascaded.get(owner) {
+        Some(cascaded) => consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| is_certain),
+        None => consequences.outcomes.get(owner).is_some_and(PossibleOutcomes::is_deleted),
+    };
+    lasting.map(move |(id, conditions)| {
+        let mut row = owner_row(Action::Create, PinnedObject::absent(id.clone()), owner, ReasonCode::Hook.into());
+        if !is_deleted {
+            row.make_race(&format!("it depends on whether {owner} is deleted"));
+        }
+        conditions.iter().for_each(|condition| row.make_race(condition));
+        row
+    })
 }
 
 fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, reason: Reason) -> Change {

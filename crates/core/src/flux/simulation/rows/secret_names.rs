@@ -1,43 +1,102 @@
 //! Names of a plan that hold values of Secrets.
+//!
+//! A name is hidden only if nothing public has it: no kind of the API server, no live object, and no object that the tree
+//! names openly. Everybody who may read the plan can know these, so that hiding them would only hide rows, and tell that they
+//! are equal to something private.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::undecrypted::UNKNOWN;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::mask::SecretMask;
 
-/// Returns the names that hold values of Secrets: those of objects that are built or generated, and those of live objects
-/// that an earlier build may have named so.
+/// Returns the names that hold values of Secrets and are not public: those of objects that are built or generated, and those
+/// of live objects that an owner named so.
 pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
-    let mut mask = SecretMask::default();
-    let passes = state.nodes.iter().flat_map(|node| &node.passes);
-    let built = passes.filter_map(Pass::desired_objects).flat_map(|objects| objects.values());
-    let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.values());
-    for object in built.chain(generated).filter(|object| object.masked.is_some()) {
-        // The server gives a cluster-scoped object no namespace.
-        add_identity(&mut mask, &object.id, object.shown_id());
-    }
-    // What an earlier step made has its name from there.
-    for object in state.input.snapshot.objects.iter().filter(|object| object.id.is_private()) {
-        add_identity(&mut mask, &object.id, &object.id.shown());
-    }
-    for value in state.secrets.iter() {
-        mask.add_value(value);
-        let inventories = state.nodes.iter().flat_map(|node| &node.inventory);
-        let passes = state.nodes.iter().flat_map(|node| &node.passes);
-        let built = passes.filter_map(Pass::desired_objects).flat_map(|objects| objects.keys());
-        for id in inventories.chain(built).filter(|id| id.name.contains(value.reveal().as_str())) {
-            mask.add_word(&id.name, &id.name.replace(value.reveal().as_str(), UNKNOWN));
+    let (open, private): (Vec<&BuiltObject>, Vec<&BuiltObject>) =
+        built_objects(state).partition(|object| object.masked.is_none());
+    let mut public = public_words(state);
+    public.extend(open.iter().flat_map(|object| words(&object.id)).map(Cow::Borrowed));
+    let values: Vec<_> = state.secrets.iter().filter(|value| !public.contains(value.reveal().as_str())).collect();
+    let mut hidden: Vec<(&ObjectId, Cow<'_, ObjectId>)> = vec![];
+    for object in state.input.snapshot.clusters().flat_map(|(_, cluster)| &cluster.objects) {
+        let id = &object.id;
+        let shown = match state.secrets.held(id) {
+            // What an earlier step made has its name from there.
+            _ if id.is_private() => id.shown(),
+            Some(held) if held.is_assumed => {
+                let texts = values.iter().map(|value| value.reveal().as_str());
+                let name = texts.fold(id.name.to_string(), |name, value| name.replace(value, UNKNOWN));
+                Cow::Owned(ObjectId { name: name.into(), ..id.clone() })
+            }
+            held => Cow::Borrowed(held.and_then(|held| held.shown.as_ref()).unwrap_or(id)),
+        };
+        if *shown == *id {
+            public.insert(Cow::Borrowed(&id.name));
+        } else {
+            hidden.push((id, shown));
         }
     }
+    hidden.extend(private.iter().map(|object| (&object.id, Cow::Borrowed(object.shown_id()))));
+    let mut mask = SecretMask::default();
+    for (id, shown) in hidden {
+        for (word, shown) in words(id).into_iter().zip(words(&shown)) {
+            // The server gives a cluster-scoped object no namespace.
+            if !word.is_empty() && !public.contains(word) {
+                mask.add_word(word, shown);
+            }
+        }
+    }
+    values.into_iter().for_each(|value| mask.add_value(value));
     mask
 }
 
-fn add_identity(mask: &mut SecretMask, id: &ObjectId, shown: &ObjectId) {
-    mask.add_word(&id.group, &shown.group);
-    mask.add_word(&id.kind, &shown.kind);
-    mask.add_word(&id.name, &shown.name);
-    if !id.namespace.is_empty() {
-        mask.add_word(&id.namespace, &shown.namespace);
+/// Returns the objects that Kustomizations build and that other owners generate.
+fn built_objects<'s>(state: &'s State<'_>) -> impl Iterator<Item = &'s BuiltObject> {
+    let passes = state.nodes.iter().flat_map(|node| &node.passes);
+    let built = passes.filter_map(Pass::desired_objects).flat_map(|objects| objects.values());
+    built.chain(state.owner_applies().flat_map(|(_, applies)| applies.objects.values()))
+}
+
+/// Returns the kinds of the clusters, and the names of the live objects that no owner can have named by a value of a Secret,
+/// with their namespaces.
+fn public_words<'s>(state: &'s State<'_>) -> HashSet<Cow<'s, str>> {
+    let is_open = |id: &ObjectId| {
+        let held = state.secrets.held(id);
+        !id.is_private() && held.is_none_or(|held| !held.is_assumed && held.shown.is_none())
+    };
+    let mut public = HashSet::new();
+    for (name, cluster) in state.input.snapshot.clusters() {
+        let is_open_here = |id: ObjectId| {
+            let id = id.in_cluster(name);
+            is_open(state.live_object(&id).map_or(&id, |live| &live.id))
+        };
+        let open_types = cluster.types.iter().filter(|kind| {
+            let definition = format!("{}.{}", kind.plural, kind.group);
+            is_open_here(ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", &definition))
+        });
+        for kind in open_types {
+            public.extend([&*kind.group, &*kind.kind].map(Cow::Borrowed));
+            // Messages write kinds in lower case.
+            public.insert(Cow::Owned(kind.kind.to_lowercase()));
+        }
+        let mut namespaces: HashMap<&str, bool> = HashMap::new();
+        for id in cluster.objects.iter().map(|object| &object.id).filter(|id| is_open(id)) {
+            public.insert(Cow::Borrowed(&*id.name));
+            let is_open_namespace = namespaces
+                .entry(&id.namespace)
+                .or_insert_with(|| is_open_here(ObjectId::new("", "Namespace", "", &id.namespace)));
+            public.extend(is_open_namespace.then_some(Cow::Borrowed(&*id.namespace)));
+        }
     }
+    public
+}
+
+/// Returns the parts of an identity that are written as words.
+fn words(id: &ObjectId) -> [&str; 4] {
+    [&id.group, &id.kind, &id.namespace, &id.name]
 }

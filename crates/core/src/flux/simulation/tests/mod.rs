@@ -22,6 +22,7 @@ mod releases;
 mod resource_sets;
 mod runs;
 mod scaling;
+mod secrets;
 mod shared_objects;
 mod spokes;
 mod suspended_owners;

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::releases::record;
-use super::unfollowed::{cluster, flux, release};
+use super::unfollowed::{cluster, flux, release, source};
 use super::upgrades::{Template, deployed, deployed_from, reason, spec, templates, tree, without};
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
-use crate::plan::{Outcome, Plan};
+use crate::plan::{Action, Certainty, Outcome, Plan, ReasonCode};
 use crate::testing::resource_type;
 
 const HOOK: &str = "charts/app/templates/hook.yaml";
@@ -173,6 +173,54 @@ fn hooks_of_an_uninstall_are_deleted() {
     assert_eq!(rows("pre-install,pre-delete", "hook-succeeded", json!({})), both("delete hook"));
     assert_eq!(rows("post-install", "", json!({})), both(""));
     assert_eq!(rows("post-delete", "", json!({"uninstall": {"disableHooks": true}})), both(""));
+}
+
+#[test]
+fn hooks_that_an_uninstall_leaves_are_created() {
+    let rows = |kind: &str, annotations: Value| {
+        let mut before = tree("1", &templates(), spec(json!({})));
+        let mut hook = cm("hook");
+        (hook["kind"], hook["metadata"]["annotations"]) = (kind.into(), annotations);
+        before.push(("charts/app/templates/hook.yaml", vec![hook]));
+        let cluster = deployed_from(&before);
+        let after: Files = before.into_iter().filter(|(path, _)| *path != "root/a.yaml").collect();
+        let plan = cluster.plan(&after);
+        let own = plan.changes().iter().filter(|change| &*change.object.id.name == "hook");
+        own.map(|change| (change.action, change.certainty)).collect::<Vec<_>>()
+    };
+    let certain = (Action::Create, Certainty::Certain);
+    let hook = |event: &str, policy: &str| json!({"helm.sh/hook": event, "helm.sh/hook-delete-policy": policy});
+    for event in ["pre-delete", "post-delete"] {
+        assert_eq!(rows("ConfigMap", hook(event, "")), [certain], "{event}");
+        assert!(rows("ConfigMap", hook(event, "hook-succeeded")).is_empty(), "{event}");
+    }
+    assert!(rows("ConfigMap", hook("post-upgrade", "")).is_empty());
+    assert_eq!(rows("Pod", hook("pre-delete", "")), [certain]);
+    assert_eq!(rows("Pod", hook("pre-delete", "hook-failed")), [(Action::Create, Certainty::Race)]);
+}
+
+#[test]
+fn a_dependency_that_is_never_ready_blocks_an_upgrade() {
+    let cluster = deployed(spec(json!({})));
+    let upgraded = |dependency: Option<Value>| {
+        let mut own = spec(json!({}));
+        own["dependsOn"] = json!([{"name": "other"}]);
+        let mut after = tree("2", &without("extra"), own);
+        let dependency = dependency.map(|spec| flux("helm.toolkit.fluxcd.io/v2", "HelmRelease", "other", spec));
+        after.extend(dependency.map(|dependency| ("root/d.yaml", vec![dependency])));
+        let plan = cluster.plan(&after);
+        let code = plan.owners().iter().find(|row| row.owner.name == "app").unwrap().reason.code;
+        (plan.summary().delete, code)
+    };
+    assert_eq!(upgraded(None), (0, ReasonCode::DependencyMissing));
+    let with = |field: &str, value: Value| {
+        let mut other = spec(json!({}));
+        other[field] = value;
+        upgraded(Some(other))
+    };
+    assert_eq!(with("suspend", true.into()), (0, ReasonCode::DependencyNotReady));
+    assert_eq!(with("dependsOn", json!([{"name": "app"}])), (0, ReasonCode::DependencyCycle));
+    assert_eq!(with("interval", "1h".into()), (1, ReasonCode::ReleaseUpgraded), "it may become ready");
 }
 
 #[test]
@@ -368,4 +416,22 @@ fn claims_of_a_set_that_shrinks_are_deleted() {
     let plan = cluster.plan(&files("2", 1));
     let row = plan.changes().iter().find(|row| &*row.object.id.name == "data-db-1").unwrap();
     assert_eq!((row.reason.code.to_string(), row.by.to_string()), ("scaled-down".into(), "garbage-collector".into()));
+}
+
+#[test]
+fn the_chart_of_a_helm_chart_is_read_from_the_tree_that_it_is_packed_from() {
+    let files = |version: &str, name: &str, templates: &[Template]| {
+        let source_ref = json!({"kind": "GitRepository", "name": "repo"});
+        let chart = json!({"chart": "./charts/app", "interval": "1h", "sourceRef": source_ref});
+        let mut files = tree(version, templates, json!({"chartRef": {"kind": "HelmChart", "name": name}}));
+        files.push(("root/c.yaml", vec![source("HelmChart", name, chart)]));
+        files
+    };
+    let cluster = deployed_from(&files("1", "own", &templates()));
+    assert_eq!(cluster.rows(&files("2", "own", &without("extra"))), set(&["delete extra"]));
+    assert_eq!(cluster.rows(&files("1", "own", &without("extra"))), set(&[]), "it is not packed again");
+    let renamed = cluster.rows(&files("2", "other", &without("extra")));
+    assert_eq!(renamed, set(&["delete own", "delete extra"]), "another HelmChart is packed");
+    let inline = cluster.rows(&tree("2", &without("extra"), spec(json!({}))));
+    assert_eq!(inline, set(&["delete own", "delete extra"]), "helm-controller makes a HelmChart");
 }

@@ -238,11 +238,11 @@ fn is_healthy_at_once(id: &ObjectId) -> bool {
 pub(crate) fn awaited_health(state: &State<'_>) -> BTreeSet<NamespacedName> {
     let last_passes = state.nodes.iter().filter_map(|node| Some((&node.id.key, node.last_pass()?)));
     let mut queue: Vec<NamespacedName> =
-        last_passes.clone().flat_map(|(key, pass)| pass.spec.depends_on(&key.namespace)).collect();
+        last_passes.flat_map(|(key, pass)| pass.spec.depends_on(&key.namespace)).collect();
     let mut awaited = BTreeSet::new();
     while let Some(key) = queue.pop() {
-        let passes = last_passes.clone().filter(|(other, pass)| **other == key && pass.spec.checks_health());
-        let passes: Vec<&Pass> = passes.map(|(_, pass)| pass).collect();
+        let last_passes = state.lifetimes(&key).filter_map(Node::last_pass);
+        let passes: Vec<&Pass> = last_passes.filter(|pass| pass.spec.checks_health()).collect();
         if passes.is_empty() || !awaited.insert(key) {
             continue;
         }

@@ -1,6 +1,8 @@
-//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data.
+//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data, live objects with
+//! values of Secrets.
 
 pub(crate) mod copied_data;
+pub(crate) mod live_secrets;
 pub(crate) mod refused_deletions;
 pub(crate) mod unknown_builds;
 pub(crate) mod watch_selector;

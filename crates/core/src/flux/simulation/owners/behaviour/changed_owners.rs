@@ -59,6 +59,13 @@ pub(crate) enum Followed {
     No,
 }
 
+impl Followed {
+    /// Returns an action of which the controller records nothing, and which deletes nothing.
+    pub(crate) fn blocked(code: ReasonCode, why: String) -> Self {
+        Self::Blocked { reason: Reason::new(code, why), effect: Box::default() }
+    }
+}
+
 /// Returns the owners of a kind that the change affects and does not delete. One for which an answer is missing is left out:
 /// the missing answer is among the needs.
 pub(crate) fn changed_owners(comparison: &mut Comparison<'_, '_, '_>, rules: &ChangeRules) -> Vec<AffectedOwner> {

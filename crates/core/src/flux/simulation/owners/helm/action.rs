@@ -32,6 +32,8 @@ pub(super) struct ReleaseAction {
     pub(super) removed: BTreeSet<ObjectId>,
     /// Those of them that perhaps are no part of the release, or that the new manifest perhaps has, with the condition.
     pub(super) undecided: BTreeMap<ObjectId, &'static str>,
+    /// Objects that are kept, and that an intermediate upgrade keeps no longer.
+    pub(super) loosened: BTreeSet<ObjectId>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
     pub(super) interrupted: BTreeSet<ObjectId>,
     pub(super) hooks: BTreeMap<ObjectId, HookRun>,
@@ -65,6 +67,7 @@ impl ReleaseAction {
             kind,
             removed: BTreeSet::new(),
             undecided: BTreeMap::new(),
+            loosened: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             hooks: BTreeMap::new(),
             interrupted_hooks: BTreeSet::new(),
@@ -105,7 +108,7 @@ impl ReleaseAction {
         for object in live(&self.interrupted_hooks) {
             add(object, Some(self.interrupted_object(true)));
         }
-        let is_kept = |object: &&ObjectMetadata| object.annotations.get(POLICY) == Some("keep");
+        let is_kept = |object: &&ObjectMetadata| self.is_kept(object);
         if !matches!(self.failure, Failure::Always(_)) || self.has_steps {
             for object in live(&self.removed).into_iter().filter(|object| !is_kept(object)) {
                 add(object, self.removed_object(&object.id));
@@ -139,7 +142,7 @@ impl ReleaseAction {
     fn kept(&self, state: &State<'_>) -> BTreeMap<ObjectId, Reason> {
         let live = self.removed.iter().filter_map(|id| state.live_object(id));
         let kept = live.filter_map(|object| {
-            let is_protected = object.annotations.get(POLICY) == Some("keep");
+            let is_protected = self.is_kept(object);
             let reason = match (&self.failure, self.remedy) {
                 _ if is_protected => Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep")),
                 _ if self.is_refused(&object.id) => {
@@ -187,6 +190,11 @@ impl ReleaseAction {
         self.refused_deletions.get(id).is_some_and(|refused| refused.is_final)
     }
 
+    /// Returns true if Helm keeps a live object that the new manifest lacks.
+    fn is_kept(&self, object: &ObjectMetadata) -> bool {
+        object.annotations.get(POLICY) == Some("keep") && !self.loosened.contains(&object.id)
+    }
+
     /// Returns the deletion of an object that the new manifest lacks; `None` if the API server refuses it.
     fn removed_object(&self, id: &ObjectId) -> Option<OwnerDeletion> {
         if self.is_refused(id) {
@@ -196,6 +204,9 @@ impl ReleaseAction {
         self.add_failure(&mut deletion);
         if self.can_fail_later && self.remedy == Remedy::Rollback {
             deletion.stays_if(format!("a rollback creates it again if the {} fails later", self.kind.word()));
+        }
+        if self.loosened.contains(id) {
+            deletion.stays_if("it stays unless an upgrade comes first that no longer keeps it");
         }
         if let Some(condition) = self.undecided.get(id) {
             deletion.stays_if(*condition);

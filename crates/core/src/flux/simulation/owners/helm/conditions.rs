@@ -8,10 +8,11 @@ use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::Reaction;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::kubernetes::object::{ObjectId, Resource, list_at, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at, list_at, text_at};
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
 
 /// Reasons of a HelmRelease that is not ready because its controller does not get as far as comparing the target.
 const PREREQUISITES: [&str; 9] = [
@@ -39,13 +40,12 @@ pub(super) fn condition(
     if let Some(condition) = applied.find_map(|applied| applied.pass.condition.as_ref()) {
         return Some(condition.detail.clone());
     }
-    for entry in list_at(spec, "/dependsOn") {
-        let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
-        let dependency = ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name"));
+    for (dependency, expression) in dependencies(id, spec) {
         let live = state.input.snapshot.resource(&dependency);
         let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
         if !is_ready
-            || !text_at(entry, "/readyExpr").is_empty()
+            || !expression.is_empty()
+            || waits_for(state, &dependency, id)
             || may_fail(state, &dependency)
             || consequences.may_be_deleted(&dependency)
         {
@@ -67,6 +67,50 @@ pub(super) fn condition(
     }
     let reason = release.and_then(missing_prerequisite)?;
     Some(format!("it waits until this is resolved: {reason}"))
+}
+
+/// Returns the dependencies of a release with this spec, each with its `readyExpr` or nothing.
+fn dependencies<'s>(id: &'s ObjectId, spec: &'s Value) -> impl Iterator<Item = (ObjectId, &'s str)> {
+    list_at(spec, "/dependsOn").iter().map(|entry| {
+        let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
+        (ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name")), text_at(entry, "/readyExpr"))
+    })
+}
+
+/// Returns the reason why a dependency is never ready, so that the release is not reconciled; `None` if it may be.
+pub(super) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
+    let unmet = dependencies(id, spec).filter(|(_, expression)| expression.is_empty());
+    let mut reasons = unmet.filter_map(|(dependency, _)| {
+        let is_new = state.live_object(&dependency).is_none();
+        let reaction = state.affected.iter().find(|owner| owner.id == dependency).map(|owner| &owner.reaction);
+        let specs = state.specs_after(&dependency);
+        let is_suspended = !specs.is_empty() && specs.iter().all(|spec| flag_at(spec, "/suspend"));
+        if is_new && (is_suspended || matches!(reaction, Some(Reaction::Waits(_)))) {
+            let detail = format!("it depends on {dependency}, which is never ready");
+            return Some(Reason::new(ReasonCode::DependencyNotReady, detail));
+        }
+        if state.is_absent(&dependency) && !state.is_generated(&dependency) {
+            let detail = format!("it depends on {dependency}, which does not exist");
+            return Some(Reason::new(ReasonCode::DependencyMissing, detail));
+        }
+        let is_deadlock = waits_anew(state, id) && waits_for(state, &dependency, id) && waits_anew(state, &dependency);
+        let detail = format!("{dependency} and it wait for each other");
+        is_deadlock.then(|| Reason::new(ReasonCode::DependencyCycle, detail))
+    });
+    reasons.next()
+}
+
+/// Returns true if every spec of a release after the change has the other one among its dependencies.
+fn waits_for(state: &State<'_>, id: &ObjectId, other: &ObjectId) -> bool {
+    let specs = state.specs_after(id);
+    !specs.is_empty() && specs.iter().all(|spec| dependencies(id, spec).any(|(dependency, _)| dependency == *other))
+}
+
+/// Returns true if the dependencies of a release change, so that its last reconciliation no longer counts.
+fn waits_anew(state: &State<'_>, id: &ObjectId) -> bool {
+    let Some(live) = state.input.snapshot.resource(id) else { return true };
+    let before = live.spec().get("dependsOn");
+    state.specs_after(id).iter().all(|spec| spec.get("dependsOn") != before)
 }
 
 /// Returns the reason why the controller did not get as far as comparing the release last.

@@ -5,7 +5,6 @@ use serde_json::Value;
 use super::release_charts::last_chart;
 use super::release_values::{ReleaseValues, values};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::check_recorded;
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::post_renderers;
@@ -13,6 +12,7 @@ use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::object::Resource;
+use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 
 /// Renders the chart of the last release.
@@ -30,7 +30,8 @@ pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -
     let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
-    Some(StoredRelease { hooks: rendered.hooks, kept, has_all_policies })
+    let is_private = rendered.is_private;
+    Some(StoredRelease { hooks: rendered.hooks, kept, has_all_policies, is_private })
 }
 
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {

@@ -10,12 +10,14 @@ use serde_json::Value;
 
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
+use super::remedies::Remedy;
 use super::rendering::Place;
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
 use crate::helm::post_renderers;
@@ -131,7 +133,11 @@ impl Attempt<'_> {
         let failure = match refusal {
             Some((id, message)) => {
                 let text = format!("{id}: {message}");
-                if self.may_be_mended(comparison, &id, &message) { Failure::Now(text) } else { Failure::Always(text) }
+                if self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message) {
+                    Failure::Now(text)
+                } else {
+                    Failure::Always(text)
+                }
             }
             None if !is_proven && comparison.state().input.dry_runs.is_none() => {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
@@ -280,6 +286,13 @@ impl Attempt<'_> {
     /// Returns true for an object of the release, before or after the action.
     fn has_object(&self, id: &ObjectId) -> bool {
         self.new.objects.contains(id) || self.old.is_some_and(|old| old.objects.contains(id))
+    }
+
+    /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it over.
+    fn is_retried_without(&self, state: &State<'_>, id: &ObjectId) -> bool {
+        let retries = self.spec.pointer(&format!("/{}/remediation/retries", self.kind.field())).and_then(Value::as_i64);
+        let is_taken_over = state.live_object(id).is_some() && self.old.is_some_and(|old| !old.objects.contains(id));
+        is_taken_over && retries.unwrap_or_default() != 0 && Remedy::of(self.spec, self.kind) == Remedy::Rollback
     }
 
     /// Returns true if the change itself creates, changes or deletes what the refusal of an object depends on.

@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
-use super::conditions::condition;
+use super::applied::{applies, hook_runs, of_chart};
+use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
 use super::release_charts::first_chart;
 use super::release_values::{ReleaseValues, values};
+use super::remarks::shown_version;
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::rendering::{Draft, Place, Rendering};
-use super::upgrades::{applies, blocked, check_recorded, hook_runs, of_chart, shown_version};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -24,6 +25,7 @@ use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
+use crate::kubernetes::recording::check_recorded;
 use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
 use crate::plan::{Reason, ReasonCode};
 
@@ -92,14 +94,14 @@ pub(super) fn rendered<'s>(
     let (found, removed_values) = match values(comparison, id, spec, true)? {
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
-        ReleaseValues::Missing(what) => return Ok(Err(blocked(ReasonCode::ValuesMissing, what))),
+        ReleaseValues::Missing(what) => return Ok(Err(Followed::blocked(ReasonCode::ValuesMissing, what))),
     };
     let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
     let skips_schema = flag_at(spec, "/install/disableSchemaValidation");
     let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema, spec };
     match place.render_twice(comparison, draft)? {
         Rendering::Done(new) => Ok(Ok(Installed { chart, assumption, removed_values, place, new: *new })),
-        Rendering::Fails(why) | Rendering::Refused(why) => Ok(Err(blocked(ReasonCode::RenderFails, why))),
+        Rendering::Fails(why) | Rendering::Refused(why) => Ok(Err(Followed::blocked(ReasonCode::RenderFails, why))),
     }
 }
 
@@ -115,6 +117,9 @@ pub(super) fn install(
 ) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
     let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
+    if let Some(reason) = unmet_dependency(comparison.state(), id, spec) {
+        return Ok(Followed::Blocked { reason, effect: Box::default() });
+    }
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
         Err(followed) => return Ok(followed),
@@ -138,13 +143,15 @@ pub(super) fn install(
     let none = BTreeSet::new();
     let attempt = Attempt { has_consequences, ..installed.attempt(id, spec, &none) };
     if let Some(why) = attempt.obstacle(comparison) {
-        return Ok(blocked(ReasonCode::ApplyRefused, why));
+        return Ok(Followed::blocked(ReasonCode::ApplyRefused, why));
     }
     if has_consequences {
         action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
     }
     let mut effect = action.effect(comparison.state(), id);
-    let is_doubtful = action.failure != Failure::Unexpected;
+    // A remedy without a retry leaves nothing of the release.
+    let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
+    let is_doubtful = action.failure != Failure::Unexpected || may_leave;
     effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful)
         .map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));

@@ -2,6 +2,8 @@
 
 mod action;
 mod action_kind;
+mod applied;
+mod change;
 mod conditions;
 mod deployed;
 mod dry_runs;
@@ -11,11 +13,12 @@ mod lookups;
 mod preserved_values;
 pub(crate) mod release_charts;
 mod release_values;
+mod remarks;
 mod remedies;
 mod rendering;
 pub(crate) mod replaced_releases;
 pub(crate) mod uninstall;
-pub(crate) mod upgrades;
+mod upgrades;
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,7 @@ pub(super) fn charts(
     old_spec: &Value,
     new_spec: &Value,
 ) -> Asked<ReleaseCharts> {
-    match charts_in_tree(comparison.state(), live, old_spec, new_spec) {
+    match charts_in_tree(comparison, live, old_spec, new_spec) {
         Ok(Some(charts)) => Ok(charts),
         // The artifact also has the dependencies that a tree lacks.
         Err(in_tree) => match stored_charts(comparison, live, old_spec, new_spec) {
@@ -52,11 +52,10 @@ pub(super) fn charts(
 /// Returns the chart of the last release.
 pub(super) fn last_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Chart> {
     let spec = live.spec();
-    let inline = spec.pointer("/chart/spec");
-    let source = inline.map(|chart| SourceId::of_chart(chart, &live.object.id.namespace));
-    let deployed = source.and_then(|source| comparison.state().input.deployed.get(&source));
-    if let Some((deployed, chart)) = deployed.zip(inline) {
-        return Ok(recorded_chart(live, Chart::read(deployed, chart)?));
+    let packed = PackedChart::find(comparison.state(), &live.object.id, spec, false);
+    let deployed = packed.as_ref().and_then(|packed| comparison.state().input.deployed.get(&packed.source));
+    if let Some((deployed, packed)) = deployed.zip(packed.as_ref()) {
+        return Ok(recorded_chart(live, Chart::read(deployed, &packed.spec)?));
     }
     let source = chart_source(live, spec)?;
     let requested = requested(spec, comparison.state().input.snapshot.resource(&source).map(Resource::spec))?;
@@ -70,32 +69,71 @@ fn recorded_chart(live: &Resource, read: Chart) -> Chart {
     if is_recorded { read.with_version(recorded) } else { read }
 }
 
+/// A chart that source-controller packs for a release: that of its own HelmChart, or that of the one in its `chartRef`.
+struct PackedChart {
+    /// Fields that a HelmChart and the chart in a HelmRelease have in common.
+    spec: Value,
+    source: SourceId,
+    /// HelmChart in `chartRef`.
+    reference: Option<ObjectId>,
+    /// Fields whose change packs it again.
+    compared: Value,
+}
+
+impl PackedChart {
+    /// Returns the chart for a release with this spec, before or after the change; `None` if there is none or it is not known.
+    fn find(state: &State<'_>, id: &ObjectId, spec: &Value, is_after: bool) -> Option<Self> {
+        if let Some(chart) = spec.pointer("/chart/spec") {
+            return Some(Self::new(chart.clone(), &id.namespace, &spec["interval"], None));
+        }
+        let reference = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "HelmChart")?;
+        let object = SourceId::read(reference, "", &id.namespace).object();
+        let specs = match is_after {
+            true if state.is_suspended_after(&object) => vec![],
+            true => state.specs_after(&object),
+            false => state.input.snapshot.resource(&object).map(|live| live.spec().clone()).into_iter().collect(),
+        };
+        let [chart] = <[Value; 1]>::try_from(specs).ok()?;
+        let namespace = object.namespace.clone();
+        Some(Self::new(chart, &namespace, &Value::Null, Some(object)))
+    }
+
+    fn new(chart: Value, namespace: &str, interval: &Value, reference: Option<ObjectId>) -> Self {
+        let source = SourceId::of_chart(&chart, namespace);
+        Self { compared: compared(&chart, namespace, interval), source, spec: chart, reference }
+    }
+}
+
 /// Returns the charts of a release whose source is a planned tree; `None` if it is not.
 fn charts_in_tree(
-    state: &State<'_>,
+    comparison: &Comparison<'_, '_, '_>,
     live: &Resource,
     old_spec: &Value,
     new_spec: &Value,
 ) -> Result<Option<ReleaseCharts>, String> {
-    let [old_chart, new_chart] = [old_spec, new_spec].map(|spec| spec.pointer("/chart/spec"));
-    let (Some(old_chart), Some(new_chart)) = (old_chart, new_chart) else { return Ok(None) };
-    let namespace = &live.object.id.namespace;
-    let Some(tree) = state.input.trees.get(&SourceId::of_chart(new_chart, namespace)) else { return Ok(None) };
-    let Some(deployed) = state.input.deployed.get(&SourceId::of_chart(old_chart, namespace)) else {
+    let (state, id) = (comparison.state(), &live.object.id);
+    let found =
+        [(old_spec, false), (new_spec, true)].map(|(spec, is_after)| PackedChart::find(state, id, spec, is_after));
+    let [Some(before), Some(after)] = found else { return Ok(None) };
+    let Some(tree) = state.input.trees.get(&after.source) else { return Ok(None) };
+    if after.reference.as_ref().is_some_and(|chart| comparison.derivation.consequences.may_be_deleted(chart)) {
+        return Ok(None);
+    }
+    let Some(deployed) = state.input.deployed.get(&before.source) else {
         return Err("the deployed revision of its chart is not in the checkout".to_owned());
     };
-    let old = recorded_chart(live, Chart::read(deployed, old_chart)?);
-    let new = Chart::read(tree, new_chart)?;
+    let old = recorded_chart(live, Chart::read(deployed, &before.spec)?);
+    let new = Chart::read(tree, &after.spec)?;
     // A chart of the same version is packed again only if the spec of the HelmChart or the revision changes.
-    let is_new_spec = chart_spec(&live.object.id, old_spec) != chart_spec(&live.object.id, new_spec);
-    let is_new_revision = follows_revision(new_chart) && deployed.digest() != tree.digest();
+    let is_new_spec = before.reference != after.reference || before.compared != after.compared;
+    let is_new_revision = follows_revision(&after.spec) && deployed.digest() != tree.digest();
     let is_same_version = without_metadata(&old.version) == without_metadata(&new.version);
     if is_same_version && !is_new_spec && !is_new_revision {
         return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None }));
     }
-    let chart = helm_chart(&live.content).and_then(|chart| state.live_object(&chart));
-    let generation = chart.map_or(0, |chart| chart.generation) + i64::from(is_new_spec);
-    let version = packed_version(&new.version, new_chart, generation);
+    let chart = after.reference.or_else(|| helm_chart(&live.content));
+    let generation = chart.and_then(|chart| state.live_object(&chart)).map_or(0, |chart| chart.generation);
+    let version = packed_version(&new.version, &after.spec, generation + i64::from(is_new_spec));
     Ok(Some(ReleaseCharts { old, new: new.with_version(&version), assumption: None }))
 }
 
@@ -121,17 +159,16 @@ fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
     format!("{}+{}", without_metadata(version), metadata.join("."))
 }
 
-/// Returns the spec of the HelmChart of a HelmRelease with this spec.
-fn chart_spec(id: &ObjectId, spec: &Value) -> Value {
-    let chart = &spec["chart"]["spec"];
-    let source = SourceId::of_chart(chart, &id.namespace);
+/// Returns the fields of a chart whose change packs it again. `interval` is the default of its interval.
+fn compared(chart: &Value, namespace: &str, interval: &Value) -> Value {
+    let source = SourceId::of_chart(chart, namespace);
     let or =
         |field: &str, default: Value| chart.get(field).filter(|value| !value.is_null()).cloned().unwrap_or(default);
     json!({
         "source": [source.kind, source.namespace, source.name],
         "chart": chart["chart"],
         "version": or("version", json!("*")),
-        "interval": or("interval", spec["interval"].clone()),
+        "interval": or("interval", interval.clone()),
         "reconcileStrategy": or("reconcileStrategy", json!("ChartVersion")),
         "valuesFiles": values_files(chart).collect::<Vec<_>>(),
         "ignoreMissingValuesFiles": flag_at(chart, "/ignoreMissingValuesFiles"),
@@ -146,14 +183,23 @@ pub(super) fn first_chart(
     spec: &Value,
     live: Option<&Resource>,
 ) -> Asked<(Chart, Option<String>)> {
+    let state = comparison.state();
+    let packed = PackedChart::find(state, id, spec, true);
+    if let Some(packed) = &packed
+        && let Some(tree) = state.input.trees.get(&packed.source)
+    {
+        let found = Chart::read(tree, &packed.spec)?;
+        let live = packed.reference.as_ref().and_then(|chart| state.live_object(chart));
+        let version = packed_version(&found.version, &packed.spec, live.map_or(1, |chart| chart.generation));
+        return Ok((found.with_version(&version), None));
+    }
     if let Some(chart) = spec.pointer("/chart/spec") {
         let source = SourceId::of_chart(chart, &id.namespace);
-        if let Some(tree) = comparison.state().input.trees.get(&source) {
-            let found = Chart::read(tree, chart)?;
-            let version = packed_version(&found.version, chart, 1);
-            return Ok((found.with_version(&version), None));
-        }
-        if let Some(live) = live.filter(|live| chart_spec(id, live.spec()) == chart_spec(id, spec)) {
+        let compared = packed.map(|packed| packed.compared);
+        let is_same = |live: &&Resource| {
+            PackedChart::find(state, id, live.spec(), false).map(|packed| packed.compared) == compared
+        };
+        if let Some(live) = live.filter(is_same) {
             let stored = helm_chart(&live.content).and_then(|chart| comparison.state().input.snapshot.resource(&chart));
             let stored = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
             return Ok((stored_chart(comparison, stored)?, None));

@@ -49,7 +49,7 @@ pub(super) fn values(
         };
         match changed.map_or(found, |(lookup, _)| lookup) {
             Lookup::Found(data) => {
-                let holds_secrets = comparison.state().secrets.are_in_data(&data_id, &data);
+                let holds_secrets = comparison.state().holds_secrets_in_data(&data_id, &data);
                 values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
                     Some(text) => texts.push((source, text.clone())),

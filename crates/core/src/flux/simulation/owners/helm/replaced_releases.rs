@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
+use super::applied::{applies, hook_runs, of_chart};
 use super::conditions::condition;
 use super::deployed::deployed;
 use super::failure::Failure;
@@ -16,9 +17,8 @@ use super::installs::{may_have_release, rendered};
 use super::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::remedies::{Remedy, can_fail_later};
 use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
-use super::upgrades::{applies, hook_runs, of_chart};
 use crate::flux::build::{Interrupt, charts};
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -26,7 +26,7 @@ use crate::flux::spec::SourceId;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::{ReleaseTarget, TargetPart};
-use crate::helm::uninstall::{Fate, MAY_COME_BACK, live_hooks, without_release};
+use crate::helm::uninstall::{Fate, live_hooks, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
@@ -256,11 +256,11 @@ fn replaced_object(
     let id = &object.id;
     if is_namesake {
         deletion.action = Action::Unknown;
-        deletion.open = Some(format!(
+        deletion.open = Some(Open::Remark(format!(
             "it has the name of an object of the release in the namespace {}, and is deleted instead of that if the \
              template of the object does not set metadata.namespace",
             old.namespace
-        ));
+        )));
     } else if let (Some(hook), None) = (Hook::of_live(object), fate) {
         if hook.fate() == HookFate::Recreated {
             deletion.action = Action::Recreate;
@@ -275,9 +275,9 @@ fn replaced_object(
         }
     } else if old.namespace != new.namespace && *id.namespace == *old.namespace {
         deletion.action = Action::Unknown;
-        deletion.open = Some(IMPLIED_NAMESPACE.to_owned());
+        deletion.open = Some(Open::Remark(IMPLIED_NAMESPACE.to_owned()));
     } else {
-        deletion.open = Some(MAY_COME_BACK.to_owned());
+        deletion.open = Some(Open::MayComeBack);
     }
     deletion.is_doubtful = !deletion.conditions.is_empty();
     deletion

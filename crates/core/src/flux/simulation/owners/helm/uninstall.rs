@@ -38,12 +38,18 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         unknown: unknown(state, release),
         ..Effect::default()
     };
-    let conditions = conditions(state, release, consequences);
+    let own_conditions = conditions(state, release, consequences);
+    let failing = failing_hooks(state, release);
+    let of_hooks = failing.iter().map(|hook| format!("it stays while the hook {hook} fails"));
+    let conditions: Vec<String> = own_conditions.iter().cloned().chain(of_hooks).collect();
     let failure = failure(state, release);
     effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
     if uninstall_prevented(state, release).is_none() {
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
         add_hooks(state, release, failure.as_ref(), &conditions, &mut effect);
+        if failure.as_ref().is_none_or(|failure| !failure.is_first) {
+            effect.creates = created_hooks(state, release, failure.is_some(), &own_conditions, &failing);
+        }
     }
     let members = fates(state, release);
     for object in finalized_objects(state, release) {
@@ -215,19 +221,51 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
     let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
     conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));
-    conditions.extend(failing_hooks(state, release).map(|hook| format!("it stays while the hook {hook} fails")));
     conditions
 }
 
+/// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the conditions
+/// under which it does not. helm-controller runs those before the deletions again until they succeed. `fails` is true if those
+/// after the deletions do not run, and `failing` are those that can fail before.
+fn created_hooks(
+    state: &State<'_>,
+    release: &Resource,
+    fails: bool,
+    conditions: &[String],
+    failing: &[ObjectId],
+) -> BTreeMap<ObjectId, Vec<String>> {
+    let known = state.stored_releases.get(&release.object.id).filter(|stored| !stored.is_private);
+    let events = if fails { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
+    let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
+    let hooks = known.into_iter().flat_map(|stored| &stored.hooks);
+    let absent = hooks.filter(|(id, hook)| runs && hook.runs_at(events) && state.live_object(id).is_none());
+    let created = absent.filter_map(|(id, hook)| {
+        let others = failing.iter().filter(|other| *other != id);
+        let mut conditions: Vec<String> = conditions.to_vec();
+        conditions.extend(others.map(|other| format!("it is not created while the hook {other} fails")));
+        match hook.fate() {
+            HookFate::Recreated | HookFate::Applied => {}
+            HookFate::Deleted if hook.can_fail() => conditions.push("it is deleted once it has succeeded".to_owned()),
+            HookFate::DeletedOnFailure => conditions.push("it is deleted if it fails".to_owned()),
+            HookFate::Deleted => return None,
+        }
+        Some((id.clone(), conditions))
+    });
+    created.collect()
+}
+
 /// Returns the hooks that an uninstall runs first and that can fail, whether they are live or not.
-fn failing_hooks(state: &State<'_>, release: &Resource) -> impl Iterator<Item = ObjectId> {
+fn failing_hooks(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
+    if uninstall_prevented(state, release).is_some() {
+        return vec![];
+    }
     let live = hooks(state, release, &[HookEvent::PreDelete]).map(|(object, hook)| (object.id.clone(), hook));
     let known = state.stored_releases.get(&release.object.id).into_iter().flat_map(|stored| &stored.hooks);
     let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
     let absent =
         known.filter(|(id, hook)| runs && hook.runs_at(&[HookEvent::PreDelete]) && state.live_object(id).is_none());
     let all = live.chain(absent.map(|(id, hook)| (id.clone(), hook.clone()))).collect::<Vec<_>>();
-    all.into_iter().filter(|(_, hook)| hook.can_fail()).map(|(id, _)| id)
+    all.into_iter().filter(|(_, hook)| hook.can_fail()).map(|(id, _)| id).collect()
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.

@@ -23,9 +23,9 @@ use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::helm::upgrades::check_recorded;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::readiness::{Readiness, ready};
 use crate::ownership::schemes::flux::inventory_members;
@@ -373,7 +373,7 @@ fn provider_inputs(
             return Err(format!("the provider {name} of its inputs {NO_PROVIDER}").into());
         }
         if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
-            return Err(format!("it is not certain that {doubtful} is deleted").into());
+            return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
         }
         for provider in found {
             let values = exported(comparison, &provider, is_after)?;
@@ -437,7 +437,7 @@ fn generated_alone(
     generated_of(comparison, id, &alone, inputs.into_iter().flatten())
 }
 
-/// Returns a live provider of an entry that is deleted in some order of events only. `found` are those that stay.
+/// Returns a live provider of an entry that stays in some order of events. `found` are those that are selected for certain.
 fn doubtful_provider(
     comparison: &Comparison<'_, '_, '_>,
     found: &[ObjectId],

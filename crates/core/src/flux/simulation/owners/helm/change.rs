@@ -1,0 +1,249 @@
+//! What changes of a release, as far as it is known before anything is rendered.
+//!
+//! Source: docs/reference/flux.md 6.3 and 8.
+
+use serde_json::Value;
+
+use super::conditions::waits_for_prerequisite;
+use super::preserved_values::{check_deployed, preserved, preserves};
+use super::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, without_metadata};
+use super::release_values::{ReleaseValues, values};
+use super::rendering::Version;
+use crate::flux::build::charts::metadata;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::spec::SourceId;
+use crate::helm::post_renderers;
+use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
+use crate::kubernetes::recording::check_recorded;
+use crate::ownership::OwnerStatus;
+use crate::ownership::schemes::flux::status;
+use crate::plan::ReasonCode;
+
+/// A release before and after the change.
+pub(super) struct Change {
+    /// `None` if the deployed chart may be an earlier one: after an upgrade that failed, and while the HelmRelease is suspended.
+    pub(super) old: Option<Version>,
+    pub(super) new: Version,
+    /// Versions with other specs that may be deployed in between.
+    pub(super) between: Vec<Version>,
+    pub(super) spec: Value,
+    pub(super) assumption: Option<String>,
+    /// The metadata or the post-renderers of all objects change.
+    pub(super) changes_all: bool,
+    /// Condition under which nothing happens, for people.
+    pub(super) condition: Option<String>,
+}
+
+/// Consequence of a change of a release that is known before anything is rendered.
+pub(super) enum Prepared {
+    Unchanged,
+    Blocked(Followed),
+    Changed(Box<Change>),
+}
+
+/// Returns the change of a release, as far as it is known without a render.
+pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
+    let id = &live.object.id;
+    let old_spec = live.spec().clone();
+    let (new_spec, earlier) = specs_after(comparison, live)?;
+    for spec in [&old_spec, &new_spec] {
+        check_recorded(spec)?;
+        post_renderers::check(spec)?;
+    }
+    check_change(&old_spec, &new_spec)?;
+    if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
+        return Err(format!("it may reach another cluster then: {moves}").into());
+    }
+    let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
+    if let Some(why) = missing_chart(comparison.state(), id, &new_spec) {
+        return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RenderFails, why)));
+    }
+    let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
+    if is_resumed {
+        return resumed(comparison, live, new_spec);
+    }
+    if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
+        return prepared_again(comparison, live, new_spec);
+    }
+    let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
+    let is_known = is_deployed && (is_ready || waits_for_prerequisite(live));
+    if !is_known && !has_failed_install(live) {
+        return Err("its release is not deployed and ready".to_owned().into());
+    }
+    let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
+    if old.name != new.name && text_at(&new_spec, "/upgrade/chartNameChangeStrategy") != IN_PLACE {
+        return Err(format!("its chart becomes {}", new.name).into());
+    }
+    let (old_values, new_values) =
+        (values(comparison, id, &old_spec, false)?, values(comparison, id, &new_spec, true)?);
+    let (new_values, removed_values) = match new_values {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
+        ReleaseValues::Missing(what) => {
+            return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what)));
+        }
+    };
+    let ReleaseValues::Known(old_values) = old_values else {
+        return Err("the values of its last release are not known".to_owned().into());
+    };
+    let changes_all =
+        ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
+    // helm-controller compares name and version: another chart of the same version is not installed.
+    let mut is_same = old.version == new.version && old_values.is_same(&new_values) && !changes_all;
+    let mut between = vec![];
+    for spec in &earlier {
+        let ReleaseCharts { new: chart, .. } = charts(comparison, live, &old_spec, spec)?;
+        let ReleaseValues::Known(values) = values(comparison, id, spec, true)? else { continue };
+        is_same &= chart.version == old.version && values.is_same(&old_values);
+        between.push(Version { chart, values });
+    }
+    if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
+        return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what.clone())));
+    }
+    if is_same && flag_at(&new_spec, "/test/enable") && !flag_at(&old_spec, "/test/enable") {
+        return Err("its tests run once they are enabled, without an upgrade".to_owned().into());
+    }
+    if is_same {
+        return Ok(Prepared::Unchanged);
+    }
+    // Chart and values do not change at the same time: either can come first.
+    if old.version != new.version && !old_values.is_same(&new_values) {
+        between.push(Version { chart: new.clone(), values: old_values.clone() });
+        between.push(Version { chart: old.clone(), values: new_values.clone() });
+    } else if old.version != new.version && changes_all {
+        // The new spec can come before the new chart.
+        between.push(Version { chart: old.clone(), values: new_values.clone() });
+    }
+    let old = Version { chart: old, values: old_values };
+    let mut new = Version { chart: new, values: new_values };
+    if preserves(&new_spec) {
+        check_deployed(live)?;
+        new = preserved(&old, new)?;
+        between = between.into_iter().map(|version| preserved(&old, version)).collect::<Result<_, _>>()?;
+    }
+    Ok(Prepared::Changed(Box::new(Change {
+        old: Some(old),
+        new,
+        between,
+        spec: new_spec,
+        assumption,
+        changes_all,
+        condition: removed_values.map(|what| without_values(&what)),
+    })))
+}
+
+/// Returns the reason why source-controller cannot pack the chart of a release after the change; `None` if it can, or if that is
+/// not known.
+fn missing_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
+    let chart = spec.pointer("/chart/spec")?;
+    let tree = state.input.trees.get(&SourceId::of_chart(chart, &id.namespace))?;
+    metadata(tree, chart).err()
+}
+
+/// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
+fn was_rolled_back(live: &Resource) -> bool {
+    let is_false = |kind: &str| live.condition(kind).is_some_and(|condition| condition.status == "False");
+    is_false("Ready") && live.is_true("Remediated")
+}
+
+/// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.
+fn has_failed_install(live: &Resource) -> bool {
+    let is_first = live.at("/status/history/0/version").and_then(Value::as_i64) == Some(1);
+    is_first && live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_none()
+}
+
+/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
+pub(super) fn has_failed_upgrade(live: &Resource) -> bool {
+    live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
+}
+
+/// Returns the change of a release that was rolled back, or whose upgrade failed: any change of it is another upgrade.
+pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
+    let id = &live.object.id;
+    if preserves(&spec) {
+        let why = "upgrade.preserveValues keeps the values of its last release that did not fail, which are not read";
+        return Err(why.to_owned().into());
+    }
+    let (chart, assumption) = first_chart(comparison, id, &spec, Some(live))?;
+    let (values, removed_values) = match values(comparison, id, &spec, true)? {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
+        ReleaseValues::Missing(what) => {
+            return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what)));
+        }
+    };
+    let new = Version { chart, values };
+    let condition = removed_values.map(|what| without_values(&what));
+    let change = Change { old: None, new, between: vec![], spec, assumption, changes_all: true, condition };
+    Ok(Prepared::Changed(Box::new(change)))
+}
+
+/// Returns the condition that the values still exist when helm-controller upgrades.
+fn without_values(what: &str) -> String {
+    format!("it stays if the values are gone before the upgrade: {what}")
+}
+
+/// Returns the change of a release that is resumed: it is upgraded if its chart or its values are others than those of the last
+/// release, which the spec need not name.
+fn resumed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
+    let (id, old_spec) = (&live.object.id, live.spec().clone());
+    let before = values(comparison, id, &old_spec, false)?;
+    let mut change = match prepared_again(comparison, live, spec)? {
+        Prepared::Changed(change) => change,
+        other => return Ok(other),
+    };
+    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
+    let is_same = matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values));
+    if is_same
+        && without_metadata(recorded) == without_metadata(&change.new.chart.version)
+        && change.condition.is_none()
+    {
+        let why = "it stays unless its values or the metadata of its objects changed while it was suspended";
+        change.condition = Some(why.to_owned());
+    }
+    Ok(Prepared::Changed(change))
+}
+
+/// Returns the last spec after the change, and those that the same Kustomization applies before it.
+fn specs_after(comparison: &Comparison<'_, '_, '_>, live: &Resource) -> Asked<(Value, Vec<Value>)> {
+    let (state, id) = (comparison.state(), &live.object.id);
+    let (last, mut specs) = state.successive_specs(id)?;
+    specs.retain(|spec| *spec != last && spec != live.spec());
+    Ok((last, specs))
+}
+
+/// Fields of a spec whose change has no other effect than an upgrade.
+const FOLLOWED: [&str; 21] = [
+    "chart",
+    "chartRef",
+    "commonMetadata",
+    "dependsOn",
+    "driftDetection",
+    "healthCheckExprs",
+    "install",
+    "interval",
+    "maxHistory",
+    "persistentClient",
+    "postRenderers",
+    "releaseName",
+    "rollback",
+    "serviceAccountName",
+    "suspend",
+    "test",
+    "timeout",
+    "uninstall",
+    "upgrade",
+    "values",
+    "valuesFrom",
+];
+
+/// Fails if a field changes whose effect is not computed.
+fn check_change(old: &Value, new: &Value) -> Result<(), String> {
+    let mut keys = [old, new].into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
+    match keys.find(|key| !FOLLOWED.contains(&key.as_str()) && old.get(*key) != new.get(*key)) {
+        Some(key) => Err(format!("the effect of spec.{key} is not computed")),
+        None => Ok(()),
+    }
+}

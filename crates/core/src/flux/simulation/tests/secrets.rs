@@ -1,0 +1,168 @@
+//! Values of Secrets: what a plan hides, and what it must not hide.
+
+use serde_json::{Value, json};
+
+use super::super::testing::leaks::LeakCase;
+use super::cluster::{Files, NS, TestCluster, artifact, cm, finished, ks};
+use super::upgrades::{Template, deployed_from, spec, templates, tree, without};
+
+/// Returns the rows of a plan as it is shown, as `ACTION KIND/NAME -n NAMESPACE`.
+fn shown(cluster: &TestCluster, after: &Files) -> (Vec<String>, String) {
+    let preview = cluster.finish_preview(cluster.input(after));
+    let plan = finished(preview.plan, &cluster.snapshot, &preview.secrets);
+    let rows = plan.changes().iter().map(|change| format!("{} {}", change.action, change.object.id)).collect();
+    (rows, serde_json::to_string(&plan).unwrap())
+}
+
+fn secret(name: &str, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": NS}, "stringData": data})
+}
+
+/// Returns files of a release whose values come from a Secret in the same tree.
+fn release_files(version: &str, templates: &[Template], values: &str) -> Files {
+    let mut of_release = spec(json!({}));
+    of_release["valuesFrom"] = json!([{"kind": "Secret", "name": "values"}]);
+    let mut files = tree(version, templates, of_release);
+    files.push(("root/values.yaml", vec![secret("values", json!({"values.yaml": values}))]));
+    files
+}
+
+#[test]
+fn a_deletion_by_a_changed_values_secret_is_named() {
+    let cluster = deployed_from(&release_files("1", &templates(), "password: hunter2hunter2\n"));
+    for after in [
+        release_files("1", &templates(), "password: hunter2hunter2\noff: [extra.yaml]\n"),
+        release_files("2", &without("extra"), "password: hunter2hunter3\n"),
+    ] {
+        let (rows, text) = shown(&cluster, &after);
+        assert!(rows.contains(&format!("delete configmap/extra -n {NS}")), "{rows:?}");
+        assert!(rows.iter().all(|row| !row.contains("???")), "everything exists already: {rows:?}");
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains(&format!("\"namespace\":\"{NS}\",\"name\":\"app\"")), "{text}");
+    }
+}
+
+#[test]
+fn a_new_object_of_a_private_release_is_not_named() {
+    let cluster = deployed_from(&release_files("1", &templates(), "n: hunter2\n"));
+    let mut more = templates();
+    more.push(("charts/app/templates/d.yaml", "d-{{ .Values.n }}", json!({})));
+    let (rows, text) = shown(&cluster, &release_files("2", &more, "n: hunter2\n"));
+    assert!(!text.contains("hunter2") && !text.contains("d-"), "{rows:?}");
+    assert!(text.contains(NS), "{text}");
+}
+
+/// Returns a cluster with a Kustomization `apps` with the variable `VALUE` of a Secret, and files with its objects.
+fn with_variable(value: &str, before: Vec<Value>, has_history: bool) -> TestCluster {
+    let files: Files = vec![("root/x.yaml", vec![cm("x")]), ("apps/a.yaml", before)];
+    let mut cluster = TestCluster::new(&files);
+    cluster.add(&secret("vars", json!({ "VALUE": value })), None);
+    let from = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+    cluster.apply(&ks("apps", "./apps", from), None, &artifact(&files));
+    cluster.history = has_history.then_some(files);
+    cluster.snapshot.normalise();
+    cluster
+}
+
+fn apps(objects: Vec<Value>) -> Files {
+    vec![("root/x.yaml", vec![cm("x")]), ("apps/a.yaml", objects), ("child/a.yaml", vec![cm("of-child")])]
+}
+
+#[test]
+fn a_name_that_is_public_is_not_hidden_because_a_secret_has_it_too() {
+    for value in [NS, "configmap", "public-name", "web-config"] {
+        let before = vec![cm("web-config"), cm("open"), cm("d-${VALUE}")];
+        let mut cluster = with_variable(value, before, true);
+        cluster.add(&cm("public-name"), None);
+        cluster.snapshot.normalise();
+        let mut object = cm("c");
+        object["metadata"]["annotations"] = json!({"a": "${VALUE}"});
+        let (rows, _) = shown(&cluster, &apps(vec![cm("${VALUE}-2"), object]));
+        for row in ["delete configmap/web-config", "delete configmap/open", "create configmap/c"] {
+            assert!(rows.contains(&format!("{row} -n {NS}")), "{value}: {rows:?}");
+        }
+        for row in ["create configmap/??????????-2", "delete configmap/d-??????????"] {
+            assert!(rows.contains(&format!("{row} -n {NS}")), "{value}: {rows:?}");
+        }
+    }
+}
+
+#[test]
+fn the_name_of_an_object_without_a_value_of_a_secret_is_shown() {
+    // The value is a part of a name that stands in the tree.
+    let cluster = with_variable("shop", vec![cm("shop-web"), cm("db-${VALUE}")], true);
+    let (rows, _) = shown(&cluster, &apps(vec![cm("x2")]));
+    assert!(rows.contains(&format!("delete configmap/shop-web -n {NS}")), "{rows:?}");
+    assert!(rows.contains(&format!("delete configmap/db-?????????? -n {NS}")), "{rows:?}");
+}
+
+#[test]
+fn a_changed_form_in_a_live_child_is_hidden_whatever_the_plan_needs_of_its_parent() {
+    let child = |spec: Value| ks("child", "./child", spec);
+    let live = child(json!({"targetNamespace": "${VALUE//u/-}", "dependsOn": [{"name": "${VALUE//u/-}"}]}));
+    for (has_history, after) in [
+        (true, vec![live.clone()]),
+        (true, vec![child(json!({}))]),
+        (true, vec![]),
+        (true, vec![child(json!({"kubeConfig": {"secretRef": {"name": "other"}}}))]),
+        (false, vec![live.clone()]),
+        (false, vec![child(json!({}))]),
+        (false, vec![]),
+    ] {
+        // Nothing is read for a suspended parent whose last applied revision is not known.
+        for suspends in [false, has_history] {
+            let mut cluster = with_variable("hunter2-hunter3", vec![live.clone()], has_history);
+            cluster.kustomization("apps").content["spec"]["suspend"] = suspends.into();
+            // What was applied last, the spec shows.
+            cluster.kustomization("child").content["spec"]["targetNamespace"] = "h-nter2-h-nter3".into();
+            cluster.kustomization("child").content["spec"]["dependsOn"][0]["name"] = "h-nter2-h-nter3".into();
+            let (rows, text) = shown(&cluster, &apps(after.clone()));
+            assert!(!text.contains("h-nter"), "{has_history} {after:?}: {rows:?} {text}");
+        }
+    }
+}
+
+#[test]
+fn without_the_last_applied_revision_what_the_tree_writes_openly_is_shown() {
+    let child = |path: &str| ks("child", path, json!({"postBuild": {"substitute": {"A": "b"}}}));
+    let cluster = with_variable("hunter2-hunter3", vec![child("./child"), cm("d-${VALUE}")], false);
+    let files = |path: &str| apps(vec![child(path), cm("d-${VALUE}")]);
+    let (rows, text) = shown(&cluster, &files("./child"));
+    assert!(rows.contains(&format!("create configmap/of-child -n {NS}")), "{rows:?}");
+    assert!(!text.contains("hunter2"), "{text}");
+    let missing = cluster.outcome(&files("./gone"), "child");
+    assert!(missing.contains("are not shown") || missing.contains("./gone"), "{missing}");
+}
+
+#[test]
+fn what_a_private_owner_made_is_private() {
+    // The ResourceSet holds a changed form, and so does what it generated.
+    let inputs = json!([{"n": "${VALUE//u/-}"}]);
+    let set = json!({"apiVersion": "fluxcd.controlplane.io/v1", "kind": "ResourceSet", "metadata": {"name": "set", "namespace": NS},
+        "spec": {"inputs": inputs, "resources": [ks("made", "./<< inputs.n >>", json!({}))]}});
+    let mut cluster = with_variable("hunter2-hunter3", vec![set.clone()], true);
+    cluster.has_operator = true;
+    cluster.add_with_content(&cm("unused"), None, json!({}));
+    let made = ks("made", "./h-nter2-h-nter3", json!({}));
+    cluster.apply(&made, None, &artifact(&apps(vec![])));
+    let entry = json!({"id": format!("{NS}_made_kustomize.toolkit.fluxcd.io_Kustomization"), "v": "v1"});
+    let ready = json!([{"type": "Ready", "status": "True"}]);
+    cluster.kustomization("set").content["status"] = json!({"inventory": {"entries": [entry]}, "conditions": ready});
+    cluster.snapshot.normalise();
+    for after in [vec![set], vec![]] {
+        let (rows, text) = shown(&cluster, &apps(after));
+        assert!(!text.contains("h-nter"), "{rows:?} {text}");
+    }
+}
+
+#[test]
+fn a_live_spec_that_is_not_what_was_applied_last_is_hidden() {
+    // Changes whose first step is refused, and live children with a changed form.
+    for number in [83, 103, 288, 296] {
+        let case = LeakCase::new(number * 13);
+        let plans = [&case.private.plan, &case.private.back].map(|plan| serde_json::to_string(plan).unwrap());
+        let texts = [&*plans[0], &plans[1], &case.private.searches, &case.private.messages].join("\n");
+        let leaked: Vec<String> = case.forbidden().into_iter().filter(|form| texts.contains(form.as_str())).collect();
+        assert_eq!(leaked, [""; 0], "{number} {:?}", case.ways);
+    }
+}
