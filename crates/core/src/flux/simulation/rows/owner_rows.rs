@@ -226,7 +226,7 @@ fn created_hooks(
     lasting.map(move |(id, conditions)| {
         let mut row = owner_row(Action::Create, PinnedObject::absent(id.clone()), owner, ReasonCode::Hook.into());
         if !is_deleted {
-            row.make_race(&format!("it depends on whether {owner} is deleted"));
+            row.make_race(format!("it depends on whether {owner} is deleted"));
         }
         conditions.iter().for_each(|condition| row.make_race(condition));
         row
