@@ -167,6 +167,13 @@ fn a_guarded_cluster_loses_nothing_until_the_plan_is_approved() {
     assert!(kept.keys().all(|row| !row.starts_with("delete")), "{kept:?}");
     let approving = plan(cluster, &tree, &["-o", "vap"]);
     assert_eq!(approving.code, 6, "the alarm of the plan: {approving}");
+    // Without dry-runs it approves the same.
+    let offline = plan(cluster, &tree, &["--offline", "-o", "vap"]);
+    assert_eq!(offline.code, 6, "the alarm of the plan: {offline}");
+    let without_digest = |run: &Run| -> Vec<String> {
+        run.stdout.lines().filter(|line| !line.contains("sha256:")).map(str::to_owned).collect()
+    };
+    assert_eq!(without_digest(&offline), without_digest(&approving), "{offline}");
     let approved = document(&plan(cluster, &tree, &["--as-approved", "-o", "json"]));
     let by_controller =
         approved["changes"].as_array().unwrap().iter().filter(|row| row["by"] == "kustomize-controller");

@@ -70,6 +70,12 @@ fn run(command: &mut Command, kubeconfig: &Path) -> Result<(i32, Value)> {
     Ok((output.status.code().unwrap_or(-1), document))
 }
 
+/// Returns true for a name with the prefix of another scenario, such as `s012x`.
+fn names_another(name: &str, prefix: &str) -> bool {
+    let is_prefix = |part: &&[u8]| part[0] == b's' && part[1..4].iter().all(u8::is_ascii_digit) && part[4] == b'x';
+    name.as_bytes().windows(5).filter(is_prefix).any(|part| part != prefix.as_bytes())
+}
+
 /// Returns a plan without resource versions, because a controller may write a status between two plans, and without the owners,
 /// objects and gaps of other scenarios.
 fn comparable(value: &Value, prefix: &str) -> Value {
@@ -80,7 +86,8 @@ fn comparable(value: &Value, prefix: &str) -> Value {
         }
         Value::Array(items) => {
             let own = items.iter().filter(|item| {
-                item["namespace"].as_str().is_none_or(|namespace| namespace.is_empty() || namespace.starts_with(prefix))
+                let mut names = ["namespace", "name", "subject"].into_iter().filter_map(|field| item[field].as_str());
+                !names.any(|name| names_another(name, prefix))
             });
             own.map(|item| comparable(item, prefix)).collect()
         }
