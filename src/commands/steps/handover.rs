@@ -94,7 +94,8 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let listed = listed_by(&planned.owners, &snapshot);
     let kept = listed.intersection(&planned.managed);
     let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
-    let mut moving = Moving { args, change, kept, listed, roles: planned.roles.clone(), taken: 0 };
+    let titles = handover.steps.iter().map(|step| step.title.clone()).collect();
+    let mut moving = Moving { args, change, kept, listed, roles: planned.roles.clone(), titles, taken: 0 };
     let next = planned.next_steps(&moving.change);
     carry_out(&args.steps, &mut moving, (next, snapshot), exit, session).await
 }
@@ -205,6 +206,8 @@ struct Moving<'a> {
     listed: BTreeSet<ObjectId>,
     /// Purposes of the steps that were shown.
     roles: Vec<Role>,
+    /// Their instructions, which one that is planned again keeps.
+    titles: Vec<String>,
     /// Number of steps that are taken.
     taken: usize,
 }
@@ -225,7 +228,9 @@ impl Steps for Moving<'_> {
             return Err(Error::refused("the plan of the next step is incomplete")
                 .hint("`kubectl gitops handover` says what is missing"));
         }
-        Ok(now.next_steps(&self.change))
+        let mut next = now.next_steps(&self.change);
+        next.iter_mut().zip(&self.titles[self.taken..]).for_each(|(next, title)| next.step.title.clone_from(title));
+        Ok(next)
     }
 
     fn command(&self) -> String {
