@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::document;
 use crate::output::format::{self, Format, Look, Part, Render};
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use crate::tools::plan_file;
 use gitops_core::flux::controller_deployment;
 use gitops_core::flux::guard::{self, DELETING_CONTROLLERS, DeletingController, Guard, KINDS, NAME, NAMESPACE};

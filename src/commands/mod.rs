@@ -1,7 +1,5 @@
 //! One verb per file: its arguments and `run`, which translates, calls and renders.
 
-mod acts;
-mod apply;
 pub(crate) mod change;
 pub mod completion;
 mod connections;
@@ -9,7 +7,6 @@ mod contexts;
 mod elsewhere;
 pub mod get;
 pub mod guard;
-pub mod handover;
 pub mod inventory;
 pub mod man;
 pub mod mcp;
@@ -18,9 +15,9 @@ pub mod plan;
 pub mod prune;
 mod resource_args;
 pub mod resume;
-pub mod retire;
 mod select;
 pub mod snapshot;
+pub mod steps;
 pub mod suspend;
 
 use std::path::Path;
@@ -35,8 +32,8 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::name::Subject;
 use crate::output::gaps;
-use crate::output::sanitize::one_line;
 use crate::output::terminal::{Messages, Terminal};
+use crate::output::text::sanitize::one_line;
 use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
 use gitops_core::kubernetes::snapshot::Snapshot;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::document;
-use super::sanitize::one_line;
-use super::table::{Look, Table};
+use super::text::sanitize::one_line;
+use super::text::table::{Look, Table};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::execution::roots_of_objects;
 use gitops_core::plan::grave::GraveKind;

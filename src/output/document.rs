@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::sanitize;
+use super::text::sanitize;
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
 

@@ -1,6 +1,6 @@
 //! Sentences about what could not be read: one for each group of like gaps.
 
-use super::prose::Prose;
+use super::text::prose::Prose;
 use gitops_core::kubernetes::gap::{AnswerGap, DRY_RUNS, GapGroup};
 use gitops_core::text::pluralize;
 

@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use super::format::{Look, Part, Render};
-use super::sanitize::one_line;
-use super::table::{Columns, Table};
-use super::wrap::wrap;
-use super::{document, duration, html, owner};
+use super::text::duration;
+use super::text::sanitize::one_line;
+use super::text::table::{Columns, Table};
+use super::text::wrap::wrap;
+use super::{document, html, owner};
 use chrono::{DateTime, Utc};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::readiness::Readiness;

@@ -4,26 +4,20 @@
 
 pub mod deletion;
 pub mod document;
-pub mod duration;
 pub mod format;
 pub(crate) mod gaps;
-mod handover;
 mod html;
 pub mod inventory;
 pub mod markdown;
 pub mod plan;
 pub mod progress;
-pub mod prose;
 pub mod report;
-mod retire;
-pub mod sanitize;
-pub(crate) mod sequence;
 pub mod source_change;
+pub(crate) mod steps;
 pub mod suspensions;
-pub mod table;
 pub mod terminal;
+pub mod text;
 mod why_gone;
-mod wrap;
 
 use gitops_core::ownership::OwnerId;
 

@@ -5,7 +5,7 @@
 
 use super::gaps;
 use super::plan::{action, owners_in_doubt, reason, shown_alarms};
-use super::sanitize::one_line;
+use super::text::sanitize::one_line;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::alarm::AlarmCode;
@@ -109,7 +109,7 @@ fn place(OwnerId { kind, namespace, name, .. }: &OwnerId) -> String {
 mod tests {
     use super::*;
     use crate::output::format::Format;
-    use crate::output::table::Look;
+    use crate::output::text::table::Look;
     use gitops_core::kubernetes::gap::GapKind;
     use gitops_core::kubernetes::object::ObjectId;
     use gitops_core::kubernetes::snapshot::ClusterIdentity;

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::format::{Look, Part, Render};
 use super::report::ReportedFinding;
-use super::table::{Columns, Table};
+use super::text::table::{Columns, Table};
 use gitops_core::plan::{Change, FinishedPlan, Plan, ReasonCode};
 
 /// Effect on an object that no later sync finds.

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use super::duration;
-use super::table::{Columns, Table};
+use super::text::duration;
+use super::text::table::{Columns, Table};
 use gitops_core::flux::suspension::view::FluxObject;
 
 /// Number of hexadecimal digits of a hash in a revision.
@@ -121,7 +121,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::output::table::Look;
+    use crate::output::text::table::Look;
     use gitops_core::flux::suspension::view::ObjectsById;
     use gitops_core::flux::suspension::{ANNOTATION, FIELD_MANAGER, LINK, SUSPENDED_BY, UNTIL};
     use gitops_core::testing::{flux_object, noon, owner_of};

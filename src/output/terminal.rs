@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dialoguer::Input;
 use dialoguer::console::{Key, Term, measure_text_width};
 
-use super::sanitize::{escape, one_line};
-use super::table::Look;
-use super::wrap::wrap;
+use super::text::sanitize::{escape, one_line};
+use super::text::table::Look;
+use super::text::wrap::wrap;
 use crate::error::{Error, Result};
 use crate::name::{self, Subject};
 

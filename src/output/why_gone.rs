@@ -3,9 +3,10 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::format::{Look, Part, Render};
-use super::sanitize::one_line;
-use super::wrap::wrap;
-use super::{document, duration, inventory};
+use super::text::duration;
+use super::text::sanitize::one_line;
+use super::text::wrap::wrap;
+use super::{document, inventory};
 use gitops_core::flux::history::evidence::Applied;
 use gitops_core::flux::history::{Commit, Presence, Removal, Verdict, WhyGone};
 use gitops_core::kubernetes::object::ObjectId;

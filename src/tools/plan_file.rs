@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{files, limits};
 use crate::error::{Error, Result};
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::file::PlanFile;
 

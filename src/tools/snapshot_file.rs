@@ -67,7 +67,7 @@ fn unreadable(path: &Path, bytes: &[u8], error: &serde_json::Error) -> Error {
 }
 
 fn other_schema(path: &Path, found: &str) -> Error {
-    match &*crate::output::sanitize::one_line(found) {
+    match &*crate::output::text::sanitize::one_line(found) {
         "" => invalid(path, &format!("it has no schema, but this version reads {SCHEMA:?}")),
         found => invalid(path, &format!("its schema is {found:?}, but this version reads {SCHEMA:?}")),
     }

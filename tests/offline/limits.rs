@@ -76,7 +76,7 @@ const OTHERS: [(&str, &str); 13] = [
     ("src/commands/prune/args.rs", "MAX_PARALLEL"),
     ("src/commands/prune/review.rs", "MAX_AGE"),
     ("src/output/markdown/mod.rs", "LIMIT"),
-    ("src/output/sanitize.rs", "MAX_LINE_LENGTH"),
+    ("src/output/text/sanitize.rs", "MAX_LINE_LENGTH"),
     ("src/tools/git/changes.rs", "MAX_POINTER"),
     ("src/tools/git/program.rs", "MAX_MESSAGE"),
 ];

@@ -1,6 +1,6 @@
 //! Text for a terminal.
 
-use kubectl_gitops::output::sanitize::{escape, one_line};
+use kubectl_gitops::output::text::sanitize::{escape, one_line};
 
 /// Nothing that is printed controls the terminal or the reading order; one line is one line; text that is escaped stays as
 /// it is.

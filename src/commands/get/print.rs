@@ -11,7 +11,7 @@ use crate::exit::ExitCode;
 use crate::output::format::{Format, Look, Part, Render};
 use crate::output::inventory::same_cluster;
 use crate::output::suspensions::View;
-use crate::output::table::Table;
+use crate::output::text::table::Table;
 use crate::output::{document, suspensions};
 use gitops_core::flux::suspension::view::FluxObject;
 use gitops_core::kubernetes::gap::AnswerGap;

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::Format;
 use crate::output::plan as show;
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::fleet::{ClusterAnswer, Fleet};
 use gitops_core::plan::mask::SecretMask;

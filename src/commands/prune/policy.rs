@@ -7,7 +7,7 @@ use chrono::Utc;
 use super::args::ExecutionArgs;
 use crate::error::{Error, Result};
 use crate::output::plan::remedies;
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use crate::tools::{files, limits};
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::alarm::{Alarm, AlarmCode};

@@ -11,7 +11,7 @@ use crate::cluster::{Cluster, Interrupts, dry_run_deletions};
 use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::output::deletion;
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;

@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::cluster::read::access::user_name;
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use crate::tools::plan_file;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::ClusterIdentity;

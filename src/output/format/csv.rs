@@ -1,6 +1,6 @@
 //! `-o csv`: all columns as comma-separated values, quoted as in RFC 4180.
 
-use crate::output::table::Table;
+use crate::output::text::table::Table;
 
 /// First characters with which a spreadsheet reads a cell as a formula.
 const FORMULA: [char; 4] = ['=', '+', '-', '@'];

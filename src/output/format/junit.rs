@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::output::report::{ReportedFinding, Severity};
-use crate::output::sanitize::markup;
+use crate::output::text::sanitize::markup;
 
 pub(super) fn report(findings: &[ReportedFinding]) -> String {
     let mut suites: BTreeMap<&str, Vec<&ReportedFinding>> = BTreeMap::new();

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::document;
 use super::report::ReportedFinding;
-pub use super::table::Look;
-use super::table::Table;
+pub use super::text::table::Look;
+use super::text::table::Table;
 use crate::error::Result;
 
 /// Part of an answer that a format can show.

@@ -4,7 +4,7 @@ use super::page::{Page, Row, Section, Tone, gap_notices, objects};
 use crate::output::inventory::{
     explain, label_report, label_reports, note, object_state, owner_state, status_words, summary,
 };
-use crate::output::prose::Prose;
+use crate::output::text::prose::Prose;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::readiness::Readiness;

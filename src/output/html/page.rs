@@ -8,8 +8,8 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::output::gaps;
-use crate::output::prose::{Prose, ProsePart};
-use crate::output::sanitize::{escape, one_line};
+use crate::output::text::prose::{Prose, ProsePart};
+use crate::output::text::sanitize::{escape, one_line};
 use gitops_core::kubernetes::gap::{AnswerGap, GapGroup};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::text::pluralize;

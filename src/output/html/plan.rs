@@ -9,8 +9,8 @@ use crate::output::plan::{
     action, counts, fleet, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
     way_without_loss,
 };
-use crate::output::prose::Prose;
-use crate::output::sanitize::one_line;
+use crate::output::text::prose::Prose;
+use crate::output::text::sanitize::one_line;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::fleet::{CommonPlan, Fleet};

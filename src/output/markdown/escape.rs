@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
-use crate::output::prose::{Prose, ProsePart};
-use crate::output::sanitize::{escape, one_line};
+use crate::output::text::prose::{Prose, ProsePart};
+use crate::output::text::sanitize::{escape, one_line};
 
 /// Maximum size of a quoted text in bytes.
 const LENGTH: usize = 400;

@@ -18,7 +18,7 @@ use super::plan::{
     NAMED, action, counts, fleet, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies,
     warnings, way_without_loss,
 };
-use super::prose::Prose;
+use super::text::prose::Prose;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::plan::fleet::{CommonPlan, Fleet};
 use gitops_core::plan::{Change, Plan};

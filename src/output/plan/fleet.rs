@@ -3,9 +3,9 @@
 use super::grouped::{self, Lines};
 use super::{limitations, number_words, warnings, wide_table};
 use crate::output::format::{Look, Part, Render};
-use crate::output::prose::Prose;
 use crate::output::report::{self, ReportedFinding};
-use crate::output::sanitize::{escape, one_line};
+use crate::output::text::prose::Prose;
+use crate::output::text::sanitize::{escape, one_line};
 use crate::output::{gaps, html, markdown};
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::plan::alarm::AlarmCode;

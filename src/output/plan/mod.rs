@@ -8,10 +8,10 @@ pub(crate) mod groups;
 use std::collections::{HashMap, HashSet};
 
 use super::format::{Look, Part, Render};
-use super::prose::Prose;
 use super::report::{self, ReportedFinding};
-use super::sanitize::{escape, one_line};
-use super::table::Columns;
+use super::text::prose::Prose;
+use super::text::sanitize::{escape, one_line};
+use super::text::table::Columns;
 use super::{document, html, markdown, owner};
 use common::Common;
 use gitops_core::flux::guard;

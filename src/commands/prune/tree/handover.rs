@@ -8,7 +8,7 @@ use super::steps::annotate;
 use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree};

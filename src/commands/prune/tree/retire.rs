@@ -7,7 +7,7 @@ use super::planner::{Planner, SearchStart, SearchWork, StepState};
 use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
 use crate::error::{Error, Result};
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{FilePatch, remove_from_tree};

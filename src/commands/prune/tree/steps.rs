@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::planner::{Planner, StepState, StepTrees};
 use crate::commands::resource_args::served_types;
 use crate::error::{Error, Result};
-use crate::output::sanitize::one_line;
+use crate::output::text::sanitize::one_line;
 use crate::tools::{files, limits};
 use gitops_core::flux::kinds::{FluxKind, Suspends};
 use gitops_core::kubernetes::gap::{Gap, GapKind};

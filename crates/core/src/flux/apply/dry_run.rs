@@ -2,6 +2,8 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 4.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -257,21 +259,23 @@ pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value, live: Option<&Va
 /// is used up, in which the live one counts.
 pub fn is_freed_by_deletion(message: &str) -> bool {
     let Some((_, numbers)) = message.split_once("exceeded quota: ") else { return false };
-    let lists = ["requested: ", "used: ", "limited: "].map(|list| {
-        let (_, rest) = numbers.split_once(list)?;
-        let list =
-            rest.split_once(", used: ").or_else(|| rest.split_once(", limited: ")).map_or(rest, |(list, _)| list);
-        list.split(',').map(|number| number.split_once('=')).collect::<Option<Vec<_>>>()
-    });
+    let lists = ["requested: ", "used: ", "limited: "].map(|list| quota_numbers(numbers, list));
     let [Some(requested), Some(used), Some(limited)] = lists else { return false };
-    let all = requested.iter().zip(&used).zip(&limited);
-    let is_free = |((requested, used), limited): ((&(&str, &str), &(&str, &str)), &(&str, &str))| {
-        let numbers = [requested, used, limited].map(|(_, number)| number.parse::<u64>());
-        let [Ok(requested), Ok(used), Ok(limited)] = numbers else { return false };
-        requested == 1 && used <= limited
-    };
-    let is_count = |(name, _): &(&str, &str)| name.starts_with("count/") || COUNTED.contains(name);
-    requested.iter().all(is_count) && all.into_iter().all(is_free)
+    requested.iter().all(|(name, number)| {
+        let is_count = name.starts_with("count/") || COUNTED.contains(name);
+        is_count && *number == 1 && used.get(name).zip(limited.get(name)).is_some_and(|(used, limited)| used <= limited)
+    })
+}
+
+/// Returns the numbers of one list in a message about a quota, such as `used: count/configmaps=2,pods=1`; `None` if one is no
+/// plain number.
+fn quota_numbers<'m>(message: &'m str, list: &str) -> Option<BTreeMap<&'m str, u64>> {
+    let (_, rest) = message.split_once(list)?;
+    let numbers = rest.split(", ").next()?.split(',').map(|number| {
+        let (name, number) = number.split_once('=')?;
+        Some((name, number.parse().ok()?))
+    });
+    numbers.collect()
 }
 
 /// Names of quotas that count objects, beside those of the form `count/RESOURCE` (Kubernetes v1.36.3 `pkg/quota/v1/evaluator`).

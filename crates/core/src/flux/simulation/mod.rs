@@ -28,6 +28,7 @@ use crate::flux::simulation::kustomization::derivation::derive_nodes;
 use crate::flux::simulation::model::facts::live_secrets::find_live_secrets;
 use crate::flux::simulation::model::facts::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
+use crate::flux::simulation::schedule::dependency_order::longest_chain;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
@@ -52,7 +53,8 @@ use schedule::cycles::find_cycles;
 use schedule::explore::explore;
 use schedule::outcomes::{FinalState, PossibleOutcomes, Rules};
 
-/// Maximum number of recomputations. Kustomizations nested this deep do not occur.
+/// Maximum number of recomputations, beside one for each link of the longest chain of dependencies. Kustomizations nested this
+/// deep do not occur.
 const MAX_ROUNDS: usize = 24;
 
 /// A preview in progress.
@@ -134,7 +136,9 @@ impl<'a> Preview<'a> {
 
     /// Recomputes the state until it is stable, and returns its plan.
     fn settle(&mut self, answers: &Answers) -> Progress<Plan> {
-        for _ in 0..MAX_ROUNDS {
+        let mut round = 0;
+        while round < MAX_ROUNDS + longest_chain(&self.state) {
+            round += 1;
             let consequences = self.consequences();
             let generated = generated(&mut self.state, &consequences);
             let is_generated = generated == self.state.generated;

@@ -16,3 +16,4 @@ pub mod questions;
 pub(crate) mod refusals;
 pub(crate) mod secret_values;
 pub(crate) mod state;
+pub(crate) mod wait_graph;

@@ -3,11 +3,13 @@
 //! A live Kustomization reconciles the new revision with its **old** spec at once, and again after its parent has changed
 //! the spec (docs/reference/kustomize-controller.md 7.1). Each of these is a [`Pass`].
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use super::refusals::Premise;
+use super::wait_graph::WaitGraph;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
@@ -74,6 +76,8 @@ pub(crate) struct Nodes {
     all: Vec<Node>,
     /// Positions of the Kustomizations that apply an object in one of their passes.
     applying: HashMap<ObjectId, Vec<usize>>,
+    /// Which of them wait for each other; computed when it is asked for.
+    wait_graph: OnceCell<WaitGraph>,
 }
 
 impl Nodes {
@@ -87,7 +91,12 @@ impl Nodes {
                 }
             }
         }
-        Self { all, applying }
+        Self { all, applying, wait_graph: OnceCell::new() }
+    }
+
+    /// Returns which Kustomizations wait for each other, as `compute` finds it once.
+    pub(crate) fn wait_graph(&self, compute: impl FnOnce() -> WaitGraph) -> &WaitGraph {
+        self.wait_graph.get_or_init(compute)
     }
 
     /// Returns the Kustomizations that apply an object in one of their passes, in order.

@@ -92,16 +92,16 @@ pub(crate) fn row(
     // A live object is deleted with its namespace or its definition at the latest.
     let is_deleted_anyway = live.is_some() && loses_container;
     if !outcomes.is_certain() && !is_deleted_anyway {
-        row.make_race(&race_condition(state, id, outcomes));
+        row.make_race(race_condition(state, id, outcomes));
     }
     if let Some(unread) = unread.filter(|_| action == Action::Create) {
-        row.make_race(&format!("it is updated if it exists; {unread}"));
+        row.make_race(format!("it is updated if it exists; {unread}"));
     }
     if action == Action::Create && is_collected_at_once(state, id) {
         row.make_race("the garbage collector deletes it, because no owner that it refers to exists");
     }
     if let Some(unserved) = event.and_then(|event| state.node(event.node())?.unserved.get(id)) {
-        row.make_race(&format!("it stays if version {} is not served by then", unserved.version));
+        row.make_race(format!("it stays if version {} is not served by then", unserved.version));
     }
     Some(row)
 }

@@ -200,7 +200,7 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
             let object = PinnedObject::absent(id.clone());
             let mut row = owner_row(Action::Create, object, owner, applies.code.into());
             if effect.condition.is_some() || applies.is_doubtful {
-                row.make_race(&format!("it depends on whether {owner} is reconciled"));
+                row.make_race(format!("it depends on whether {owner} is reconciled"));
             }
             rows.push(row);
         }
@@ -226,7 +226,7 @@ fn created_hooks(
     lasting.map(move |(id, conditions)| {
         let mut row = owner_row(Action::Create, PinnedObject::absent(id.clone()), owner, ReasonCode::Hook.into());
         if !is_deleted {
-            row.make_race(&format!("it depends on whether {owner} is deleted"));
+            row.make_race(format!("it depends on whether {owner} is deleted"));
         }
         conditions.iter().for_each(|condition| row.make_race(condition));
         row
@@ -255,7 +255,7 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
         if let Some(by) = cause.and_then(|cause| taker_of_record(state, &id, cause)) {
             change.action = Action::Recreate;
             change.reason.add_detail(&format!("{by} installs a release of this name"));
-            change.make_race(&format!("nothing creates it again if {by} is reconciled before it is deleted"));
+            change.make_race(format!("nothing creates it again if {by} is reconciled before it is deleted"));
             continue;
         }
         let mut applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
@@ -267,7 +267,7 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
             owner.effect.as_ref().is_some_and(|effect| effect.is_certain()) && !applies.is_doubtful
         });
         if !is_certain {
-            change.make_race(&format!("it depends on whether {by} is reconciled"));
+            change.make_race(format!("it depends on whether {by} is reconciled"));
         } else if consequences.may_be_deleted(by) {
             continue;
         } else if by.is(releases::GROUP, releases::KIND) {

@@ -3,10 +3,11 @@
 //! Source: `checkDependencies` of kustomize-controller v1.9.5: a dependency of the same source must have applied the
 //! revision, and one of another source only has to be ready.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
 
 use crate::flux::simulation::model::node::{Node, NodeId};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::model::wait_graph::WaitGraph;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 
 /// Returns true if a Kustomization with this spec waits until `other` has applied the new revision, directly or through
@@ -17,17 +18,27 @@ pub(crate) fn waits_for(
     spec: &KustomizationSpec,
     other: &NamespacedName,
 ) -> bool {
-    let mut seen = BTreeSet::new();
-    let mut queue = waited_for(state, key, spec);
-    while let Some(next) = queue.pop() {
-        if next == *other {
-            return true;
-        }
-        if seen.insert(next.clone()) {
-            queue.extend(last_spec(state, &next).into_iter().flat_map(|spec| waited_for(state, &next, &spec)));
-        }
-    }
-    false
+    wait_graph(state).reaches(&waited_for(state, key, spec), other)
+}
+
+/// Returns true if a Kustomization with this spec waits for itself.
+pub(crate) fn waits_for_itself(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> bool {
+    let (graph, waited) = (wait_graph(state), waited_for(state, key, spec));
+    let is_known = graph.waited(key) == waited;
+    (!is_known || graph.may_be_in_circle(key)) && graph.reaches(&waited, key)
+}
+
+/// Returns the length of the longest chain of dependencies.
+pub(crate) fn longest_chain(state: &State<'_>) -> usize {
+    wait_graph(state).longest_chain()
+}
+
+/// Returns the dependencies of all Kustomizations with their last specs.
+fn wait_graph<'s>(state: &'s State<'_>) -> &'s WaitGraph {
+    state.nodes.wait_graph(|| {
+        let keys = state.live.keys().chain(state.nodes.iter().map(|node| &node.id.key));
+        WaitGraph::new(keys.filter_map(|key| Some((key.clone(), waited_for(state, key, &*last_spec(state, key)?)))))
+    })
 }
 
 /// Returns the dependencies whose new revision a Kustomization waits for.
@@ -49,10 +60,10 @@ pub(crate) fn has_same_source(
 }
 
 /// Returns the spec of a Kustomization after the change.
-fn last_spec(state: &State<'_>, key: &NamespacedName) -> Option<KustomizationSpec> {
+fn last_spec<'s>(state: &'s State<'_>, key: &NamespacedName) -> Option<Cow<'s, KustomizationSpec>> {
     let node = state.node(&NodeId::new(key)).or_else(|| state.node(&NodeId::live(key)));
     match node.and_then(Node::last_pass) {
-        Some(pass) => Some(pass.spec.clone()),
-        None => state.live.get(key).map(|live| KustomizationSpec::of(live)),
+        Some(pass) => Some(Cow::Borrowed(&pass.spec)),
+        None => state.live.get(key).map(|live| Cow::Owned(KustomizationSpec::of(live))),
     }
 }

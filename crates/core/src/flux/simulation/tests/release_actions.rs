@@ -435,3 +435,26 @@ fn the_chart_of_a_helm_chart_is_read_from_the_tree_that_it_is_packed_from() {
     let inline = cluster.rows(&tree("2", &without("extra"), spec(json!({}))));
     assert_eq!(inline, set(&["delete own", "delete extra"]), "helm-controller makes a HelmChart");
 }
+
+#[test]
+fn an_upgrade_deletes_the_oldest_records() {
+    let rows = |limit: Value, revisions: u64, deployed: u64| {
+        let mut own = spec(json!({}));
+        own["maxHistory"] = limit;
+        let mut cluster = deployed_from(&tree("1", &templates(), own.clone()));
+        for revision in 2..=revisions {
+            let mut stored = record();
+            stored["metadata"]["name"] = format!("sh.helm.release.v1.app.v{revision}").into();
+            cluster.add(&stored, None);
+        }
+        let last = cluster.object(&format!("sh.helm.release.v1.app.v{deployed}"));
+        last.labels = [("owner", "helm"), ("name", "app"), ("status", "deployed")].into_iter().collect();
+        cluster.snapshot.normalise();
+        cluster.rows(&tree("2", &templates(), own))
+    };
+    assert_eq!(rows(Value::Null, 4, 4), set(&[]));
+    assert_eq!(rows(Value::Null, 5, 5), set(&["delete sh.helm.release.v1.app.v1"]));
+    assert_eq!(rows(json!(1), 1, 1), set(&[]), "the deployed revision stays");
+    assert_eq!(rows(json!(2), 3, 1), set(&["delete sh.helm.release.v1.app.v2", "delete sh.helm.release.v1.app.v3"]));
+    assert_eq!(rows(json!(0), 9, 9), set(&[]), "there is no limit");
+}

@@ -134,12 +134,11 @@ fn a_definition_that_gets_another_scope_by_force_loses_its_resources() {
     let with_account = after(json!({"serviceAccountName": "s"}), json!(NS));
     assert_eq!(cluster.rows(&with_account), clustered, "an account has no memory of scopes");
 
-    let before = files("Namespaced", json!({}), json!({}), vec![cm("x")]);
-    let cluster = cluster_of(&before);
     for (more, expected) in [
         (json!({}), set(&[replaced, "delete w", "delete? y"])),
         (json!({"dependsOn": [{"name": "k"}]}), set(&[replaced, "delete w", "keep y"])),
     ] {
+        let cluster = cluster_of(&files("Namespaced", json!({}), more.clone(), vec![cm("x")]));
         let mut after = files("Cluster", json!({}), more, vec![cm("x")]);
         after[2].1.pop();
         assert_eq!(cluster.rows(&after), expected);

@@ -20,7 +20,7 @@ use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id, r
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::cycles::has_cycle;
-use crate::flux::simulation::schedule::dependency_order::{has_same_source, waits_for};
+use crate::flux::simulation::schedule::dependency_order::{has_same_source, waits_for_itself};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -75,7 +75,7 @@ impl Dependant<'_, '_> {
             let detail = format!("it depends on {name}, which is being deleted");
             return Some(Blocker::certain(ReasonCode::DependencyDeleted, detail));
         }
-        if *is_in_circle.get_or_init(|| waits_for(state, key, spec, key)) {
+        if *is_in_circle.get_or_init(|| waits_for_itself(state, key, spec)) {
             return Some(self.cycle_blocker(&name));
         }
         if unknown_reason(state, node).is_some() {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::action::HookRun;
 use super::action_kind::ActionKind;
-use super::release_charts::UNKNOWN_REVISION;
+use super::render::release_charts::UNKNOWN_REVISION;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::{BuiltObject, MaskedObject};

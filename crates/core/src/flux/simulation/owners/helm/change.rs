@@ -5,10 +5,10 @@
 use serde_json::Value;
 
 use super::conditions::waits_for_prerequisite;
-use super::preserved_values::{check_deployed, preserved, preserves};
-use super::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, without_metadata};
-use super::release_values::{ReleaseValues, values};
-use super::rendering::Version;
+use super::render::preserved_values::{check_deployed, preserved, preserves};
+use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, without_metadata};
+use super::render::release_values::{ReleaseValues, values};
+use super::render::rendering::Version;
 use crate::flux::build::charts::metadata;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;

@@ -81,6 +81,10 @@ fn dependencies<'s>(id: &'s ObjectId, spec: &'s Value) -> impl Iterator<Item = (
 pub(super) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
     let unmet = dependencies(id, spec).filter(|(_, expression)| expression.is_empty());
     let mut reasons = unmet.filter_map(|(dependency, _)| {
+        if waits_anew(state, id) && waits_for(state, &dependency, id) && waits_anew(state, &dependency) {
+            let detail = format!("{dependency} and it wait for each other");
+            return Some(Reason::new(ReasonCode::DependencyCycle, detail));
+        }
         let is_new = state.live_object(&dependency).is_none();
         let reaction = state.affected.iter().find(|owner| owner.id == dependency).map(|owner| &owner.reaction);
         let specs = state.specs_after(&dependency);
@@ -93,9 +97,7 @@ pub(super) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -
             let detail = format!("it depends on {dependency}, which does not exist");
             return Some(Reason::new(ReasonCode::DependencyMissing, detail));
         }
-        let is_deadlock = waits_anew(state, id) && waits_for(state, &dependency, id) && waits_anew(state, &dependency);
-        let detail = format!("{dependency} and it wait for each other");
-        is_deadlock.then(|| Reason::new(ReasonCode::DependencyCycle, detail))
+        None
     });
     reasons.next()
 }

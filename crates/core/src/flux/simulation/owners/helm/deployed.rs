@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::release_charts::last_chart;
-use super::release_values::{ReleaseValues, values};
-use super::rendering::{Draft, Place, Rendering};
+use super::render::release_charts::last_chart;
+use super::render::release_values::{ReleaseValues, values};
+use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::post_renderers;

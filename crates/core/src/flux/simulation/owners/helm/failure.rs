@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::remedies::Remedy;
-use super::rendering::Place;
+use super::render::rendering::Place;
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::defined_kind;

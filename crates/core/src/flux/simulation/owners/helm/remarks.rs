@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::change::{Change, has_failed_upgrade};
-use super::release_charts::without_metadata;
+use super::render::release_charts::without_metadata;
 use crate::kubernetes::object::Resource;
 
 /// Number of changed values that are named.

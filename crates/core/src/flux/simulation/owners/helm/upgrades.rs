@@ -2,7 +2,7 @@
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use super::applied::{applies, hook_runs, of_chart};
 use super::change::{Change, Prepared, has_failed_upgrade, prepared, prepared_again};
 use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
-use super::release_charts::UNKNOWN_REVISION;
 use super::remarks::described;
 use super::remedies::{Remedy, can_fail_later, test_fates};
-use super::rendering::{Place, Rendering, Version};
+use super::render::release_charts::UNKNOWN_REVISION;
+use super::render::rendering::{Place, Rendering, Version};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -28,12 +28,15 @@ use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::records;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, Resource, flag_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, helm_chart};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::plan::{Action, Reason, ReasonCode};
+
+/// Number of revisions whose records Helm keeps if a HelmRelease has no `maxHistory`.
+const DEFAULT_HISTORY: u64 = 5;
 
 /// Conditions under which an object is removed that not every manifest has.
 const DEFINITIONS: &str = "it depends on whether the definitions that this change creates exist by then";
@@ -284,6 +287,9 @@ fn acted(
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
     (action.failure, action.refused_deletions) = attempt.failure(comparison, &removed);
     let mut effect = action.effect(state, id);
+    for (record, deletion) in outdated_records(state, live, spec, action.waits.as_ref()) {
+        effect.deletes.entry(record).or_insert(deletion);
+    }
     let is_doubtful = action.failure != Failure::Unexpected
         || later.is_some()
         || (action.can_fail_later && action.remedy == Remedy::Rollback);
@@ -302,6 +308,40 @@ fn acted(
         return Ok(Followed::Blocked { reason, effect: Box::new(effect) });
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+}
+
+/// Returns the oldest records of a release, which an upgrade deletes before it changes anything, also one that fails: with its
+/// own record there are `maxHistory` of them. The record of the deployed revision stays.
+///
+/// Source: Helm v4.2.2 `pkg/storage/storage.go`, `removeLeastRecent`; helm-controller v1.6.3 `GetMaxHistory`.
+fn outdated_records(
+    state: &State<'_>,
+    live: &Resource,
+    spec: &Value,
+    condition: Option<&String>,
+) -> BTreeMap<ObjectId, OwnerDeletion> {
+    let limit = spec.get("maxHistory").and_then(Value::as_u64).unwrap_or(DEFAULT_HISTORY);
+    let Some(others) = usize::try_from(limit).ok().and_then(|limit| limit.checked_sub(1)) else {
+        return BTreeMap::new();
+    };
+    let revision =
+        |record: &ObjectMetadata| record.id.name.rsplit_once(".v").and_then(|(_, text)| text.parse::<u64>().ok());
+    let all = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
+    let mut all: Vec<(Option<u64>, &ObjectMetadata)> = all.map(|record| (revision(record), record)).collect();
+    all.sort_by_key(|(revision, _)| *revision);
+    let is_deployed = |record: &ObjectMetadata| record.labels.get("status") == Some("deployed");
+    let deployed = all.iter().rev().find(|(_, record)| is_deployed(record)).map(|(revision, _)| *revision);
+    let surplus = all.len().saturating_sub(others);
+    let oldest = all.iter().filter(|(revision, _)| Some(*revision) != deployed).take(surplus);
+    let deletions = oldest.map(|(_, record)| {
+        let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
+        deletion.code = Some(ActionKind::Upgrade.code());
+        deletion.remark(format!("Helm keeps the records of {limit} revisions (maxHistory)"));
+        deletion.conditions.extend(condition.cloned());
+        deletion.is_doubtful = condition.is_some();
+        (record.id.clone(), deletion)
+    });
+    deletions.collect()
 }
 
 /// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1.

@@ -12,7 +12,7 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::kubernetes::object::ObjectId;
 
 /// Values of a release.
-pub(super) enum ReleaseValues {
+pub(crate) enum ReleaseValues {
     Known(Values),
     /// The change removes a part of these values; what, for people. helm-controller does nothing once it is gone.
     Removed(Values, String),
@@ -23,7 +23,7 @@ pub(super) enum ReleaseValues {
 /// Returns the values of a release with a spec.
 ///
 /// Fails with the reason why they are not known.
-pub(super) fn values(
+pub(crate) fn values(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,

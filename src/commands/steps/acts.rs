@@ -19,14 +19,14 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
 
 /// Field manager of settings and marks. kustomize-controller takes over the fields of managers whose names begin with kubectl.
-pub(super) const FIELD_MANAGER: &str = "gitops-handover";
+pub(crate) const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Pause between two reads of what a step waits for.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// One request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(crate) enum Act {
     /// Sets the field of a hold.
     Set(ObjectId, Hold),
     /// Removes the field of a hold.
@@ -35,14 +35,14 @@ pub(super) enum Act {
 }
 
 impl Act {
-    pub(super) fn object(&self) -> &ObjectId {
+    pub(crate) fn object(&self) -> &ObjectId {
         match self {
             Self::Set(id, _) | Self::Unset(id, _) | Self::Delete(id) => id,
         }
     }
 
     /// Returns the command of kubectl.
-    pub(super) fn command(&self) -> String {
+    pub(crate) fn command(&self) -> String {
         let name = kubectl_name(self.object());
         match self {
             Self::Delete(_) => format!("kubectl delete {name}"),
@@ -56,7 +56,7 @@ impl Act {
     /// Carries it out on the object that the plan is about.
     ///
     /// Fails if that has gone, is another one of the same name, or the API server refuses.
-    pub(super) async fn carry_out(&self, cluster: &Cluster, planned: &Snapshot) -> Result<()> {
+    pub(crate) async fn carry_out(&self, cluster: &Cluster, planned: &Snapshot) -> Result<()> {
         let id = self.object();
         let failed = |failure: Failure| Error::failed(format!("{id}: {failure}"));
         let Some(kind) = planned.type_of(id) else { return Err(Error::failed(format!("{id} has no type"))) };
@@ -80,34 +80,34 @@ impl Act {
 }
 
 /// Returns an object as kubectl's arguments name it.
-pub(super) fn kubectl_name(id: &ObjectId) -> String {
+pub(crate) fn kubectl_name(id: &ObjectId) -> String {
     let id = id.shown();
     let name = format!("{}/{}", id.group_kind(), id.name);
     if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
 }
 
 /// Returns the command that shows that an object has a setting.
-pub(super) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
+pub(crate) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
     let field = hold.field();
     format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(object), field.json_path(), field.value)
 }
 
 /// Objects and settings that a step waits for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Awaited {
+pub(crate) struct Awaited {
     /// Objects that must be gone, with their uids.
-    pub(super) gone: BTreeMap<ObjectId, Box<str>>,
+    pub(crate) gone: BTreeMap<ObjectId, Box<str>>,
     /// Settings that must be there.
-    pub(super) set: BTreeMap<ObjectId, Hold>,
+    pub(crate) set: BTreeMap<ObjectId, Hold>,
     /// Owners of Flux that must be ready for what they are now.
-    pub(super) applied: BTreeSet<ObjectId>,
+    pub(crate) applied: BTreeSet<ObjectId>,
     /// Commit that Kustomizations of `applied` must have applied.
-    pub(super) commit: Option<String>,
+    pub(crate) commit: Option<String>,
 }
 
 impl Awaited {
     /// Returns the part with these objects, and the rest.
-    pub(super) fn split(&self, is_first: impl Fn(&ObjectId) -> bool) -> (Self, Self) {
+    pub(crate) fn split(&self, is_first: impl Fn(&ObjectId) -> bool) -> (Self, Self) {
         let (gone, other_gone) = self.gone.clone().into_iter().partition(|(id, _)| is_first(id));
         let (set, other_set) = self.set.clone().into_iter().partition(|(id, _)| is_first(id));
         (Self { gone, set, ..Self::default() }, Self { gone: other_gone, set: other_set, ..self.clone() })
@@ -168,7 +168,7 @@ impl Awaited {
     /// Waits until everything is there. `waiting` gets what is missing whenever that changes.
     ///
     /// Fails after the time limit, and after Ctrl-C.
-    pub(super) async fn wait(
+    pub(crate) async fn wait(
         &self,
         cluster: &Cluster,
         planned: &Snapshot,
@@ -182,7 +182,7 @@ impl Awaited {
 /// Waits until nothing is missing. `waiting` gets what is missing whenever that changes.
 ///
 /// Fails after the time limit, and after Ctrl-C.
-pub(super) async fn wait_for(
+pub(crate) async fn wait_for(
     limit: Duration,
     mut waiting: impl FnMut(&str),
     missing: impl AsyncFn() -> Result<Option<String>, Failure>,

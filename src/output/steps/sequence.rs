@@ -1,12 +1,12 @@
 //! Plans of several steps as text and as a comment: each plan, then what all of them lose.
 
-use super::document;
-use super::format::{Look, Part, Render};
-use super::markdown;
-use super::markdown::escape::span;
-use super::plan::{counts, summary as summary_of_plan};
-use super::sanitize::one_line;
-use super::table::Columns;
+use crate::output::document;
+use crate::output::format::{Look, Part, Render};
+use crate::output::markdown;
+use crate::output::markdown::escape::span;
+use crate::output::plan::{counts, summary as summary_of_plan};
+use crate::output::text::sanitize::one_line;
+use crate::output::text::table::Columns;
 use gitops_core::plan::sequence::{LostObject, Sequence};
 use gitops_core::text::pluralize;
 

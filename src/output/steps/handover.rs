@@ -1,18 +1,18 @@
 //! Text of the steps of a handover.
 
-use super::document;
-use super::format::{Look, Part, Render};
-use super::markdown::escape::{fenced, span};
-use super::plan::{counts, summary};
-use super::sanitize::{escape, one_line};
-use super::wrap::wrap;
+use crate::output::document;
+use crate::output::format::{Look, Part, Render};
+use crate::output::markdown::escape::{fenced, span};
+use crate::output::plan::{counts, summary};
+use crate::output::text::sanitize::{escape, one_line};
+use crate::output::text::wrap::wrap;
 use gitops_core::flux::handover::{ClaimCopy, Handover, HandoverStep};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a line names.
 const NAMED: usize = 5;
 /// Spaces before the lines that continue one.
-pub(super) const CONTINUED: usize = 2;
+pub(crate) const CONTINUED: usize = 2;
 
 impl Render for Handover {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
@@ -33,7 +33,7 @@ impl Render for Handover {
 }
 
 /// Returns the steps as text: each with its patches, its plan, and how to see that it is done.
-pub(super) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> String {
+pub(crate) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> String {
     let line = |text: &str| wrap(&one_line(text), 0, CONTINUED, look.width) + "\n";
     let mut text = String::new();
     for step in steps {
@@ -57,7 +57,7 @@ pub(super) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> S
 }
 
 /// Returns the steps as a part of a comment.
-pub(super) fn comment_of_steps(steps: &[HandoverStep]) -> String {
+pub(crate) fn comment_of_steps(steps: &[HandoverStep]) -> String {
     let mut comment = String::new();
     for step in steps {
         comment += &format!("\n### Step {}: {}\n\n", step.number, span(&step.title));

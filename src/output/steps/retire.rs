@@ -1,11 +1,11 @@
 //! Text of the steps of a removal.
 
-use super::document;
-use super::format::{Look, Part, Render};
 use super::handover::{CONTINUED, comment_of_steps, text_of_steps};
-use super::markdown::escape::span;
-use super::sanitize::one_line;
-use super::wrap::wrap;
+use crate::output::document;
+use crate::output::format::{Look, Part, Render};
+use crate::output::markdown::escape::span;
+use crate::output::text::sanitize::one_line;
+use crate::output::text::wrap::wrap;
 use gitops_core::flux::retire::{ClaimFate, Retirement};
 use gitops_core::text::{join_limited, pluralize};
 

@@ -23,50 +23,50 @@ use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 
 /// The place of a release.
-pub(super) struct Place<'s> {
+pub(crate) struct Place<'s> {
     /// HelmRelease of the release, and its spec.
-    pub(super) id: ObjectId,
-    pub(super) spec: Value,
-    pub(super) target: ReleaseTarget,
+    pub(crate) id: ObjectId,
+    pub(crate) spec: Value,
+    pub(crate) target: ReleaseTarget,
     /// Name of the cluster; `None` for the one that has the HelmRelease.
-    pub(super) cluster: Option<Arc<str>>,
-    pub(super) snapshot: &'s Snapshot,
+    pub(crate) cluster: Option<Arc<str>>,
+    pub(crate) snapshot: &'s Snapshot,
     /// API versions that the change defines: templates see them if their definitions come first.
-    pub(super) coming: BTreeSet<String>,
+    pub(crate) coming: BTreeSet<String>,
     /// The definitions have come.
-    pub(super) has_come: bool,
+    pub(crate) has_come: bool,
 }
 
 /// Chart and values of a release at one moment.
-pub(super) struct Version {
-    pub(super) chart: Chart,
-    pub(super) values: Values,
+pub(crate) struct Version {
+    pub(crate) chart: Chart,
+    pub(crate) values: Values,
 }
 
 impl Version {
-    pub(super) fn is_random(&self) -> bool {
+    pub(crate) fn is_random(&self) -> bool {
         self.chart.randomness(&self.values) != Randomness::None
     }
 
-    pub(super) fn draft<'d>(&'d self, spec: &'d Value, revision: i64, skips_schema: bool) -> Draft<'d> {
+    pub(crate) fn draft<'d>(&'d self, spec: &'d Value, revision: i64, skips_schema: bool) -> Draft<'d> {
         Draft { chart: &self.chart, values: &self.values, revision, skips_schema, spec }
     }
 }
 
 /// A chart to render.
 #[derive(Clone, Copy)]
-pub(super) struct Draft<'c> {
-    pub(super) chart: &'c Chart,
-    pub(super) values: &'c Values,
+pub(crate) struct Draft<'c> {
+    pub(crate) chart: &'c Chart,
+    pub(crate) values: &'c Values,
     /// Revision of the release.
-    pub(super) revision: i64,
-    pub(super) skips_schema: bool,
+    pub(crate) revision: i64,
+    pub(crate) skips_schema: bool,
     /// Spec of the HelmRelease, which has post-renderers.
-    pub(super) spec: &'c Value,
+    pub(crate) spec: &'c Value,
 }
 
 /// Result of a render.
-pub(super) enum Rendering {
+pub(crate) enum Rendering {
     Done(Box<Rendered>),
     /// helm-controller cannot render it either, for this reason.
     Fails(String),
@@ -78,7 +78,7 @@ impl<'s> Place<'s> {
     /// Returns the place of a release with this target.
     ///
     /// Fails if its cluster was not read.
-    pub(super) fn find(
+    pub(crate) fn find(
         comparison: &Comparison<'_, '_, 's>,
         id: &ObjectId,
         spec: &Value,
@@ -99,7 +99,7 @@ impl<'s> Place<'s> {
     }
 
     /// Renders a chart as if the definitions of the change existed already; `None` if that makes no difference.
-    pub(super) fn render_later(
+    pub(crate) fn render_later(
         &mut self,
         comparison: &mut Comparison<'_, '_, '_>,
         draft: Draft<'_>,
@@ -119,7 +119,7 @@ impl<'s> Place<'s> {
     /// Renders a chart of which some objects may be named by chance.
     ///
     /// Fails if two renders have different objects.
-    pub(super) fn render_twice(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
+    pub(crate) fn render_twice(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
         let randomness = draft.chart.randomness(draft.values);
         if randomness == Randomness::InDecisions {
             let why = "its chart compares random values or the time, so that chance decides what it renders";
@@ -152,7 +152,7 @@ impl<'s> Place<'s> {
     /// Renders a chart once, with the first seed.
     ///
     /// Fails with the reason why the result is not known.
-    pub(super) fn render(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
+    pub(crate) fn render(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
         self.run(comparison, draft, Seed::First)
     }
 

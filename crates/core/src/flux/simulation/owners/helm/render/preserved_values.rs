@@ -11,13 +11,13 @@ use crate::flux::build::charts::values::Values;
 use crate::kubernetes::object::{Resource, flag_at, list_at};
 
 /// Returns true if an upgrade with this spec preserves the values of the last release.
-pub(super) fn preserves(spec: &Value) -> bool {
+pub(crate) fn preserves(spec: &Value) -> bool {
     flag_at(spec, "/upgrade/preserveValues")
 }
 
 /// Fails if the values of the last release, or the defaults with which it was rendered, are not those of the deployed chart and
 /// of the spec.
-pub(super) fn check_deployed(live: &Resource) -> Result<(), String> {
+pub(crate) fn check_deployed(live: &Resource) -> Result<(), String> {
     let [latest, attempted] = ["/status/history/0/configDigest", "/status/lastAttemptedConfigDigest"]
         .map(|field| live.text(field).unwrap_or_default());
     if latest.is_empty() || latest != attempted {
@@ -39,7 +39,7 @@ pub(super) fn check_deployed(live: &Resource) -> Result<(), String> {
 /// Returns a version as an upgrade of a release with these values renders it.
 ///
 /// Fails if Helm merges the values in a way that is not followed here.
-pub(super) fn preserved(old: &Version, new: Version) -> Result<Version, String> {
+pub(crate) fn preserved(old: &Version, new: Version) -> Result<Version, String> {
     let Some(defaults) = old.chart.own_defaults() else {
         return Err(
             "upgrade.preserveValues merges the values of its chart, which has subcharts or cannot be read".to_owned()

@@ -17,10 +17,10 @@ use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::ownership::schemes::flux_helmrelease::helm_chart;
 
 /// Revision of a source in the version of a chart, in place of the one that nobody knows yet.
-pub(super) const UNKNOWN_REVISION: &str = "000000000000";
+pub(crate) const UNKNOWN_REVISION: &str = "000000000000";
 
 /// Value of `upgrade.chartNameChangeStrategy` that upgrades a release to a chart of another name.
-pub(super) const IN_PLACE: &str = "InPlaceUpdate";
+pub(crate) const IN_PLACE: &str = "InPlaceUpdate";
 
 pub(crate) struct ReleaseCharts {
     /// The chart of the last release.
@@ -32,7 +32,7 @@ pub(crate) struct ReleaseCharts {
 }
 
 /// Returns the chart that is deployed, and the one after the change.
-pub(super) fn charts(
+pub(crate) fn charts(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     old_spec: &Value,
@@ -50,7 +50,7 @@ pub(super) fn charts(
 }
 
 /// Returns the chart of the last release.
-pub(super) fn last_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Chart> {
+pub(crate) fn last_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Chart> {
     let spec = live.spec();
     let packed = PackedChart::find(comparison.state(), &live.object.id, spec, false);
     let deployed = packed.as_ref().and_then(|packed| comparison.state().input.deployed.get(&packed.source));
@@ -177,7 +177,7 @@ fn compared(chart: &Value, namespace: &str, interval: &Value) -> Value {
 }
 
 /// Returns the chart that a release will have whose deployed chart is not compared, and what is assumed of it.
-pub(super) fn first_chart(
+pub(crate) fn first_chart(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,
@@ -462,7 +462,7 @@ fn requested(spec: &Value, source: Option<&Value>) -> Result<Requested, String> 
 }
 
 /// Returns the name of a chart at a path.
-pub(super) fn last_segment(path: &str) -> String {
+pub(crate) fn last_segment(path: &str) -> String {
     path.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
@@ -472,6 +472,6 @@ fn address(spec: &Value) -> [Option<&Value>; 3] {
 }
 
 /// Returns a version without its build metadata.
-pub(super) fn without_metadata(version: &str) -> &str {
+pub(crate) fn without_metadata(version: &str) -> &str {
     version.split_once('+').map_or(version, |(version, _)| version)
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::Session;
 use super::acts::{Act, Awaited, wait_for};
-use super::prune::preflight::confirm;
 use crate::cluster::config::args::request_timeout;
 use crate::cluster::{Cluster, Failure};
+use crate::commands::Session;
+use crate::commands::prune::preflight::confirm;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::tools::git::{Checkout, WorktreeState};
@@ -45,27 +45,27 @@ pub struct ApplyArgs {
 }
 
 /// A step that can be carried out.
-pub(super) struct NextStep {
-    pub(super) step: HandoverStep,
-    pub(super) acts: Vec<Act>,
-    pub(super) awaited: Awaited,
+pub(crate) struct NextStep {
+    pub(crate) step: HandoverStep,
+    pub(crate) acts: Vec<Act>,
+    pub(crate) awaited: Awaited,
     /// What is committed; `None` if that shows only in what is awaited.
-    pub(super) commit: Option<Commit>,
+    pub(crate) commit: Option<Commit>,
 }
 
 /// A commit that somebody makes, and that the sources get.
-pub(super) struct Commit {
+pub(crate) struct Commit {
     /// Instruction for a person.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// Directory and sources of the files.
-    pub(super) folder: PathBuf,
-    pub(super) sources: Vec<SourceId>,
+    pub(crate) folder: PathBuf,
+    pub(crate) sources: Vec<SourceId>,
     /// Files of the commit below the directory.
-    pub(super) tree: Tree,
+    pub(crate) tree: Tree,
 }
 
 /// Steps of a verb.
-pub(super) trait Steps {
+pub(crate) trait Steps {
     /// Plans the steps that are left on a state of the cluster; none once everything is done.
     ///
     /// Fails if the next step may not be taken.
@@ -82,7 +82,7 @@ pub(super) trait Steps {
 /// that of the plans.
 ///
 /// Fails if a plan is incomplete, and with the number of steps that are done if one cannot be taken or no longer holds.
-pub(super) async fn carry_out(
+pub(crate) async fn carry_out(
     args: &ApplyArgs,
     steps: &mut impl Steps,
     first: (Vec<NextStep>, Snapshot),

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::Session;
 use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
 use super::apply::{ApplyArgs, Commit, NextStep, Steps, carry_out};
-use super::prune::tree::{CheckoutOptions, FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
+use crate::commands::Session;
+use crate::commands::prune::tree::{
+    CheckoutOptions, FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover,
+};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
@@ -260,7 +262,7 @@ impl Steps for Moving<'_> {
 }
 
 /// Prints the warnings and gaps of the plans of proposed steps, and returns the exit code.
-pub(super) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode {
+pub(crate) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode {
     for step in steps {
         let texts = warnings(&step.plan);
         texts.iter().for_each(|text| session.terminal.warning(&format!("step {}: {text}", step.number)));
@@ -381,7 +383,7 @@ fn is_marked(object: &ObjectMetadata) -> bool {
 /// Writes the patches and commands of the steps, one file each.
 ///
 /// Fails if the directory has one of them already, or cannot be written.
-pub(super) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Session) -> Result<()> {
+pub(crate) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Session) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
     for step in steps {

@@ -19,7 +19,7 @@ impl Place<'_> {
     /// look it up.
     ///
     /// Fails with the reason why the answer is not known.
-    pub(super) fn looked_up(
+    pub(crate) fn looked_up(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
         query: &ObjectQuery,

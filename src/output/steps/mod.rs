@@ -1,0 +1,5 @@
+//! Text of plans of several steps.
+
+pub(crate) mod handover;
+pub(crate) mod retire;
+pub(crate) mod sequence;

@@ -1,0 +1,7 @@
+//! What output is made of: words, escapes, lines and tables.
+
+pub mod duration;
+pub mod prose;
+pub mod sanitize;
+pub mod table;
+pub(crate) mod wrap;
