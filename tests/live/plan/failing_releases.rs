@@ -138,7 +138,9 @@ fn refused_uninstalls_and_upgrades_after_a_rollback_delete_what_was_planned() {
     let mut purged = set(&services);
     purged.extend(set(&["delete ConfigMap/frozen", "delete ConfigMap/held"]));
     assert_eq!(certain("fr-records"), purged);
-    assert_eq!(certain(ROLLED_BACK), set(&["delete Service/extra", "update HelmRelease/app"]));
+    let record = "sh.helm.release.v1.app.v1";
+    let upgraded = ["delete Service/extra", &format!("delete Secret/{record}"), "update HelmRelease/app"];
+    assert_eq!(certain(ROLLED_BACK), set(&upgraded));
 
     trees.iter().for_each(|(namespace, tree)| publish(cluster, namespace, tree));
     condition(cluster, ROLLED_BACK, "Ready", "True");
@@ -149,7 +151,7 @@ fn refused_uninstalls_and_upgrades_after_a_rollback_delete_what_was_planned() {
         .filter(|(uid, what)| !after.contains_key(*uid) && !what.contains("Endpoint"))
         .map(|(_, what)| what.as_str())
         // The API server deletes the address of a Service with it.
-        .filter(|what| !what.starts_with("Secret/fr-rolled-back/") && !what.starts_with("IPAddress/"))
+        .filter(|what| !what.starts_with("IPAddress/"))
         .collect();
     let expected = BTreeSet::from([
         "HelmRelease/fr-object/app",
@@ -161,6 +163,7 @@ fn refused_uninstalls_and_upgrades_after_a_rollback_delete_what_was_planned() {
         "ConfigMap/fr-records/frozen",
         "ConfigMap/fr-records/held",
         "Service/fr-rolled-back/extra",
+        "Secret/fr-rolled-back/sh.helm.release.v1.app.v1",
     ]);
     assert_eq!(gone, expected);
     for (namespace, _) in REFUSED {

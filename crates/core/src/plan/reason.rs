@@ -164,16 +164,54 @@ impl fmt::Display for ReasonCode {
 /// A reason: a code, a detail in plain English, and the conditions of a race. The texts are empty where the code says
 /// everything; they can hold text written by others, so they must be escaped before they are shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
+#[serde(from = "ReasonDocument", into = "ReasonDocument")]
 pub struct Reason {
     /// Stable code for programs.
     pub code: ReasonCode,
     /// Explanation in plain English; can be empty.
     pub detail: String,
     /// What a race depends on, one clause each. Empty for what happens in every order of events.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<String>,
+}
+
+/// A reason as documents have it.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Reason"))]
+#[serde(deny_unknown_fields)]
+struct ReasonDocument {
+    /// Stable code for programs.
+    code: ReasonCode,
+    /// Explanation in plain English, with the conditions as `race: CONDITION`; can be empty.
+    detail: String,
+    /// What a race depends on, one clause each. Empty for what happens in every order of events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    conditions: Vec<String>,
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Reason {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        ReasonDocument::schema_name()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        ReasonDocument::json_schema(generator)
+    }
+}
+
+impl From<Reason> for ReasonDocument {
+    fn from(reason: Reason) -> Self {
+        Self { code: reason.code, detail: reason.text(), conditions: reason.conditions }
+    }
+}
+
+impl From<ReasonDocument> for Reason {
+    fn from(document: ReasonDocument) -> Self {
+        let ReasonDocument { code, detail, conditions } = document;
+        let of_race = Self { code, detail: String::new(), conditions };
+        let own = detail.strip_suffix(&of_race.text()).map(|own| own.strip_suffix("; ").unwrap_or(own).to_owned());
+        Self { detail: own.unwrap_or(detail), ..of_race }
+    }
 }
 
 impl Reason {
@@ -230,6 +268,18 @@ impl fmt::Display for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_detail_of_a_document_has_the_conditions() {
+        let plain = Reason::new(ReasonCode::NotInBuild, "");
+        let raced = Reason::new(ReasonCode::NotInBuild, "gone").on_condition("a").on_condition("b");
+        let bare = Reason::new(ReasonCode::NotInBuild, "").on_condition("a");
+        for (reason, detail) in [(plain, ""), (raced, "gone; race: a; race: b"), (bare, "race: a")] {
+            let document = serde_json::to_value(&reason).unwrap();
+            assert_eq!(document["detail"], detail);
+            assert_eq!(serde_json::from_value::<Reason>(document).unwrap(), reason);
+        }
+    }
 
     #[test]
     fn every_code_is_kebab_case_in_json_and_on_screen() {
