@@ -7,11 +7,15 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use crate::flux::build::charts::values::values_sources;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::undecrypted::UNKNOWN;
+use crate::flux::build::substitute::variable_sources;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::Members;
+use crate::ownership::schemes::{flux_helmrelease, flux_kustomization};
 use crate::plan::mask::SecretMask;
 
 /// Returns the names that hold values of Secrets and are not public: those of objects that are built or generated, and those
@@ -19,7 +23,8 @@ use crate::plan::mask::SecretMask;
 pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
     let (open, private): (Vec<&BuiltObject>, Vec<&BuiltObject>) =
         built_objects(state).partition(|object| object.masked.is_none());
-    let mut public = public_words(state);
+    let unread = named_by_unread_owners(state);
+    let mut public = public_words(state, &unread);
     public.extend(open.iter().flat_map(|object| words(&object.id)).map(Cow::Borrowed));
     let values: Vec<_> = state.secrets.iter().filter(|value| !public.contains(value.reveal().as_str())).collect();
     let mut hidden: Vec<(&ObjectId, Cow<'_, ObjectId>)> = vec![];
@@ -35,9 +40,9 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
             }
             held => Cow::Borrowed(held.and_then(|held| held.shown.as_ref()).unwrap_or(id)),
         };
-        if *shown == *id {
+        if *shown == *id && !unread.contains(id) {
             public.insert(Cow::Borrowed(&id.name));
-        } else {
+        } else if *shown != *id {
             hidden.push((id, shown));
         }
     }
@@ -62,12 +67,32 @@ fn built_objects<'s>(state: &'s State<'_>) -> impl Iterator<Item = &'s BuiltObje
     built.chain(state.owner_applies().flat_map(|(_, applies)| applies.objects.values()))
 }
 
+/// Returns the live objects of owners that name Secrets which this plan does not read: the same values can be in their names.
+fn named_by_unread_owners(state: &State<'_>) -> HashSet<ObjectId> {
+    let names_secrets = |live: &&Resource| {
+        let (id, namespace) = (&live.object.id, &live.object.id.namespace);
+        if id.is(flux_kustomization::GROUP, flux_kustomization::KIND) {
+            variable_sources(live.spec()).any(|source| source.reference(namespace).is_secret())
+        } else {
+            id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND)
+                && values_sources(namespace, live.spec()).any(|source| source.reference.is_secret())
+        }
+    };
+    let owners = state.input.snapshot.resources.iter().filter(names_secrets);
+    let members = owners.filter_map(|live| match state.members(live) {
+        Members::Listed(ids) => Some(ids),
+        _ => None,
+    });
+    members.flatten().collect()
+}
+
 /// Returns the kinds of the clusters, and the names of the live objects that no owner can have named by a value of a Secret,
 /// with their namespaces.
-fn public_words<'s>(state: &'s State<'_>) -> HashSet<Cow<'s, str>> {
-    let is_open = |id: &ObjectId| {
-        let held = state.secrets.held(id);
-        !id.is_private() && held.is_none_or(|held| !held.is_assumed && held.shown.is_none())
+fn public_words<'s>(state: &'s State<'_>, unread: &HashSet<ObjectId>) -> HashSet<Cow<'s, str>> {
+    let is_open = |id: &ObjectId| match state.secrets.held(id) {
+        _ if id.is_private() => false,
+        Some(held) => !held.is_assumed && held.shown.is_none(),
+        None => !unread.contains(id),
     };
     let mut public = HashSet::new();
     for (name, cluster) in state.input.snapshot.clusters() {

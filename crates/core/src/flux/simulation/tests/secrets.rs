@@ -88,6 +88,21 @@ fn a_name_that_is_public_is_not_hidden_because_a_secret_has_it_too() {
 }
 
 #[test]
+fn a_name_that_another_owner_made_of_an_unread_secret_makes_no_value_public() {
+    let value = "hunter2hunter2";
+    let mut cluster = with_variable(value, vec![cm("web-config")], true);
+    cluster.add(&cm(value), None);
+    let other = json!({"sourceRef": {"kind": "GitRepository", "name": "elsewhere"},
+        "postBuild": {"substituteFrom": [{"kind": "Secret", "name": "unread"}]}});
+    let entry = json!({"id": format!("{NS}_{value}__ConfigMap"), "v": "v1"});
+    cluster.add_with_content(&ks("other", "./o", other), None, json!({"inventory": {"entries": [entry]}}));
+    cluster.snapshot.normalise();
+    let (rows, text) = shown(&cluster, &apps(vec![cm("web-config"), cm("new-${VALUE}")]));
+    assert!(rows.contains(&format!("create configmap/new-?????????? -n {NS}")), "{rows:?}");
+    assert!(!text.contains(value), "{text}");
+}
+
+#[test]
 fn the_name_of_an_object_without_a_value_of_a_secret_is_shown() {
     // The value is a part of a name that stands in the tree.
     let cluster = with_variable("shop", vec![cm("shop-web"), cm("db-${VALUE}")], true);
