@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::gitops::binary;
 
 /// Commands that do not run, by a part of their text, and why.
-const NOT_RUN: [(&str, &str); 22] = [
+const NOT_RUN: [(&str, &str); 23] = [
     ("kubectl krew", "installs into the home of the user"),
     ("kubectl gitops man ~", "the man pages have a test of their own"),
     ("kubectl apply -f config/rbac", "the roles have a test of their own"),
@@ -28,6 +28,7 @@ const NOT_RUN: [(&str, &str); 22] = [
     ("kubectl create -f DIR", "DIR is a placeholder; backups have a test of their own"),
     ("kubectl gitops plan --show plan.json", "tests/offline/leaks.rs shows plans again, without a cluster"),
     ("kubectl gitops prune --apply plan.json", "plan files have tests of their own, which delete"),
+    ("--write steps/ --apply", "waits until branches are merged; tests/live/plan/applying.rs merges them"),
     ("retire kustomization/web --apply", "waits until its patch is merged; tests/live/plan/retire.rs does that"),
     ("kubectl gitops guard", "would guard the cluster of all pages; tests/live/plan/guard.rs installs it"),
     ("kubectl gitops prune qbec", "needs an app of qbec; tests/systems has them"),
