@@ -174,7 +174,7 @@ pub struct Reason {
     pub conditions: Vec<String>,
 }
 
-/// A reason as documents have it.
+/// A reason: a code, a detail in plain English, and the conditions of a race. Escape the texts before you show them.
 #[derive(Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Reason"))]
 #[serde(deny_unknown_fields)]
