@@ -185,7 +185,7 @@ impl Awaited {
 pub(crate) async fn wait_for(
     limit: Duration,
     mut waiting: impl FnMut(&str),
-    missing: impl AsyncFn() -> Result<Option<String>, Failure>,
+    mut missing: impl AsyncFnMut() -> Result<Option<String>, Failure>,
 ) -> Result<()> {
     let (mut interrupts, end) = (Interrupts::new(), Instant::now() + limit);
     let mut last = String::new();

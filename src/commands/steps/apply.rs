@@ -1,6 +1,5 @@
 //! `--apply`: carries out proposed steps one after the other, each planned again on the cluster as it is then.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use crate::cluster::config::args::request_timeout;
 use crate::cluster::{Cluster, Failure};
 use crate::commands::Session;
 use crate::commands::prune::preflight::confirm;
+use crate::commands::prune::tree::CheckoutOptions;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::tools::git::{Checkout, WorktreeState};
@@ -30,9 +30,12 @@ const NAMED: usize = 5;
 /// Consequence of a cancelled question, for people.
 const UNDONE: &str = "nothing of this step was done";
 
-/// Flags of verbs that carry out steps.
+/// Flags of verbs that propose steps.
 #[derive(Clone, Debug, Args)]
-pub struct ApplyArgs {
+pub struct StepArgs {
+    /// Read the cluster from FILE, which `snapshot` wrote
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
     /// Carry out the steps: run their commands, and wait for Flux after each patch that you commit
     #[arg(long, conflicts_with = "snapshot")]
     pub apply: bool,
@@ -42,6 +45,8 @@ pub struct ApplyArgs {
     /// Time for each step of --apply
     #[arg(long, value_name = "DURATION", default_value = "30m", hide_short_help = true, requires = "apply", value_parser = request_timeout)]
     pub timeout: Duration,
+    #[command(flatten)]
+    pub checkout: CheckoutOptions,
 }
 
 /// A step that can be carried out.
@@ -49,7 +54,7 @@ pub(crate) struct NextStep {
     pub(crate) step: HandoverStep,
     pub(crate) acts: Vec<Act>,
     pub(crate) awaited: Awaited,
-    /// What is committed; `None` if that shows only in what is awaited.
+    /// The commit that this step needs; `None` if only what is awaited shows it.
     pub(crate) commit: Option<Commit>,
 }
 
@@ -83,7 +88,7 @@ pub(crate) trait Steps {
 ///
 /// Fails if a plan is incomplete, and with the number of steps that are done if one cannot be taken or no longer holds.
 pub(crate) async fn carry_out(
-    args: &ApplyArgs,
+    args: &StepArgs,
     steps: &mut impl Steps,
     first: (Vec<NextStep>, Snapshot),
     exit: ExitCode,
@@ -125,7 +130,7 @@ pub(crate) async fn carry_out(
 
 /// Takes a step.
 async fn take(
-    args: &ApplyArgs,
+    args: &StepArgs,
     (number, total): (usize, usize),
     (next, snapshot): (&NextStep, &Snapshot),
     cluster: &Cluster,
@@ -183,25 +188,24 @@ impl Commit {
         limit: Duration,
         waiting: impl FnMut(&str),
     ) -> Result<String> {
-        // A commit that was looked at, and what it lacks.
-        let known: RefCell<(String, Option<String>)> = RefCell::default();
+        let mut known = (String::new(), None);
         wait_for(limit, waiting, async || {
             for source in &self.sources {
-                if let Some(missing) = self.missing(source, &known, cluster, planned).await? {
+                if let Some(missing) = self.missing(source, &mut known, cluster, planned).await? {
                     return Ok(Some(missing));
                 }
             }
             Ok(None)
         })
         .await?;
-        Ok(known.into_inner().0)
+        Ok(known.0)
     }
 
-    /// Returns what a source still lacks, for people.
+    /// Returns what a source still lacks, for people. `known` is the commit that was looked at last, and what it lacks.
     async fn missing(
         &self,
         id: &SourceId,
-        known: &RefCell<(String, Option<String>)>,
+        known: &mut (String, Option<String>),
         cluster: &Cluster,
         planned: &Snapshot,
     ) -> Result<Option<String>, Failure> {
@@ -211,12 +215,10 @@ impl Commit {
         let live = cluster.fetch_json(kind, object).await?.unwrap_or_default();
         let revision = text_at(&live, "/status/artifact/revision");
         let Some(commit) = commit_of(revision) else { return Ok(Some(format!("{object} to have a commit"))) };
-        let is_new = known.borrow().0 != commit;
-        if is_new {
-            *known.borrow_mut() = (commit.to_owned(), self.difference(commit));
+        if known.0 != commit {
+            *known = (commit.to_owned(), self.difference(commit));
         }
-        let lacks = known.borrow().1.clone();
-        Ok(lacks.map(|lacks| format!("{object} to have the files of this step; {revision} {lacks}")))
+        Ok(known.1.as_ref().map(|lacks| format!("{object} to have the files of this step; {revision} {lacks}")))
     }
 
     /// Returns how a commit differs from the files, for people; `None` if it does not.

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
-use super::apply::{ApplyArgs, Commit, NextStep, Steps, carry_out};
+use super::apply::{Commit, NextStep, StepArgs, Steps, carry_out};
 use crate::commands::Session;
-use crate::commands::prune::tree::{
-    CheckoutOptions, FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover,
-};
+use crate::commands::prune::tree::{FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
@@ -65,13 +63,8 @@ pub struct HandoverArgs {
     /// Write the patches of the steps to DIR
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
-    /// Read the cluster from FILE, which `snapshot` wrote
-    #[arg(long, value_name = "FILE")]
-    pub snapshot: Option<PathBuf>,
     #[command(flatten)]
-    pub steps: ApplyArgs,
-    #[command(flatten)]
-    pub checkout: CheckoutOptions,
+    pub steps: StepArgs,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Handover::PARTS))]
     pub output: Format,
@@ -79,7 +72,7 @@ pub struct HandoverArgs {
 
 /// Finds and shows the steps, and carries them out if that is asked for.
 pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode> {
-    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let snapshot = session.snapshot(args.steps.snapshot.as_deref()).await?;
     let planned = plan(args, args.to.as_deref(), session, &snapshot).await?;
     let handover = &planned.document;
     session.terminal.raw(&args.output.render(handover, session.terminal.look(true))?)?;
@@ -124,17 +117,17 @@ async fn plan(
     session: &mut Session,
     snapshot: &Snapshot,
 ) -> Result<PlannedHandover> {
-    let (rev, checkout) = (to.map(str::to_owned), args.checkout.clone());
+    let (rev, checkout) = (to.map(str::to_owned), args.steps.checkout.clone());
     let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
-    let found = find_handover(&tree, session, snapshot, args.snapshot.is_some()).await;
+    let found = find_handover(&tree, session, snapshot, args.steps.snapshot.is_some()).await;
     let mut found = found.inspect_err(|_| session.discard_warnings())?;
     let left_over = left_over(snapshot, &found.last, found.steps.iter().map(|found| &found.step.secrets));
     let roles: Vec<Role> = found.steps.iter().map(|found| found.role).collect();
     let (mut steps, mut all_acts, mut trees) = (vec![], vec![], vec![]);
     for (number, FoundMove { role, patches, tree, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
-        let plan = step.finish(args.snapshot.is_some());
+        let plan = step.finish(args.steps.snapshot.is_some());
         let acts = role.acts(&found.holds, &plan, snapshot);
         let awaited = role.awaited(&found.holds, &plan, &step.snapshot);
         steps.push(HandoverStep {

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::acts::{Act, Awaited, kubectl_name, shows_hold};
-use super::apply::{ApplyArgs, NextStep, Steps, carry_out};
+use super::apply::{NextStep, StepArgs, Steps, carry_out};
 use super::handover::{report, write};
 use crate::commands::prune::args::grave_kind;
-use crate::commands::prune::tree::{CheckoutOptions, FoundStep, Removal, TreeArgs, TreeOptions, find_retirement};
+use crate::commands::prune::tree::{FoundStep, Removal, TreeArgs, TreeOptions, find_retirement};
 use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
@@ -67,13 +67,8 @@ pub struct RetireArgs {
     /// Finalizer that something outside of the cluster removes
     #[arg(long, value_name = "FINALIZER", value_delimiter = ',')]
     pub served: Vec<String>,
-    /// Read the cluster from FILE, which `snapshot` wrote
-    #[arg(long, value_name = "FILE")]
-    pub snapshot: Option<PathBuf>,
     #[command(flatten)]
-    pub steps: ApplyArgs,
-    #[command(flatten)]
-    pub checkout: CheckoutOptions,
+    pub steps: StepArgs,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = format::parser(Retirement::PARTS))]
     pub output: Format,
@@ -82,7 +77,7 @@ pub struct RetireArgs {
 /// Finds and shows the steps, and carries them out if that is asked for.
 pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     args.owners.iter().try_for_each(|text| owners::parse(text).map(drop))?;
-    let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
+    let snapshot = session.snapshot(args.steps.snapshot.as_deref()).await?;
     let targets = targets(args, session, &snapshot)?;
     let removal = plan(args, &targets, session, &snapshot).await?;
     let document = &removal.document;
@@ -116,9 +111,9 @@ async fn plan(
     snapshot: &Snapshot,
 ) -> Result<PlannedRemoval> {
     let removal = Removal { targets: targets.clone(), served: args.served.iter().cloned().collect() };
-    let options = TreeOptions { checkout: args.checkout.clone(), offline: true, ..TreeOptions::default() };
+    let options = TreeOptions { checkout: args.steps.checkout.clone(), offline: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
-    let found = find_retirement(&tree, &removal, session, snapshot, args.snapshot.is_some()).await;
+    let found = find_retirement(&tree, &removal, session, snapshot, args.steps.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
     let (mut steps, mut data, mut strangers, mut secrets) = (vec![], vec![], vec![], vec![]);
     let (mut all_acts, mut awaited) = (vec![], vec![]);

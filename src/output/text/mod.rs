@@ -1,4 +1,4 @@
-//! What output is made of: words, escapes, lines and tables.
+//! Parts of output: words, escapes, lines and tables.
 
 pub mod duration;
 pub mod prose;

@@ -85,10 +85,10 @@ pub(crate) struct OwnerApply {
     pub(crate) chart: Option<(String, String)>,
 }
 
-/// What is not known of a deletion before a chart is rendered.
+/// The part of a deletion that only the render of a chart decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// Whether the new release has the object too.
+    /// The new release can have the object too.
     MayComeBack,
     /// Something else, for people.
     Remark(String),
@@ -115,7 +115,7 @@ pub(crate) struct OwnerDeletion {
     pub(crate) code: Option<ReasonCode>,
     /// Remarks for its row.
     pub(crate) remarks: Vec<String>,
-    /// What is not known before the new chart of the owner is rendered.
+    /// The part that only the render of the owner's new chart decides.
     pub(crate) open: Option<Open>,
     /// Conditions under which it stays.
     pub(crate) conditions: Vec<String>,

@@ -76,7 +76,7 @@ pub(crate) struct Nodes {
     all: Vec<Node>,
     /// Positions of the Kustomizations that apply an object in one of their passes.
     applying: HashMap<ObjectId, Vec<usize>>,
-    /// Which of them wait for each other; computed when it is asked for.
+    /// The waits of Kustomizations for others; computed when they are asked for.
     wait_graph: OnceCell<WaitGraph>,
 }
 
@@ -94,7 +94,7 @@ impl Nodes {
         Self { all, applying, wait_graph: OnceCell::new() }
     }
 
-    /// Returns which Kustomizations wait for each other, as `compute` finds it once.
+    /// Returns the waits of Kustomizations for others. `compute` runs once.
     pub(crate) fn wait_graph(&self, compute: impl FnOnce() -> WaitGraph) -> &WaitGraph {
         self.wait_graph.get_or_init(compute)
     }

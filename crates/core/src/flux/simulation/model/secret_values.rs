@@ -34,7 +34,7 @@ pub(crate) struct Held {
     /// Any part of it.
     pub(crate) in_manifest: bool,
     pub(crate) in_spec: bool,
-    /// What its owner applied last is not known, so that each part of it can hold some.
+    /// Each part of it can hold some, because it is not known what its owner applied last.
     pub(crate) is_assumed: bool,
     /// The identity as it is written, if it holds some.
     pub(crate) shown: Option<ObjectId>,

@@ -1,4 +1,4 @@
-//! Which Kustomizations wait for the new revision of which others.
+//! The waits of Kustomizations until others have applied the new revision.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};

@@ -20,7 +20,7 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::schemes::flux_operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::grave::by_gravity;
-use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode};
+use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode, if_deleted};
 
 /// Returns an object of Flux as the owner of a row.
 fn flux_owner(id: &ObjectId) -> OwnerId {
@@ -226,7 +226,7 @@ fn created_hooks(
     lasting.map(move |(id, conditions)| {
         let mut row = owner_row(Action::Create, PinnedObject::absent(id.clone()), owner, ReasonCode::Hook.into());
         if !is_deleted {
-            row.make_race(format!("it depends on whether {owner} is deleted"));
+            row.make_race(if_deleted(owner));
         }
         conditions.iter().for_each(|condition| row.make_race(condition));
         row

@@ -1,21 +1,20 @@
 //! Names of a plan that hold values of Secrets.
 //!
 //! A name is hidden only if nothing public has it: no kind of the API server, no live object, and no object that the tree
-//! names openly. Everybody who may read the plan can know these, so that hiding them would only hide rows, and tell that they
-//! are equal to something private.
+//! names openly. Everybody who may read the plan can know these: to hide them would hide rows, and would reveal that they are
+//! equal to something private.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use crate::flux::build::charts::values::values_sources;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::data::DataRef;
 use crate::flux::build::objects::undecrypted::UNKNOWN;
-use crate::flux::build::substitute::variable_sources;
+use crate::flux::simulation::model::facts::live_secrets::data_references;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
-use crate::ownership::schemes::{flux_helmrelease, flux_kustomization};
 use crate::plan::mask::SecretMask;
 
 /// Returns the names that hold values of Secrets and are not public: those of objects that are built or generated, and those
@@ -69,16 +68,8 @@ fn built_objects<'s>(state: &'s State<'_>) -> impl Iterator<Item = &'s BuiltObje
 
 /// Returns the live objects of owners that name Secrets which this plan does not read: the same values can be in their names.
 fn named_by_unread_owners(state: &State<'_>) -> HashSet<ObjectId> {
-    let names_secrets = |live: &&Resource| {
-        let (id, namespace) = (&live.object.id, &live.object.id.namespace);
-        if id.is(flux_kustomization::GROUP, flux_kustomization::KIND) {
-            variable_sources(live.spec()).any(|source| source.reference(namespace).is_secret())
-        } else {
-            id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND)
-                && values_sources(namespace, live.spec()).any(|source| source.reference.is_secret())
-        }
-    };
-    let owners = state.input.snapshot.resources.iter().filter(names_secrets);
+    let resources = state.input.snapshot.resources.iter();
+    let owners = resources.filter(|live| data_references(live).iter().any(DataRef::is_secret));
     let members = owners.filter_map(|live| match state.members(live) {
         Members::Listed(ids) => Some(ids),
         _ => None,

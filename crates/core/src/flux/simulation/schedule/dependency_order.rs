@@ -4,8 +4,8 @@
 //! revision, and one of another source only has to be ready.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use crate::flux::simulation::model::node::{Node, NodeId};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::model::wait_graph::WaitGraph;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -36,8 +36,9 @@ pub(crate) fn longest_chain(state: &State<'_>) -> usize {
 /// Returns the dependencies of all Kustomizations with their last specs.
 fn wait_graph<'s>(state: &'s State<'_>) -> &'s WaitGraph {
     state.nodes.wait_graph(|| {
-        let keys = state.live.keys().chain(state.nodes.iter().map(|node| &node.id.key));
-        WaitGraph::new(keys.filter_map(|key| Some((key.clone(), waited_for(state, key, &*last_spec(state, key)?)))))
+        let keys: BTreeSet<_> = state.live.keys().chain(state.nodes.iter().map(|node| &node.id.key)).collect();
+        let waited = |key: &NamespacedName| Some((key.clone(), waited_for(state, key, &*last_spec(state, key)?)));
+        WaitGraph::new(keys.into_iter().filter_map(waited))
     })
 }
 
@@ -61,8 +62,7 @@ pub(crate) fn has_same_source(
 
 /// Returns the spec of a Kustomization after the change.
 fn last_spec<'s>(state: &'s State<'_>, key: &NamespacedName) -> Option<Cow<'s, KustomizationSpec>> {
-    let node = state.node(&NodeId::new(key)).or_else(|| state.node(&NodeId::live(key)));
-    match node.and_then(Node::last_pass) {
+    match state.last_pass(key) {
         Some(pass) => Some(Cow::Borrowed(&pass.spec)),
         None => state.live.get(key).map(|live| Cow::Owned(KustomizationSpec::of(live))),
     }

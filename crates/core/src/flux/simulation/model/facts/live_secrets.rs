@@ -22,8 +22,8 @@ use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
-/// Finds the values of Secrets among the answers and the live objects that hold some. Returns what the builds lack that tell
-/// them.
+/// Finds the values of Secrets among the answers, and the live objects that hold some. Returns the answers that are missing for
+/// the builds of the last applied revisions.
 pub(crate) fn find_live_secrets(state: &mut State<'_>, answers: &Answers) -> Needs {
     state.secrets.set_values(answers);
     let mut needs = Needs::default();
@@ -49,14 +49,7 @@ fn objects_with_secrets(
     needs: &mut Needs,
 ) -> Option<Vec<(ObjectId, Held)>> {
     let id = &live.object.id;
-    let key = NamespacedName::of(id);
-    let references: Vec<DataRef> = if id.is(GROUP, KIND) {
-        variable_sources(live.spec()).map(|source| source.reference(&key.namespace)).collect()
-    } else if id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND) {
-        values_sources(&key.namespace, live.spec()).map(|source| source.reference).collect()
-    } else {
-        vec![]
-    };
+    let (key, references) = (NamespacedName::of(id), data_references(live));
     let holds_some = match state.secrets.held(id) {
         Some(held) if id.is(GROUP, KIND) => held.in_spec || held.is_assumed,
         held => held.is_some_and(|held| held.in_manifest || held.is_assumed),
@@ -92,6 +85,18 @@ fn objects_with_secrets(
         objects.extend(others.map(|id| (id, Held { is_assumed: true, ..Held::default() })));
     }
     Some(objects)
+}
+
+/// Returns the ConfigMaps and Secrets with variables or values of a live owner.
+pub(crate) fn data_references(live: &Resource) -> Vec<DataRef> {
+    let (id, namespace) = (&live.object.id, &live.object.id.namespace);
+    if id.is(GROUP, KIND) {
+        variable_sources(live.spec()).map(|source| source.reference(namespace)).collect()
+    } else if id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND) {
+        values_sources(namespace, live.spec()).map(|source| source.reference).collect()
+    } else {
+        vec![]
+    }
 }
 
 /// Returns the identity of an object of a build, and the parts of it that hold values of Secrets.

@@ -43,8 +43,9 @@ pub(super) fn hook_runs(
 }
 
 /// Returns the objects that helm-controller applies: those of the manifest that it renders now, or of another one, its hooks that
-/// stay, and the definitions in `crds/`; `None` if no pass is known that leads to it. Of a release with values of Secrets only the objects that
-/// exist are among them: the names of others could hold such values. Nor are those that are named by a revision of the source.
+/// stay, and the definitions in `crds/`; `None` if no pass is known that leads to it. Of a release with values of Secrets only
+/// the objects that exist are among them: the names of others could hold such values. Nor are those that are named by a
+/// revision of the source.
 pub(super) fn applies<'r>(
     state: &State<'_>,
     release: &ObjectId,

@@ -1,4 +1,4 @@
-//! What changes of a release, as far as it is known before anything is rendered.
+//! The change of a release, as far as it is known before anything is rendered.
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 

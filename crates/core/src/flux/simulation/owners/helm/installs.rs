@@ -12,9 +12,8 @@ use super::action_kind::ActionKind;
 use super::applied::{applies, hook_runs, of_chart};
 use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
-use super::remarks::shown_version;
 use super::remedies::{Remedy, can_fail_later, test_fates};
-use super::render::release_charts::first_chart;
+use super::render::release_charts::{first_chart, without_metadata};
 use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::build::charts::Chart;
@@ -155,7 +154,7 @@ pub(super) fn install(
     effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful)
         .map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
-    let mut remarks = vec![format!("chart {} {}", chart.name, shown_version(&chart.version))];
+    let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
     remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());
     remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
     let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();

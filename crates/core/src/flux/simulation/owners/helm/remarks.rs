@@ -1,4 +1,4 @@
-//! What changes of a release, for people.
+//! Remarks on the changes of a release, for people.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,17 @@ pub(super) fn described(live: &Resource, change: &Change) -> Vec<String> {
     let mut remarks = vec![];
     let new = &change.new.chart;
     let Some(old) = &change.old else {
-        let version = shown_version(&new.version);
-        let after = match () {
-            () if has_failed_upgrade(live) => ", after an upgrade that failed",
-            () if live.flag("/spec/suspend") => "",
-            () => ", after an upgrade that failed and was rolled back",
+        let version = without_metadata(&new.version);
+        let after = if has_failed_upgrade(live) {
+            ", after an upgrade that failed"
+        } else if live.flag("/spec/suspend") {
+            ""
+        } else {
+            ", after an upgrade that failed and was rolled back"
         };
         return vec![format!("chart {} {version}{after}", new.name)];
     };
-    let [before, after] = [&old.chart, new].map(|chart| shown_version(&chart.version));
+    let [before, after] = [&old.chart, new].map(|chart| without_metadata(&chart.version));
     if before != after {
         remarks.push(format!("chart {} {before} → {after}", new.name));
     } else if old.chart.version != new.version {
@@ -41,11 +43,6 @@ pub(super) fn described(live: &Resource, change: &Change) -> Vec<String> {
         remarks.push(format!("values {}{more}", paths.join(", ")));
     }
     remarks
-}
-
-/// Returns a version without its build metadata, as people name it.
-pub(super) fn shown_version(version: &str) -> &str {
-    without_metadata(version)
 }
 
 /// Adds the paths at which two values differ.

@@ -1,4 +1,4 @@
-//! What a release is rendered from: its chart, its values and what templates look up; and its renders.
+//! Renders of a release, and their input: its chart, its values, and the objects that templates look up.
 
 pub(crate) mod lookups;
 pub(crate) mod preserved_values;

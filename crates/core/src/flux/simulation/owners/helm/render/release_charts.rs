@@ -88,10 +88,12 @@ impl PackedChart {
         }
         let reference = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "HelmChart")?;
         let object = SourceId::read(reference, "", &id.namespace).object();
-        let specs = match is_after {
-            true if state.is_suspended_after(&object) => vec![],
-            true => state.specs_after(&object),
-            false => state.input.snapshot.resource(&object).map(|live| live.spec().clone()).into_iter().collect(),
+        let specs = if !is_after {
+            state.input.snapshot.resource(&object).map(|live| live.spec().clone()).into_iter().collect()
+        } else if state.is_suspended_after(&object) {
+            vec![]
+        } else {
+            state.specs_after(&object)
         };
         let [chart] = <[Value; 1]>::try_from(specs).ok()?;
         let namespace = object.namespace.clone();
