@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::select::{SelectedObjects, Selection, is_suspendable, not_found, print_no_resources};
 use super::{Session, elsewhere};
+use crate::cluster::config::args::shell_word;
 use crate::cluster::read::access::user_name;
 use crate::cluster::write::patch;
 use crate::cluster::{Cluster, DryRun, PatchResult};
@@ -118,10 +119,18 @@ impl ChangeArgs {
         self.all || self.selector.is_some()
     }
 
-    /// Reads the objects. Without a TYPE, kinds that cannot be suspended are left out.
-    pub(crate) async fn read(&self, cluster: &Cluster, verb: Verb) -> Result<SelectedObjects> {
+    /// Reads the objects. Without a TYPE, kinds that cannot be suspended are left out. `flags` are those of the verb itself, for hints.
+    pub(crate) async fn read(
+        &self,
+        cluster: &Cluster,
+        verb: Verb,
+        flags: &[(&str, Option<&str>)],
+    ) -> Result<SelectedObjects> {
         let (verb, selector) = (verb.infinitive(), self.selector.as_deref());
-        let selection = Selection { verb, words: &self.words, selector, all_namespaces: self.all_namespaces };
+        let flags: String =
+            flags.iter().filter_map(|(flag, value)| Some(format!(" {flag} {}", shell_word((*value)?)))).collect();
+        let words = &self.words;
+        let selection = Selection { verb, flags: &flags, words, selector, all_namespaces: self.all_namespaces };
         let (mut selected, _) = selection.read(cluster).await?;
         if !self.is_named() && !self.is_selection() {
             return Err(nothing_selected());

@@ -76,7 +76,7 @@ pub(crate) async fn hint_missing(session: &mut Session, cluster: &Cluster, selec
 /// Returns the error for words that begin with the name of an object instead of a TYPE, or `None` if no object has it.
 pub(crate) async fn name_without_type(
     cluster: &Cluster,
-    verb: &str,
+    (verb, flags): (&str, &str),
     words: &[String],
     served: &[ResourceType],
 ) -> Option<Error> {
@@ -99,7 +99,7 @@ pub(crate) async fn name_without_type(
     what.dedup();
     let place = if is_here { String::new() } else { format!(" in namespace {namespace}") };
     let hint = format!(
-        "there is a {}{place}: `kubectl gitops {verb}{flag} {singular} {}`",
+        "there is a {}{place}: `kubectl gitops {verb}{flag} {singular} {}{flags}`",
         join_limited(what, NAMED),
         words.join(" ")
     );

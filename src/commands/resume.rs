@@ -107,7 +107,8 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     change.check()?;
     let args = &ResumeArgs { change, ..args.clone() };
     let cluster = session.cluster().await?;
-    let mut selected = args.change.read(&cluster, Verb::Resume).await?;
+    let flags = [("-m", args.message.as_deref()), ("--link", args.link.as_deref())];
+    let mut selected = args.change.read(&cluster, Verb::Resume, &flags).await?;
     let now = session.now;
     if args.expired {
         selected.objects.retain(|(_, full)| is_expired(full, now));

@@ -21,6 +21,8 @@ pub(crate) const RIGHTS: &str = "`kubectl auth can-i --list` shows your rights";
 pub(crate) struct Selection<'a> {
     /// Name of the command, for hints.
     pub(crate) verb: &'a str,
+    /// Other flags of the command, for hints.
+    pub(crate) flags: &'a str,
     /// `TYPE NAME…`, `TYPE/NAME…`, or nothing for every kind of Flux.
     pub(crate) words: &'a [String],
     pub(crate) selector: Option<&'a str>,
@@ -89,7 +91,7 @@ impl Selection<'_> {
         let parsed = match ResourceArgs::parse(self.words, &served) {
             Ok(parsed) => parsed,
             Err(error) => {
-                let better = name_without_type(cluster, self.verb, self.words, &served).await;
+                let better = name_without_type(cluster, (self.verb, self.flags), self.words, &served).await;
                 return Err(better.unwrap_or(error));
             }
         };

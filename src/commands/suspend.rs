@@ -174,7 +174,8 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
     let mut choice = args.choice()?;
     let verb = Verb::Suspend { annotation_honoured: args.annotation_honoured };
     let cluster = session.cluster().await?;
-    let (selected, user) = join(args.change.read(&cluster, verb), args.user(&cluster)).await;
+    let flags = [("-m", args.message.as_deref()), ("--link", args.link.as_deref())];
+    let (selected, user) = join(args.change.read(&cluster, verb, &flags), args.user(&cluster)).await;
     let (mut selected, user) = (selected?, user?);
     if selected.is_empty() {
         args.change.print_nothing(session, &cluster, &selected).await;

@@ -141,7 +141,7 @@ impl StatusSelector {
 impl GetArgs {
     pub(super) fn selection(&self) -> Selection<'_> {
         let selector = self.selector.as_deref();
-        Selection { verb: "get", words: &self.words, selector, all_namespaces: self.all_namespaces }
+        Selection { verb: "get", flags: "", words: &self.words, selector, all_namespaces: self.all_namespaces }
     }
 
     /// Returns true if the output is a table, so that messages about it are printed too.

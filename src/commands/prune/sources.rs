@@ -70,7 +70,7 @@ pub(super) fn find(
         let (id, folder) = parsed.ok_or_else(|| Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR")))?;
         if matching::source(snapshot, &id).is_none() {
             let error = Error::failed(format!("no source {id} in this cluster"));
-            return Err(error.hint("write the kind as in sourceRef, for example GitRepository").into());
+            return Err(error.hint(format!("name a source: {}", source_flags(folder, snapshot))).into());
         }
         tree.pinned.remove(&id);
         tree.folders.insert(id, PathBuf::from(folder));
@@ -98,7 +98,7 @@ fn no_source(
     snapshot: &Snapshot,
 ) -> NotPlanned {
     let directory = repo.display();
-    let name_it = format!("name the source: --source GitRepository/NAMESPACE/NAME={directory}");
+    let name_it = format!("name the source: {}", source_flags(&repo.display().to_string(), snapshot));
     if remotes.is_empty() {
         let error = Error::failed(format!("{directory} has no remote, so its source in the cluster is not known"));
         return error.hint(name_it).into();
@@ -122,6 +122,17 @@ fn no_source(
     };
     let message = format!("no source of {directory} in this cluster follows branch {branch}: {followed}");
     NotPlanned::Unaffected(Error::failed(message).hint(hint))
+}
+
+/// Returns the flags that make a directory the content of a source, for each source that something uses.
+fn source_flags(directory: &str, snapshot: &Snapshot) -> String {
+    let used = matching::sources_in_use(snapshot);
+    let used = used.iter().filter(|id| id.kind == "GitRepository" && matching::source(snapshot, id).is_some());
+    let flags: Vec<String> = used.map(|id| format!("--source {id}={directory}")).collect();
+    match &flags[..] {
+        [] => format!("--source GitRepository/NAMESPACE/NAME={directory}"),
+        flags => flags.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(" or "),
+    }
 }
 
 /// Says that no source has the address of a checkout, with the addresses of both.

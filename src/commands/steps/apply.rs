@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::time::{Instant, sleep};
 
 use super::acts::{Act, Awaited, wait_for};
 use crate::cluster::config::args::request_timeout;
-use crate::cluster::{Cluster, Failure};
+use crate::cluster::{Cluster, Failure, Interrupts};
 use crate::commands::Session;
 use crate::commands::prune::preflight::confirm;
 use crate::commands::prune::tree::CheckoutOptions;
@@ -22,10 +23,14 @@ use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::object::{ObjectId, text_at};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::plan::ReasonCode;
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a message names.
 const NAMED: usize = 5;
+
+/// Pause before an incomplete plan is made again.
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// Consequence of a cancelled question, for people.
 const UNDONE: &str = "nothing of this step was done";
@@ -67,10 +72,15 @@ pub(crate) struct Commit {
     pub(crate) sources: Vec<SourceId>,
     /// Files of the commit below the directory.
     pub(crate) tree: Tree,
+    /// Files in which a merge of Git keeps a setting of the step before.
+    pub(crate) merged: BTreeSet<String>,
 }
 
 /// Steps of a verb.
 pub(crate) trait Steps {
+    /// Counts a step that is taken.
+    fn take_one(&mut self);
+
     /// Plans the steps that are left on a state of the cluster; none once everything is done.
     ///
     /// Fails if the next step may not be taken.
@@ -104,7 +114,7 @@ pub(crate) async fn carry_out(
     let total = shown.len();
     for (number, expected) in (1..).zip(&shown) {
         if number > 1 {
-            left = steps.left(&snapshot, session).await.map_err(|error| Error {
+            (left, snapshot) = left_after(args, steps, session).await.map_err(|error| Error {
                 message: format!(
                     "{}; {} before step {number} of {total} done",
                     error.message,
@@ -121,11 +131,43 @@ pub(crate) async fn carry_out(
             let go_on = format!("`{}` goes on with what is left", steps.command());
             Error { message, hint: Some(error.hint.map_or(go_on.clone(), |hint| format!("{hint}; {go_on}"))), ..error }
         })?;
-        snapshot = session.snapshot(None).await?;
     }
-    let end = steps.end(&snapshot)?;
+    let end = steps.end(&session.snapshot(None).await?)?;
     session.terminal.status(&end);
     Ok(ExitCode::Done)
+}
+
+/// Plans the steps that are left after one, with the state of the cluster. Controllers that are still at work make a plan incomplete
+/// for a while.
+///
+/// Fails if a step no longer holds, after the time limit, and after Ctrl-C.
+async fn left_after(
+    args: &StepArgs,
+    steps: &mut impl Steps,
+    session: &mut Session,
+) -> Result<(Vec<NextStep>, Snapshot)> {
+    let (mut interrupts, end) = (Interrupts::new(), Instant::now() + args.timeout);
+    steps.take_one();
+    let mut last = String::new();
+    loop {
+        let snapshot = session.snapshot(None).await?;
+        let left = steps.left(&snapshot, session).await?;
+        let gaps = left.first().filter(|next| !next.step.plan.is_complete()).map(|next| next.step.plan.gaps());
+        let Some(gaps) = gaps else { return Ok((left, snapshot)) };
+        let why = join_limited(gaps.iter().map(|gap| format!("{}: {}", gap.subject, gap.message)), NAMED);
+        if Instant::now() >= end {
+            return Err(Error::refused(format!("the plan of the next step is incomplete: {why}"))
+                .hint("get the missing rights, or take the steps by hand"));
+        }
+        if why != last {
+            session.terminal.status(&format!("waiting for a complete plan of the next step: {why}"));
+            last = why;
+        }
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = interrupts.next() => return Err(Error::interrupted("interrupted while the next step was planned")),
+        }
+    }
 }
 
 /// Takes a step.
@@ -233,13 +275,16 @@ impl Commit {
         };
         let paths: BTreeSet<&str> = tree.iter().chain(self.tree.iter()).map(|(path, _)| path).collect();
         let differing: Vec<&str> = paths.into_iter().filter(|path| tree.get(path) != self.tree.get(path)).collect();
-        (!differing.is_empty()).then(|| format!("has another {}", join_limited(&differing, NAMED)))
+        let is_merged = differing.iter().all(|path| self.merged.contains(*path));
+        let cause = if is_merged { ": take out there what the step before set, which a merge keeps" } else { "" };
+        (!differing.is_empty()).then(|| format!("has another {}{cause}", join_limited(&differing, NAMED)))
     }
 }
 
-/// Returns the objects that a step deletes.
+/// Returns the objects that a step deletes. Each upgrade deletes the oldest record of its release, and commits of others upgrade too.
 fn deleted(step: &HandoverStep) -> BTreeSet<ObjectId> {
-    step.plan.deletions().map(|change| change.object.id.clone()).collect()
+    let deletions = step.plan.deletions().filter(|change| change.reason.code != ReasonCode::ReleaseUpgraded);
+    deletions.map(|change| change.object.id.clone()).collect()
 }
 
 /// Refuses a step that deletes something else than what was shown.

@@ -23,6 +23,7 @@ use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::flux_kustomization::KIND;
 use gitops_core::ownership::{Members, OwnerId};
 use gitops_core::plan::{FinishedPlan, Outcome};
 use gitops_core::text::{join_limited, pluralize};
@@ -80,6 +81,10 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
         write(&handover.steps, directory, session)?;
     }
     let exit = report(&handover.steps, session);
+    if let Some(blocked) = handover.blocked() {
+        return Err(Error::refused(format!("the change {}", blocked.detail.trim_start_matches("this ")))
+            .hint("correct what blocks owners, and run this again"));
+    }
     if !args.steps.apply {
         return Ok(exit);
     }
@@ -101,6 +106,8 @@ struct PlannedHandover {
     acts: Vec<(Vec<Act>, Awaited)>,
     /// Files that the sources have with each step.
     trees: Vec<Tree>,
+    /// Files in which a merge of Git keeps a setting that the step before made.
+    merged: BTreeSet<String>,
     /// Objects that inventories have after the last step.
     managed: BTreeSet<ObjectId>,
     /// Owners that a step reconciles or deletes.
@@ -118,7 +125,7 @@ async fn plan(
     snapshot: &Snapshot,
 ) -> Result<PlannedHandover> {
     let (rev, checkout) = (to.map(str::to_owned), args.steps.checkout.clone());
-    let options = TreeOptions { rev, checkout, offline: true, ..TreeOptions::default() };
+    let options = TreeOptions { rev, checkout, offline: true, is_of_steps: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, snapshot, args.steps.snapshot.is_some()).await;
     let mut found = found.inspect_err(|_| session.discard_warnings())?;
@@ -143,12 +150,17 @@ async fn plan(
         all_acts.push((acts, awaited));
         trees.push(tree);
     }
+    let merged = merged_files(&roles, &steps);
+    if let Some(step) = steps.get_mut(1) {
+        let first = roles.first() == Some(&Role::Hold);
+        step.notes.extend(first.then(|| merge_note(&merged, found.into.as_deref())).flatten());
+    }
     let (managed, FoundHandover { lost_at_once, folder, sources, .. }) = (listed(&found.last), found);
     let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
     let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
     let owners = rows.map(|row| row.owner.clone()).collect();
     let document = Handover::new(lost_at_once, steps, left_over);
-    Ok(PlannedHandover { document, roles, acts: all_acts, trees, managed, owners, folder, sources })
+    Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources })
 }
 
 impl PlannedHandover {
@@ -165,11 +177,33 @@ impl PlannedHandover {
                 Role::HeldChange => Some(format!("merge {change} together with {patch}")),
                 Role::Change => Some(format!("merge {change}")),
             };
-            let commit = what.map(|what| Commit { what, folder: folder.clone(), sources: sources.clone(), tree });
+            let merged = self.merged.clone();
+            let commit =
+                what.map(|what| Commit { what, folder: folder.clone(), sources: sources.clone(), tree, merged });
             NextStep { step, acts, awaited, commit }
         });
         steps.collect()
     }
+}
+
+/// Returns the files of the first step's settings that the change does not have: a merge of Git keeps them all the same, or finds a conflict.
+fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
+    let files = |role: Role| -> BTreeSet<&str> {
+        let of_role = roles.iter().zip(steps).filter(|(found, _)| **found == role);
+        of_role.flat_map(|(_, step)| &step.patches).map(|patch| &*patch.file).collect()
+    };
+    (&files(Role::Hold) - &files(Role::HeldChange)).into_iter().map(str::to_owned).collect()
+}
+
+/// Says how the files of the change stay as they are when it is merged into this branch after the first step.
+fn merge_note(merged: &BTreeSet<String>, into: Option<&str>) -> Option<String> {
+    let first = merged.first()?;
+    let more = if merged.len() == 1 { String::new() } else { format!(" and {} more", merged.len() - 1) };
+    let branch = into.unwrap_or("BRANCH");
+    Some(format!(
+        "a merge of Git would keep what step 1 set in {first}{more}: `git merge -s ours {branch}` on the branch of the change leaves it \
+         out, once step 1 is all that {branch} has and it has not"
+    ))
 }
 
 /// Returns the commit of the change: working trees change between steps.
@@ -206,8 +240,11 @@ struct Moving<'a> {
 }
 
 impl Steps for Moving<'_> {
-    async fn left(&mut self, snapshot: &Snapshot, session: &mut Session) -> Result<Vec<NextStep>> {
+    fn take_one(&mut self) {
         self.taken += 1;
+    }
+
+    async fn left(&mut self, snapshot: &Snapshot, session: &mut Session) -> Result<Vec<NextStep>> {
         let now = plan(self.args, Some(&self.change), session, snapshot).await?;
         if now.roles != self.roles[self.taken..] {
             let left = pluralize(now.roles.len(), "other step");
@@ -216,10 +253,6 @@ impl Steps for Moving<'_> {
                 self.taken + 1
             );
             return Err(Error::refused(message).hint(format!("`{}` begins anew", self.command())));
-        }
-        if !now.document.is_complete() {
-            return Err(Error::refused("the plan of the next step is incomplete")
-                .hint("`kubectl gitops handover` says what is missing"));
         }
         let mut next = now.next_steps(&self.change);
         next.iter_mut().zip(&self.titles[self.taken..]).for_each(|(next, title)| next.step.title.clone_from(title));
@@ -272,7 +305,9 @@ impl Role {
             Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
             Self::Change if !is_held => "merge the change".to_owned(),
-            Self::Change => "take the patch of the step before back, so that the change is as it was".to_owned(),
+            Self::Change => {
+                "take the patch of the step before back (`git apply -R`), so that the change is as it was".to_owned()
+            }
         }
     }
 
@@ -294,9 +329,6 @@ impl Role {
 
     /// Returns what a step waits for. `before` is the state that it begins with.
     fn awaited(self, holds: &Holds, plan: &FinishedPlan, before: &Snapshot) -> Awaited {
-        if let Self::Hold = self {
-            return Awaited { set: holds.clone(), ..Awaited::default() };
-        }
         let owners = |outcome: Outcome| {
             let rows = plan.owners().iter().filter(move |row| row.outcome == outcome);
             rows.filter_map(|row| object_of(&row.owner))
@@ -305,9 +337,15 @@ impl Role {
             let uid = before.object(&id)?.uid.clone();
             Some((id, uid))
         };
+        // One that is not ready anyway, and that the step does not change, is not waited for.
+        let changed: BTreeSet<ObjectId> =
+            plan.changes().iter().filter_map(|change| object_of(change.owner.as_ref()?)).collect();
+        let is_well =
+            |id: &ObjectId| changed.contains(id) || before.resource(id).is_none_or(|live| live.is_true("Ready"));
         Awaited {
             gone: owners(Outcome::Deleted).filter_map(live).collect(),
-            applied: owners(Outcome::Applies).collect(),
+            set: if self == Self::Hold { holds.clone() } else { Holds::new() },
+            applied: owners(Outcome::Applies).filter(is_well).collect(),
             ..Awaited::default()
         }
     }
@@ -318,11 +356,16 @@ impl Role {
             return holds.iter().map(|(owner, hold)| shows_hold(owner, *hold)).collect();
         }
         let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
-        let shows = applied.filter(|row| row.owner.kind == "Kustomization").map(|row| {
-            format!(
-                "kubectl gitops get kustomization {} -n {} # Ready, at the new revision",
-                row.owner.name, row.owner.namespace
-            )
+        let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for OwnerId { name, namespace, .. } in
+            applied.map(|row| &row.owner).filter(|owner| owner.system == "flux" && owner.kind == KIND)
+        {
+            names.entry(namespace).or_default().push(name);
+        }
+        let shows = names.into_iter().map(|(namespace, names)| {
+            // All of them, if there are too many for a line.
+            let names = if names.len() > NAMED { String::new() } else { format!(" {}", names.join(" ")) };
+            format!("kubectl gitops get kustomization{names} -n {namespace} # Ready, at the new revision")
         });
         shows.collect()
     }

@@ -111,7 +111,12 @@ async fn plan(
     snapshot: &Snapshot,
 ) -> Result<PlannedRemoval> {
     let removal = Removal { targets: targets.clone(), served: args.served.iter().cloned().collect() };
-    let options = TreeOptions { checkout: args.steps.checkout.clone(), offline: true, ..TreeOptions::default() };
+    let options = TreeOptions {
+        checkout: args.steps.checkout.clone(),
+        offline: true,
+        is_of_steps: true,
+        ..TreeOptions::default()
+    };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_retirement(&tree, &removal, session, snapshot, args.steps.snapshot.is_some()).await;
     let found = found.inspect_err(|_| session.discard_warnings())?;
@@ -145,6 +150,8 @@ struct Removing<'a> {
 }
 
 impl Steps for Removing<'_> {
+    fn take_one(&mut self) {}
+
     async fn left(&mut self, snapshot: &Snapshot, session: &mut Session) -> Result<Vec<NextStep>> {
         self.targets.retain(|id| snapshot.object(id).is_some());
         if self.targets.is_empty() {

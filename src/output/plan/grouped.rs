@@ -106,7 +106,11 @@ impl Lines {
             .into_iter()
             .filter_map(|(label, reason)| Some((label.to_owned(), reason?)));
         for (label, text) in reasons.chain(common.lines().map(|(label, text)| (label, text.to_owned()))) {
-            self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(&text)));
+            let text = one_line(&text);
+            for (at, part) in parts_of_reason(&text).enumerate() {
+                let labelled = if at == 0 { format!("{label}: {part}") } else { part.to_owned() };
+                self.wrapped(margin + 2, margin + 4, &labelled);
+            }
         }
         let notes: Vec<String> = shown.iter().map(|row| group_note(plan, group, *row, &common)).collect();
         let names: Vec<String> = shown.iter().map(|row| object(&row.change.object.id, namespace)).collect();
@@ -147,9 +151,13 @@ impl Lines {
         if self.fits(&whole) {
             return self.line(&whole);
         }
-        for (at, part) in parts.iter().enumerate() {
-            self.wrapped(if at == 0 { margin } else { margin + 4 }, margin + 6, part);
+        let Some((owner, others)) = parts.split_first() else { return };
+        self.wrapped(margin, margin + 6, owner);
+        let others_line = format!("{}{}", " ".repeat(margin + 4), others.join("   "));
+        if self.fits(&others_line) {
+            return self.line(&others_line);
         }
+        others.iter().for_each(|part| self.wrapped(margin + 4, margin + 6, part));
     }
 
     /// Adds a row. A note that does not fit beside the object follows below it.
@@ -370,6 +378,15 @@ fn numbers(rows: &[NestedRow<'_>]) -> String {
     let numbers = words.map(|(action, words)| (rows.iter().filter(|row| row.change.action == action).count(), words));
     let shown = numbers.iter().filter(|(number, _)| *number > 0);
     shown.map(|(number, words)| format!("{} {words}", thousands(*number))).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns a reason, what is at stake, and how to find out, each for a line of its own.
+fn parts_of_reason(text: &str) -> impl Iterator<Item = &str> {
+    let starts = ["would be at stake: ", "to find out: "].map(|start| text.find(&format!("; {start}")));
+    let mut bounds: Vec<usize> = starts.into_iter().flatten().collect();
+    bounds.push(text.len());
+    let begins = [0].into_iter().chain(bounds.clone().into_iter().map(|end| end + 2));
+    begins.zip(bounds).map(|(start, end)| &text[start..end]).collect::<Vec<_>>().into_iter()
 }
 
 fn text_of(note: &Prose) -> String {

@@ -82,6 +82,9 @@ fn heading(handover: &Handover) -> String {
         return "It is not known whether the change moves objects with loss, because a plan is incomplete:".to_owned();
     }
     match handover.lost_at_once.len() {
+        0 if handover.blocked().is_some() => {
+            "The change moves no object with loss, but it blocks owners, which apply nothing of it:".to_owned()
+        }
         0 if handover.steps.iter().any(|step| step.plan.deletions().next().is_some()) => {
             "The change moves no object with loss. What it deletes does not come back:".to_owned()
         }

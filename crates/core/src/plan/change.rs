@@ -81,6 +81,11 @@ impl OwnerOutcome {
         let (parents, dependencies) = (BTreeSet::new(), BTreeSet::new());
         Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown, parents, dependencies }
     }
+
+    /// Returns true if the owner applies the change at most until its dependency is deleted.
+    pub fn loses_dependency(&self) -> bool {
+        self.outcome == Outcome::Applies && self.reason.code == ReasonCode::DependencyDeleted
+    }
 }
 
 /// Effect of a change on an owner.

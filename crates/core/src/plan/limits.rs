@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
-use super::{Action, Change, EmptiedFile, Plan, ReasonCode};
+use super::{Action, Change, EmptiedFile, Outcome, OwnerOutcome, Plan, ReasonCode};
 use crate::ownership::index::{Index, Owner};
 use crate::ownership::{Members, OwnerId, OwnerStatus};
 use crate::text::{join_limited, pluralize};
@@ -165,11 +165,14 @@ fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     (total > limits.max_delete).then(|| Alarm::new(AlarmCode::TooManyDeletions, None, detail, remedy))
 }
 
-/// Returns the alarm of owners that apply today and that the change would block. To suspend an owner is a decision.
+/// Returns the alarm of owners that apply today and that the change would block, at once or once their dependency is deleted. To
+/// suspend an owner is a decision.
 fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
-    let applied_today = plan
-        .blocked_owners()
-        .filter(|row| index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended);
+    let is_blocked = |row: &&OwnerOutcome| row.outcome == Outcome::Blocked || row.loses_dependency();
+    let applied_today =
+        plan.owners().iter().filter(is_blocked).filter(|row| {
+            index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended
+        });
     // The reason of an owner that waits for another one of them is that of the other.
     let blocked: Vec<_> = applied_today
         .map(|row| match plan.blocking_owner(row) {

@@ -66,6 +66,9 @@ pub struct TreeOptions {
     /// Other trees than this one are looked at, so nothing is said about it.
     #[arg(skip)]
     pub is_search: bool,
+    /// A verb that proposes steps plans the tree.
+    #[arg(skip)]
+    pub is_of_steps: bool,
     #[command(flatten)]
     pub checkout: CheckoutOptions,
 }

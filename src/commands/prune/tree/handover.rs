@@ -1,7 +1,7 @@
 //! The search for steps that hand objects over: lists of patches, each judged by its plans.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
 use super::steps::annotate;
@@ -30,6 +30,8 @@ pub(crate) struct FoundHandover {
     /// Directory and sources of the trees.
     pub(crate) folder: PathBuf,
     pub(crate) sources: Vec<SourceId>,
+    /// Branch that the change is merged into.
+    pub(crate) into: Option<String>,
 }
 
 /// Purpose of a step.
@@ -68,6 +70,7 @@ pub(crate) async fn find_handover(
         deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?,
         change,
     };
+    warn_of_commits(&planner, &trees, &deployed.folder, &deployed.commit, session)?;
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
     let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
@@ -98,7 +101,27 @@ pub(crate) async fn find_handover(
         }
     }
     let Played { steps, last } = best;
-    Ok(FoundHandover { lost_at_once, holds, steps, last, folder: deployed.folder, sources: deployed.sources })
+    let into = planner.subject().into.clone();
+    Ok(FoundHandover { lost_at_once, holds, steps, last, folder: deployed.folder, sources: deployed.sources, into })
+}
+
+/// Warns of commits that are deployed and that the change does not have, unless they only make settings of steps: those end with it.
+fn warn_of_commits(
+    planner: &Planner<'_>,
+    trees: &Trees,
+    folder: &Path,
+    commit: &str,
+    session: &mut Session,
+) -> Result<()> {
+    let subject = planner.subject();
+    let (Some(text), Some(base)) = (subject.behind_text(), &subject.merge_base) else { return Ok(()) };
+    let base = worktree::read(folder, &WorktreeState::Revision(base.clone()))?;
+    if FilePatch::between(&base, &trees.deployed).iter().all(FilePatch::is_of_holds) {
+        return Ok(());
+    }
+    session.terminal.warning(&text);
+    session.terminal.hint(&format!("merge them into the change first: `git merge {commit}`"));
+    Ok(())
 }
 
 /// The trees between which objects move.

@@ -172,7 +172,7 @@ impl<'s> Planner<'s> {
         let versions = KustomizeVersions { program: version?, linked: controller.kustomize };
         planned.add_cluster(snapshot, cluster.as_ref(), controller.version);
         if !options.is_search {
-            planned.announce(session);
+            planned.announce(options.is_of_steps, session);
         }
         warn_of_controller(session, &controller, &versions, user.is_in_cluster());
         let charts = options.checkout.charts.as_deref().map(ChartFolder::open).transpose()?;
@@ -206,8 +206,11 @@ impl<'s> Planner<'s> {
             limit: *plan_timeout,
         };
         let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
-        for warning in sources::missing_history(&checked.missing, &folders, shared) {
-            session.terminal.warning(&warning);
+        // One warning is enough for a checkout without the deployed commit.
+        if !planned.lacks_history() || options.is_search {
+            for warning in sources::missing_history(&checked.missing, &folders, shared) {
+                session.terminal.warning(&warning);
+            }
         }
         let LastApplied { fidelity, applied: last_applied, deployed, differing, .. } = checked;
         let unread = snapshot.spokes.keys().filter(|name| !spokes.contains_key(*name)).cloned();
@@ -263,6 +266,11 @@ impl<'s> Planner<'s> {
     pub(super) async fn preview(&mut self, state: &StepState<'_>, trees: &StepTrees) -> Result<FinishedPreview> {
         let mut preview = Preview::new(self.input(state, trees));
         self.finish(state, &mut preview).await
+    }
+
+    /// Returns the description of the tree.
+    pub(super) fn subject(&self) -> &Subject {
+        &self.subject
     }
 
     /// Returns the wanted objects that owners declare in the trees, in a state.

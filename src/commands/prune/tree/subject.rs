@@ -146,8 +146,8 @@ impl PlannedTree {
         self.subject.controller_version = version.map(|(major, minor, patch)| format!("v{major}.{minor}.{patch}"));
     }
 
-    /// Prints what is planned, and how far it is behind.
-    pub(super) fn announce(&self, session: &mut Session) {
+    /// Prints what is planned, and how far it is behind, of which verbs that propose steps say it themselves.
+    pub(super) fn announce(&self, is_of_steps: bool, session: &mut Session) {
         let mut text = format!("planning {}", self.subject);
         if self.subject.at.is_none() {
             text += &format!("; {}", session.now.to_rfc3339_opts(SecondsFormat::Secs, true));
@@ -156,15 +156,23 @@ impl PlannedTree {
         if !session.is_part() {
             session.terminal.status(&text);
         }
-        if let Some(text) = self.subject.behind_text() {
+        if let Some(text) = self.subject.behind_text().filter(|_| !is_of_steps) {
             session.terminal.warning(&text);
             session.terminal.hint("--merge plans the merge result");
         }
         let fetch = if self.is_shallow { "git fetch --unshallow" } else { "git fetch" };
         for revision in &self.missing {
-            let text = format!("it is not known how far the tree is behind {revision}: the checkout lacks its history");
-            session.terminal.warning(&format!("{text}; `{fetch}` fetches it"));
+            let unknown =
+                "how far the tree is behind is not known, and builds are not compared with the controller's own";
+            session
+                .terminal
+                .warning(&format!("the checkout lacks the history of {revision}: {unknown}; `{fetch}` fetches it"));
         }
+    }
+
+    /// Returns true if the checkout does not have a deployed commit, which [`Self::announce`] says.
+    pub(super) fn lacks_history(&self) -> bool {
+        !self.missing.is_empty()
     }
 }
 

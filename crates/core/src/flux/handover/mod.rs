@@ -18,8 +18,9 @@ use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::schemes::flux_operator as operator;
 use crate::ownership::{Members, OwnerId};
+use crate::plan::alarm::AlarmCode;
 use crate::plan::mask::SecretMask;
-use crate::plan::{Action, Change, FinishedPlan, Plan, ReasonCode};
+use crate::plan::{Action, Alarm, Change, FinishedPlan, Plan, ReasonCode};
 use patch::FilePatch;
 pub use patch::Hold;
 
@@ -208,6 +209,12 @@ impl Handover {
     /// Returns true if every plan is complete.
     pub fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// Returns the alarm about owners that are ready now and that a step blocks.
+    pub fn blocked(&self) -> Option<&Alarm> {
+        let alarms = self.steps.iter().flat_map(|step| step.plan.alarms());
+        alarms.into_iter().find(|alarm| alarm.code == AlarmCode::OwnersBlocked)
     }
 }
 

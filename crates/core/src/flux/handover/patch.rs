@@ -128,6 +128,17 @@ impl FilePatch {
         Self { file: file.to_owned(), diff: format!("diff --git a/{file} b/{file}\n{mode}{text}") }
     }
 
+    /// Returns true if nothing but settings of steps is added or removed.
+    pub fn is_of_holds(&self) -> bool {
+        let holds = [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete];
+        let is_setting = |line: &str| {
+            let other = ["prune: true", "suspend: false", "annotations:"].contains(&line);
+            other || holds.iter().any(|hold| hold.field().to_string() == line)
+        };
+        let lines = self.diff.lines().filter(|line| !line.starts_with("---") && !line.starts_with("+++"));
+        lines.filter_map(|line| line.strip_prefix(['+', '-'])).all(|line| is_setting(line.trim()))
+    }
+
     /// Returns the differences between two trees.
     pub fn between(before: &Tree, after: &Tree) -> Vec<Self> {
         let (old, new): (BTreeMap<&str, &File>, BTreeMap<&str, &File>) =

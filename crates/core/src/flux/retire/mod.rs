@@ -182,9 +182,9 @@ impl Order {
         for row in plan.owners().iter().filter(|row| !self.owners.contains(&row.owner)) {
             let live = index.owner(&row.owner).and_then(|owner| owner.full);
             let is_well = live.is_some_and(|live| live.is_true("Ready"));
-            if let (Outcome::Blocked, true, Some(live)) =
-                (row.outcome, is_well && row.reason.code != ReasonCode::Suspended, live)
-            {
+            let is_blocked = row.outcome == Outcome::Blocked && is_well && row.reason.code != ReasonCode::Suspended;
+            // It is blocked from then on, even if it applies the commit before its dependency is deleted.
+            if let Some(live) = live.filter(|_| is_blocked || row.loses_dependency()) {
                 return Err(NoOrder::new(&live.object.id, format!("it stays, and the step blocks it: {}", row.reason)));
             }
         }

@@ -59,7 +59,7 @@ pub(crate) fn last_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resourc
     }
     let source = chart_source(live, spec)?;
     let requested = requested(spec, comparison.state().input.snapshot.resource(&source).map(Resource::spec))?;
-    deployed_chart(comparison, live, &source, &requested.spec)
+    deployed_chart(comparison, live, &source, &requested)
 }
 
 /// Returns a chart with the version that a release records.
@@ -242,7 +242,7 @@ fn stored_charts(
         return Err(format!("{new_source} is suspended").into());
     }
     let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
-    let old = deployed_chart(comparison, live, &old_source, &old_chart.spec)?;
+    let old = deployed_chart(comparison, live, &old_source, &old_chart)?;
     if !is_same_source || old_chart.origin != new_chart.origin {
         let (found, assumption) = other_chart(comparison, &live.object.id.namespace, &new_source, &new_chart)?;
         // helm-controller adds the digest of an image.
@@ -358,13 +358,13 @@ fn chart_of_folder(comparison: &mut Comparison<'_, '_, '_>, stem: &str) -> Asked
     Ok(chart)
 }
 
-/// Returns the chart of the deployed release, from the artifact of its source or else from the folder of `--charts`.
-/// `spec` is that of the chart.
+/// Returns the chart of the deployed release: from the artifact of its source, from the folder of `--charts`, or, where that is
+/// allowed, this version from its repository of charts.
 fn deployed_chart(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     source: &ObjectId,
-    spec: &Value,
+    wanted: &Requested,
 ) -> Asked<Chart> {
     let latest = |field: &str| live.text(&format!("/status/history/0/{field}")).unwrap_or_default();
     let (name, version, digest) = (latest("chartName"), latest("chartVersion"), latest("ociDigest"));
@@ -380,12 +380,20 @@ fn deployed_chart(
     let chart = match stored_chart(comparison, full) {
         Err(Interrupt::Failed(why)) => {
             let stem = format!("{name}-{}", without_metadata(version));
-            match &comparison.state().input.charts {
+            let is_in_repository = wanted.is_in_repository && &*source.kind == "HelmChart";
+            let input = &comparison.state().input;
+            match &input.charts {
                 Some(charts) if charts.contains(&stem) => {
-                    chart_of_folder(comparison, &stem)?.with_values_files(spec)?
+                    chart_of_folder(comparison, &stem)?.with_values_files(&wanted.spec)?
                 }
-                Some(_) => return Err(why.into()),
-                None => return Err(format!("{why}; --charts can name a folder that has {stem}").into()),
+                _ if is_in_repository && input.fetches_charts => {
+                    let exact = wanted.with_version(name, without_metadata(version));
+                    fetched_chart(comparison, &live.object.id.namespace, source, &exact)?.0
+                }
+                _ => {
+                    let fetch = if is_in_repository { ", and --allow-network fetches it" } else { "" };
+                    return Err(format!("{why}; --charts can name a folder that has {stem}{fetch}").into());
+                }
             }
         }
         stored => stored?,
@@ -419,8 +427,16 @@ struct Requested {
     spec: Value,
 }
 
+impl Requested {
+    /// Returns the same chart in this version.
+    fn with_version(&self, name: &str, version: &str) -> Self {
+        let origin = Origin { name: name.to_owned(), range: version.to_owned(), ..self.origin.clone() };
+        Self { origin, values: self.values.clone(), spec: self.spec.clone(), ..*self }
+    }
+}
+
 /// Name and version of a chart, and the repository that has it.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 struct Origin {
     name: String,
     /// Version, or a range of versions.
