@@ -199,10 +199,12 @@ fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
 fn merge_note(merged: &BTreeSet<String>, into: Option<&str>) -> Option<String> {
     let first = merged.first()?;
     let more = if merged.len() == 1 { String::new() } else { format!(" and {} more", merged.len() - 1) };
-    let branch = into.unwrap_or("BRANCH");
+    let Some(branch) = into else {
+        return Some(format!("a merge of Git would keep what step 1 set in {first}{more}: take it out of the result"));
+    };
     Some(format!(
         "a merge of Git would keep what step 1 set in {first}{more}: `git merge -s ours {branch}` on the branch of the change leaves it \
-         out, once step 1 is all that {branch} has and it has not"
+         out (only while {branch} has nothing else that is new)"
     ))
 }
 
@@ -329,6 +331,9 @@ impl Role {
 
     /// Returns what a step waits for. `before` is the state that it begins with.
     fn awaited(self, holds: &Holds, plan: &FinishedPlan, before: &Snapshot) -> Awaited {
+        if let Self::Hold = self {
+            return Awaited { set: holds.clone(), ..Awaited::default() };
+        }
         let owners = |outcome: Outcome| {
             let rows = plan.owners().iter().filter(move |row| row.outcome == outcome);
             rows.filter_map(|row| object_of(&row.owner))
@@ -344,7 +349,6 @@ impl Role {
             |id: &ObjectId| changed.contains(id) || before.resource(id).is_none_or(|live| live.is_true("Ready"));
         Awaited {
             gone: owners(Outcome::Deleted).filter_map(live).collect(),
-            set: if self == Self::Hold { holds.clone() } else { Holds::new() },
             applied: owners(Outcome::Applies).filter(is_well).collect(),
             ..Awaited::default()
         }
@@ -353,7 +357,7 @@ impl Role {
     /// Returns commands that show that a step is done.
     fn done_when(self, holds: &Holds, plan: &FinishedPlan) -> Vec<String> {
         if let Self::Hold = self {
-            return holds.iter().map(|(owner, hold)| shows_hold(owner, *hold)).collect();
+            return show_holds(holds);
         }
         let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
         let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -391,6 +395,29 @@ impl Role {
             }
         }
     }
+}
+
+/// Returns the commands that show holds, one for those with the same setting in one namespace.
+fn show_holds(holds: &Holds) -> Vec<String> {
+    let mut groups: BTreeMap<(String, &str, Hold), Vec<&ObjectId>> = BTreeMap::new();
+    for (id, hold) in holds {
+        groups.entry((id.group_kind().to_string(), &id.namespace, *hold)).or_default().push(id);
+    }
+    let commands = groups.into_iter().map(|((kind, namespace, hold), ids)| {
+        if let [only] = ids[..] {
+            return shows_hold(only, hold);
+        }
+        let names: String = ids.iter().map(|id| format!(" {}", id.shown().name)).collect();
+        // All of them, if there are too many for a line.
+        let names = if ids.len() > NAMED { String::new() } else { names };
+        let field = hold.field();
+        format!(
+            "kubectl get {kind}{names} -n {namespace} -o custom-columns='NAME:.metadata.name,SET:{}' # {}",
+            field.json_path(),
+            field.value
+        )
+    });
+    commands.collect()
 }
 
 /// Returns the objects in the inventories of owners.

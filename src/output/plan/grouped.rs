@@ -109,7 +109,7 @@ impl Lines {
             let text = one_line(&text);
             for (at, part) in parts_of_reason(&text).enumerate() {
                 let labelled = if at == 0 { format!("{label}: {part}") } else { part.to_owned() };
-                self.wrapped(margin + 2, margin + 4, &labelled);
+                self.wrapped(if at == 0 { margin + 2 } else { margin + 4 }, margin + 4 + 2 * at.min(1), &labelled);
             }
         }
         let notes: Vec<String> = shown.iter().map(|row| group_note(plan, group, *row, &common)).collect();

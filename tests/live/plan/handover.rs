@@ -300,6 +300,31 @@ fn a_handover_that_is_interrupted_goes_on_with_what_is_left() {
 }
 
 #[test]
+fn a_change_that_is_merged_as_its_note_says_keeps_every_uid() {
+    let cluster = cluster();
+    let (before, after) = (layout(&[("old", &["merged-a"])]), layout(&[("new", &["merged-a"])]));
+    let moving = Move::new(&cluster, "handover-merged", &before, &after);
+    let first = moving.uids();
+    let shown = moving.run(&[]);
+    let note = "Note: a merge of Git would keep what step 1 set in root/old.yaml: `git merge -s ours main`";
+    assert!(shown.stdout.contains(note), "{shown:?}");
+    let mut run = moving.apply();
+    run.wait_for("to have the files of this step");
+    moving.publish(false, Some(&run.patch(1)));
+    run.wait_for("step 2 of 2: merge the change");
+    moving.git(&["checkout", "-q", "feature"]);
+    moving.git(&["merge", "-q", "-s", "ours", "main"]);
+    let again = moving.run(&[]);
+    assert!(again.code == 0 && !again.stderr.contains("warning: "), "the first step is no loss: {again:?}");
+    moving.git(&["checkout", "-q", "main"]);
+    moving.git(&["merge", "-q", "feature"]);
+    moving.publish(false, None);
+    let (code, said) = run.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(moving.uids(), first, "{said}");
+}
+
+#[test]
 fn a_handover_on_a_cluster_that_moved_on_stops() {
     let cluster = cluster();
     let before = layout(&[("old", &["late-a"]), ("other", &["late-x", "late-y"])]);

@@ -253,6 +253,21 @@ fn a_root_with_a_controller_and_its_resources_goes_in_an_order_that_hangs_nowher
 }
 
 #[test]
+fn an_owner_on_which_others_depend_is_retired_with_them_only() {
+    let cluster = cluster();
+    let ns = "retire-depended";
+    let owners = [kustomization(ns, "base", &[]), kustomization(ns, "apps", &["base"])];
+    let layout = Layout::from([("base".to_owned(), vec![map(ns, "b")]), ("apps".to_owned(), vec![map(ns, "a")])]);
+    let case = Case::new(&cluster, ns, &owners, &layout);
+    let refused = case.retire(&["kustomization/base"], &[]);
+    assert_eq!(refused.code, 6, "{refused:?}");
+    let rule = "/apps -n retire-depended: it stays, and the step blocks it: dependency-deleted";
+    assert!(refused.stderr.contains(rule), "{refused:?}");
+    let expected = [names(&["Kustomization/apps", "ConfigMap/a"]), names(&["Kustomization/base", "ConfigMap/b"])];
+    assert_eq!(case.play(&["kustomization/base", "kustomization/apps"]), expected);
+}
+
+#[test]
 fn resources_beside_their_controller_leave_git_a_step_earlier() {
     let cluster = cluster();
     let ns = "retire-early";

@@ -151,8 +151,9 @@ fn a_shallow_clone_says_what_it_lacks() {
     let sources = [("apps", url.as_str(), json!({"branch": "main"}), main.as_str())];
     let run = plan(&shallow, &sources, &[]);
     assert!(planned(&run).contains("(feature), as if merged into main"), "{run}");
-    assert!(run.stderr.contains("it is not known how far the tree is behind main@sha1:"), "{run}");
+    assert!(run.stderr.contains("warning: the checkout lacks the history of main@sha1:"), "{run}");
     assert!(run.stderr.contains("`git fetch --unshallow` fetches it"), "{run}");
+    assert_eq!(run.stderr.matches("warning: ").count(), 1, "{run}");
     let run = plan(&shallow, &sources, &["--merge"]);
     assert!(run.code == 1 && run.stderr.contains("this shallow clone does not have main@sha1:"), "{run}");
 }

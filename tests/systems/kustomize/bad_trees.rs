@@ -415,11 +415,12 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     1 to delete
     ");
     let none = format!("--source=GitRepository/flux-system/none={}", tree.path().display());
-    assert_snapshot!(recording.run(&bin("kustomize"), &[&none]), @"
+    let run = recording.run(&bin("kustomize"), &[&none]);
+    assert_snapshot!(run.with("TREE", tree.path().display()), @"
     exit code 1
     --- stderr
     error: no source GitRepository/flux-system/none in this cluster
-    hint: write the kind as in sourceRef, for example GitRepository
+    hint: name a source: --source GitRepository/flux-system/repo=TREE
     ");
     let mut transcript = Transcript::default();
     for wrong in ["x", "GitRepository/x=y", "GitRepository/a/b/c=d"] {
@@ -496,7 +497,7 @@ fn a_repository_that_is_no_source_says_what_is() {
     exit code 1
     --- stderr
     error: no source of this cluster has the address of TREE: its remotes are https://example.invalid/another; the GitRepositories of the cluster have https://example.invalid/fleet.git
-    hint: name the source: --source GitRepository/NAMESPACE/NAME=TREE
+    hint: name the source: --source GitRepository/flux-system/repo=TREE
     ");
 }
 

@@ -97,7 +97,9 @@ fn a_changed_value_is_an_unknown_row_in_every_output() {
     plan of SUBJECT
 
     helmrelease/web -n flux-system   unknown   1 unknown   in namespace flux-system
-      reason: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted; would be at stake: 1 object; to find out: helm get manifest web -n flux-system; helm upgrade web CHART -n flux-system --dry-run=server --values FILE
+      reason: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted
+        would be at stake: 1 object
+        to find out: helm get manifest web -n flux-system; helm upgrade web CHART -n flux-system --dry-run=server --values FILE
       unknown   HelmRelease/web
     --- stderr
     planning SUBJECT

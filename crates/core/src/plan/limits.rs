@@ -552,6 +552,22 @@ mod tests {
     }
 
     #[test]
+    fn an_owner_whose_dependency_is_deleted_is_blocked_from_then_on() {
+        let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps");
+        let content = serde_json::json!({"status": {"observedGeneration": object.generation,
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let snapshot = testing::snapshot(vec![], vec![Resource { object, content }]);
+        let mut plan = Plan::new(ClusterIdentity::default());
+        let reason = Reason::new(ReasonCode::DependencyDeleted, "it depends on kustomization/base -n n");
+        plan.add_owners([OwnerOutcome::new(owner(), Outcome::Applies, reason)]);
+        let alarms = check_preview(&plan, &Index::build(&snapshot), &Limits::default());
+        let details: Vec<_> = alarms.iter().map(|alarm| &*alarm.detail).collect();
+        let alarm = "this blocks 1 owner that can be applied today: kustomization/apps -n n (dependency-deleted: it depends on \
+                     kustomization/base -n n)";
+        assert_eq!(details, [alarm]);
+    }
+
+    #[test]
     fn grave_kinds_are_an_alarm_until_they_are_allowed() {
         let mut plan = Plan::new(ClusterIdentity::default());
         let change = |id| {

@@ -411,6 +411,16 @@ mod tests {
     }
 
     #[test]
+    fn a_patch_of_settings_alone_is_known() {
+        let of = |after: &str| FilePatch::of("root.yaml", Some(ROOT), Some(after));
+        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap();
+        let kept = set_field(&orphan, &owner("web"), Hold::KeepInventory).unwrap();
+        assert!(of(&orphan).is_of_holds() && of(&kept).is_of_holds());
+        assert!(!of(&kept.replace("./web", "./other")).is_of_holds());
+        assert!(!FilePatch::of("root.yaml", Some(ROOT), None).is_of_holds());
+    }
+
+    #[test]
     fn an_annotation_is_added_or_replaced() {
         let set = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata:\n  name: apps\n  namespace: flux-system\nspec: \
                    {}\n";

@@ -185,7 +185,9 @@ impl Order {
             let is_blocked = row.outcome == Outcome::Blocked && is_well && row.reason.code != ReasonCode::Suspended;
             // It is blocked from then on, even if it applies the commit before its dependency is deleted.
             if let Some(live) = live.filter(|_| is_blocked || row.loses_dependency()) {
-                return Err(NoOrder::new(&live.object.id, format!("it stays, and the step blocks it: {}", row.reason)));
+                let rule = format!("it stays, and the step blocks it: {}", row.reason);
+                let hint = "retire it too, or merge a change by which it needs nothing of what is removed first";
+                return Err(NoOrder::new(&live.object.id, rule).hint(hint));
             }
         }
         if let Some(row) = plan.owners().iter().find(|row| row.reason.code == ReasonCode::OwnerStuck) {

@@ -208,7 +208,13 @@ fn the_deployed_chart_is_read_from_the_folder_if_it_is_not_stored() {
     let mut cluster = deployed(&tree(spec(json!({}))), &[ABOUT, WEB, EXTRA]);
     cluster.stored.clear();
     let off = || spec(json!({"off": ["extra.yaml"]}));
-    assert!(why(&cluster, off()).contains("; --charts can name a folder that has app-1"));
+    assert!(
+        why(&cluster, off()).contains("; --charts can name a folder that has app-1, and --allow-network fetches it")
+    );
+    cluster.remote =
+        Some([("app 1 of https://charts.example.com".to_owned(), packed_chart(&[ABOUT, WEB, EXTRA]))].into());
+    assert_eq!(cluster.rows(&tree(off())), set(&["delete extra"]));
+    cluster.remote = None;
     cluster.charts = Some([("app-1".to_owned(), packed_chart(&[ABOUT, WEB, EXTRA]))].into());
     assert_eq!(cluster.rows(&tree(off())), set(&["delete extra"]));
 }
