@@ -381,7 +381,7 @@ impl Role {
         let note = |id: &ObjectId| {
             format!(
                 "the Secrets with the history of the release of {id}, and Helm's labels, annotations and field managers, stay \
-                 behind; `flux-operator migrate owner` removes field managers"
+                 behind; a field that leaves Git before `flux-operator migrate owner` has removed the field managers stays"
             )
         };
         if let Self::Change = self { releases.map(note).collect() } else { vec![] }
