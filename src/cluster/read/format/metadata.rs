@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use gitops_core::flux::suspension;
+use gitops_core::flux::{kustomize_controller, suspension};
 use gitops_core::kubernetes::deletion::tokens;
 use gitops_core::kubernetes::object::{
     ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
@@ -193,15 +193,19 @@ fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) ->
     }
 }
 
-/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status, which are evidence
-/// that a controller ran.
+/// Returns the managedFields entries that own a known key or `spec.suspend`, those of the status, which are evidence that a
+/// controller ran, and those that are not older than the last change by kustomize-controller: it changes the object back.
 pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
         let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
         writers.push(writer(entry, owned, interner));
     }
-    writers.retain(is_evidence);
+    let is_applied =
+        |writer: &&ManagedFieldsEntry| writer.applies && &*writer.manager == kustomize_controller::NAME;
+    let applied = writers.iter().filter(is_applied).filter_map(|writer| writer.time).max();
+    let is_later = |writer: &ManagedFieldsEntry| applied.is_some() && writer.time >= applied;
+    writers.retain(|writer| is_evidence(writer) || (writer.subresource.is_empty() && is_later(writer)));
     // Most objects have one entry, and a vector begins with room for four: this saves 15 MiB for 100,000 objects.
     writers.shrink_to_fit();
     writers

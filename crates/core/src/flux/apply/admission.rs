@@ -7,7 +7,7 @@ use cel::Value as CelValue;
 use serde_json::{Value, json};
 
 use crate::expression::{self, MAX_STEPS};
-use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, list_at, text_at};
 
 /// Group of webhooks and admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -27,6 +27,51 @@ pub(crate) struct AdmissionRequest<'r> {
     pub(crate) operation: &'static str,
     /// Labels of the namespace; of no interest for an object without one.
     pub(crate) namespace: &'r KeyValues,
+}
+
+/// Objects that are the parameters of a policy by one of its bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParameterRef {
+    pub(crate) api_version: String,
+    kind: GroupKind,
+    /// Empty if a selector selects them by their labels.
+    pub(crate) name: String,
+    /// Empty for the namespace of the object that the policy is asked about, and for cluster-scoped parameters.
+    namespace: String,
+}
+
+impl ParameterRef {
+    /// Returns the reference of a binding; `None` if the policy has no parameters.
+    pub(crate) fn of(policy: &Value, binding: &Value) -> Option<Self> {
+        let [api_version, kind] = ["/spec/paramKind/apiVersion", "/spec/paramKind/kind"].map(|at| text_at(policy, at));
+        let [name, namespace] =
+            ["/spec/paramRef/name", "/spec/paramRef/namespace"].map(|at| text_at(binding, at).to_owned());
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        (!kind.is_empty() && binding.pointer("/spec/paramRef").is_some()).then(|| Self {
+            api_version: api_version.to_owned(),
+            kind: GroupKind::new(group, kind),
+            name,
+            namespace,
+        })
+    }
+
+    /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels, or if
+    /// its values are secret.
+    pub(crate) fn object(&self, namespace: &str) -> Option<ObjectId> {
+        let GroupKind { group, kind } = &self.kind;
+        let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
+        let is_known = !self.name.is_empty() && &**kind != "Secret";
+        is_known.then(|| ObjectId::new(group, kind, namespace, &self.name))
+    }
+
+    /// Returns true if an object can be a parameter for objects in a namespace, or in any one if that is `None`.
+    pub(crate) fn may_be(&self, id: &ObjectId, namespace: Option<&str>) -> bool {
+        let place = if self.namespace.is_empty() { namespace } else { Some(&*self.namespace) };
+        id.cluster.is_none()
+            && id.group_kind() == self.kind
+            && (self.name.is_empty() || *id.name == *self.name)
+            && (id.namespace.is_empty() || place.is_none_or(|place| *id.namespace == *place))
+    }
 }
 
 /// A policy with its binding, or one webhook.

@@ -31,6 +31,7 @@ use self::quotas::{Room, room};
 use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::admission::ParameterRef;
 use crate::flux::apply::cause::{Cause, Changed, HIDDEN_MESSAGE};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
@@ -57,6 +58,11 @@ const NAMED_EVENTS: usize = 2;
 const DELETION: &[&str] = &["get", "delete"];
 const CHANGE: &[&str] = &["patch"];
 const CREATION: &[&str] = &["patch", "create"];
+
+/// Returns the parameters of live admission policies, as far as they were read.
+pub(super) fn live_parameters(state: &State<'_>, builds: &AppliedBuilds, answers: &Answers) -> Vec<ParameterRef> {
+    World::new(state, builds, answers, vec![]).parameters().to_vec()
+}
 
 /// Everything that a plan does, as far as answers can depend on it.
 pub(super) struct Premises<'s, 'a> {
@@ -518,7 +524,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         let (cause, definition) = (Cause::of(message), definition_of(self.world.state, id));
         let is_premise = |event: &&Event| {
             let changed = Changed { id: &event.id, is_deleted: event.is_deleted };
-            considered(event) && cause.depends_on(message, id, definition.as_ref(), &changed)
+            let is_parameter = cause == Cause::Policy && admission::is_parameter(&self.world, event, &id.namespace);
+            considered(event) && (is_parameter || cause.depends_on(message, id, definition.as_ref(), &changed))
         };
         self.world.events.iter().filter(is_premise).collect()
     }
