@@ -189,6 +189,18 @@ pub(super) fn missing(rows: &BTreeMap<String, Predicted>, expected: &[String]) -
     missing.map(|row| format!("{row}: is not in the plan")).collect()
 }
 
+/// Returns the differences between the objects that a plan calls still needed and the expected ones.
+pub(super) fn misjudged(rows: &BTreeMap<String, Predicted>, needed: &[String]) -> Vec<String> {
+    if needed.is_empty() {
+        return vec![];
+    }
+    let said = rows.iter().filter(|(_, row)| row.reason.contains("still needed: "));
+    let said: BTreeSet<&str> = said.map(|(id, _)| id.split_once(" -n ").map_or(&**id, |(object, _)| object)).collect();
+    let needed: BTreeSet<&str> = needed.iter().map(String::as_str).filter(|object| *object != "nothing").collect();
+    let missing = needed.difference(&said).map(|object| format!("{object}: the plan does not say that it is needed"));
+    missing.chain(said.difference(&needed).map(|object| format!("{object}: the plan calls it needed"))).collect()
+}
+
 /// Returns true if the row is the expected `ACTION KIND/NAME`.
 fn is_expected(id: &str, row: &Predicted, expected: &str) -> bool {
     let (action, object) = expected.split_once(' ').unwrap_or(("", expected));

@@ -90,6 +90,8 @@ pub struct Scenario {
     pub happens: Vec<String>,
     /// Rows that the plan must contain, as `ACTION KIND/NAME`.
     pub expect: Vec<String>,
+    /// The deleted objects that something still needs, as `KIND/NAME`, or the word `nothing`. Without any, that is not checked.
+    pub needed: Vec<String>,
 }
 
 /// Returns every written scenario.
@@ -149,6 +151,7 @@ impl Scenario {
             "sources" => self.sources = list(value, " "),
             "happens" => self.happens = list(value, ", "),
             "expect" => self.expect = list(value, ", "),
+            "needed" => self.needed = list(value, ", "),
             _ => bail!("a scenario has no {key:?}"),
         }
         Ok(())
@@ -176,7 +179,8 @@ impl fmt::Display for Scenario {
             writeln!(f, "  incomplete")?;
         }
         write_list(f, "happens", &self.happens, ", ")?;
-        write_list(f, "expect", &self.expect, ", ")
+        write_list(f, "expect", &self.expect, ", ")?;
+        write_list(f, "needed", &self.needed, ", ")
     }
 }
 

@@ -201,8 +201,7 @@ pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Ve
         let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
         writers.push(writer(entry, owned, interner));
     }
-    let is_applied =
-        |writer: &&ManagedFieldsEntry| writer.applies && &*writer.manager == kustomize_controller::NAME;
+    let is_applied = |writer: &&ManagedFieldsEntry| writer.applies && &*writer.manager == kustomize_controller::NAME;
     let applied = writers.iter().filter(is_applied).filter_map(|writer| writer.time).max();
     let is_later = |writer: &ManagedFieldsEntry| applied.is_some() && writer.time >= applied;
     writers.retain(|writer| is_evidence(writer) || (writer.subresource.is_empty() && is_later(writer)));

@@ -273,6 +273,24 @@ mod tests {
     }
 
     #[test]
+    fn parameters_are_one_object_or_those_that_a_selector_selects() {
+        let policy = json!({"spec": {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}});
+        let of = |reference: &Value| ParameterRef::of(&policy, &json!({"spec": {"paramRef": reference}})).unwrap();
+        let map = |namespace: &str, name: &str| ObjectId::new("", "ConfigMap", namespace, name);
+        let named = of(&json!({"name": "limits", "namespace": "rules"}));
+        assert_eq!(named.object("shop"), Some(map("rules", "limits")));
+        assert!(named.may_be(&map("rules", "limits"), Some("shop")) && !named.may_be(&map("shop", "limits"), None));
+        let near = of(&json!({"name": "limits"}));
+        assert_eq!(near.object("shop"), Some(map("shop", "limits")));
+        assert!(!near.may_be(&map("rules", "limits"), Some("shop")) && near.may_be(&map("rules", "limits"), None));
+        let selected = of(&json!({"selector": {}, "namespace": "rules"}));
+        assert!(selected.object("shop").is_none() && selected.may_be(&map("rules", "any"), Some("shop")));
+        assert!(!selected.may_be(&ObjectId::new("", "Secret", "rules", "any"), Some("shop")));
+        assert_eq!(ParameterRef::of(&policy, &json!({"spec": {}})), None);
+        assert_eq!(ParameterRef::of(&json!({}), &json!({"spec": {"paramRef": {"name": "limits"}}})), None);
+    }
+
+    #[test]
     fn a_parameter_decides_once_it_is_known() {
         let mut approving = policy("oldObject.metadata.uid in params.data");
         approving["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});

@@ -131,6 +131,11 @@ impl<'s, 'a> Premises<'s, 'a> {
     /// Returns how far the answer to a question holds.
     pub(super) fn standing(&self, asked: &AskedChange) -> Standing {
         let Some(DryRunAnswer::Result(result)) = asked.answer(self.world.answers) else { return Standing::Holds };
+        if let Request::ApplyBuilt(object) = &asked.question.request
+            && let Some(standing) = self.of_address(object, result)
+        {
+            return standing;
+        }
         match (&asked.question.request, result) {
             (
                 Request::ApplyBuilt(object),
@@ -150,6 +155,24 @@ impl<'s, 'a> Premises<'s, 'a> {
             (Request::Delete, DryRunResult::Accepted) => self.of_accepted_deletion(&asked.question),
             _ => Standing::Holds,
         }
+    }
+
+    /// Returns how far it holds that the server creates a Service, if another one has its address.
+    fn of_address(&self, object: &AppliedObject, result: &DryRunResult) -> Option<Standing> {
+        let is_forced = matches!(result, DryRunResult::Recreated(_));
+        let is_created = matches!(result, DryRunResult::Created | DryRunResult::NotValidated(_));
+        if !is_forced && (!is_created || self.world.state.live_object(&object.id).is_some()) {
+            return None;
+        }
+        let (holder, freeing) = holders::address_holder(&self.world, object)?;
+        if !freeing.is_empty() && freeing.iter().all(|event| self.can_precede(event, object)) {
+            let order = |event: &&Event| self.world.precedence(event, &object.owner, &object.id);
+            let is_free = freeing.iter().all(|event| event.is_certain && order(event) == Precedence::Before);
+            return (!is_free).then(|| replaced(object, result.clone(), &freeing));
+        }
+        let message = format!("its address is already allocated to {holder}");
+        let refused = if is_forced { DryRunResult::DeletedOnly(message) } else { DryRunResult::Refused(message) };
+        Some(Standing::Replaced(Box::new(refused), vec![]))
     }
 
     /// Returns how far it holds that the server refuses a deletion. The controller tries it again.
