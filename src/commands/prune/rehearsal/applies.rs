@@ -13,7 +13,8 @@ use gitops_core::flux::apply::dry_run::{
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::controllers::foreign_finalizers;
-use gitops_core::kubernetes::deletion::finalizers::claim_protection;
+use gitops_core::kubernetes::deletion::finalizers::protection;
+use gitops_core::kubernetes::deletion::volumes::claim_of;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType, text_at};
 
 impl Rehearsal<'_> {
@@ -101,14 +102,17 @@ impl Rehearsal<'_> {
         })
     }
 
-    /// Returns the finalizer that keeps an object terminating after its deletion: a foreign one, or that of a claim for as long
-    /// as a Pod on a node mounts it.
+    /// Returns the finalizer that keeps an object terminating after its deletion: a foreign one, that of a claim for as long as a
+    /// Pod on a node mounts it, or that of a bound volume.
     async fn holding_finalizer(&self, object: &ObjectMetadata, sender: &Sender<'_>) -> Option<String> {
         if let Some(foreign) = foreign_finalizers(object).next() {
             return Some(foreign.to_owned());
         }
-        let finalizer = claim_protection(object)?;
+        let finalizer = protection(object)?;
         let snapshot = self.snapshot.of_cluster(object.id.cluster.as_ref())?;
+        if object.id.is("", "PersistentVolume") {
+            return claim_of(object, self.snapshot).map(|_| finalizer.to_owned());
+        }
         let pods = read_pods(&sender.subject.cluster, snapshot, &object.id.namespace).await;
         pods.iter().any(|pod| pod.keeps(&object.id)).then(|| finalizer.to_owned())
     }
