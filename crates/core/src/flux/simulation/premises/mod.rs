@@ -165,8 +165,11 @@ impl<'s, 'a> Premises<'s, 'a> {
             return None;
         }
         let (holder, freeing) = holders::address_holder(&self.world, object)?;
-        if !freeing.is_empty() && freeing.iter().all(|event| self.can_precede(event, object)) {
-            let order = |event: &&Event| self.world.precedence(event, &object.owner, &object.id);
+        let order = |event: &&Event| self.world.precedence(event, &object.owner, &object.id);
+        // What another owner does after the apply never happens: that owner waits for this one.
+        let is_awaiting = |event: &&Event| !event.is_of(&object.owner) && order(event) == Precedence::After;
+        let is_possible = |event: &&Event| self.can_precede(event, object) && !is_awaiting(event);
+        if !freeing.is_empty() && freeing.iter().all(is_possible) {
             let is_free = freeing.iter().all(|event| event.is_certain && order(event) == Precedence::Before);
             return (!is_free).then(|| replaced(object, result.clone(), &freeing));
         }
