@@ -296,9 +296,13 @@ impl State<'_> {
         rules.filter_map(|object| object.creation_timestamp).max()
     }
 
-    /// Returns true if another manager has changed an object since a time: the controller changes it back.
+    /// Returns true if another manager has changed an object since a time, or made it again: the controller changes it back.
     fn has_drifted(&self, id: &ObjectId, since: DateTime<Utc>) -> bool {
-        let entries = self.live_object(id).into_iter().flat_map(|live| &live.managed_fields);
+        let live = self.live_object(id);
+        if live.and_then(|live| live.creation_timestamp).is_some_and(|time| time > since) {
+            return true;
+        }
+        let entries = live.into_iter().flat_map(|live| &live.managed_fields);
         let mut foreign = entries.filter(|entry| {
             entry.subresource.is_empty() && !(entry.applies && &*entry.manager == kustomize_controller::NAME)
         });
