@@ -42,12 +42,18 @@ pub(super) fn address_holder<'w>(
     if wanted.is_empty() || !object.id.is("", "Service") || object.id.cluster.is_some() {
         return None;
     }
-    let holds = |service: &Value| !wanted.is_disjoint(&addresses(service));
-    let facts = world.facts("v1", &["Service"])?;
-    let holder = facts.into_iter().find(|fact| fact.id != object.id && fact.before.is_some_and(holds))?;
+    let list = world.read("v1", "Service", "", "")??;
+    let mut holders = list_at(list, "/items").iter().filter(|service| !wanted.is_disjoint(&addresses(service)));
+    let holder = holders.find_map(|service| {
+        let [namespace, name] = ["/metadata/namespace", "/metadata/name"].map(|at| text_at(service, at));
+        Some(ObjectId::new("", "Service", namespace, name)).filter(|id| *id != object.id)
+    })?;
+    let (deletions, applies): (Vec<&Event>, Vec<&Event>) =
+        world.events.iter().filter(|event| event.id == holder).partition(|event| event.is_deleted);
+    // What is deleted by force and created again has given its address up by then.
+    let is_remade = !deletions.is_empty() && !applies.is_empty();
     // Nothing but its deletion frees an address.
-    let freeing = holder.events.into_iter().filter(|event| event.is_deleted).collect();
-    Some((holder.id, freeing))
+    (!is_remade).then_some((holder, deletions))
 }
 
 /// Returns the addresses of a Service that no other one can have.
