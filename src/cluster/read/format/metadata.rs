@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use gitops_core::flux::{kustomize_controller, suspension};
+use gitops_core::flux::suspension;
 use gitops_core::kubernetes::deletion::tokens;
 use gitops_core::kubernetes::object::{
-    ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
+    LastChange, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
 };
 use gitops_core::ownership::{derive_annotation, is_ownership_key};
 
@@ -169,7 +169,17 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
             .map(|reference| trim_reference(reference, interner))
             .collect(),
         managed_fields: writers,
+        last_change: last_change(metadata, interner),
     }
+}
+
+/// Returns the last change of anything but the status. Times are in seconds: of several changes within one, that by a manager
+/// that does not apply counts.
+fn last_change(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Option<LastChange> {
+    let entries = metadata.managed_fields.iter().filter(|entry| entry.subresource != "status");
+    let timed = entries.filter_map(|entry| Some((entry.time?, entry.operation == "Apply", entry)));
+    let (time, applies, entry) = timed.max_by_key(|(time, applies, _)| (*time, !applies))?;
+    Some(LastChange { time, manager: interner.intern(&entry.manager), applies })
 }
 
 /// Returns the field manager that created an object: that of its earliest entry, if this is as old as the object. An entry
@@ -193,18 +203,15 @@ fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) ->
     }
 }
 
-/// Returns the managedFields entries that own a known key or `spec.suspend`, those of the status, which are evidence that a
-/// controller ran, and those that are not older than the last change by kustomize-controller: it changes the object back.
+/// Returns the managedFields entries that own a known key or `spec.suspend`, and those of the status, which are evidence
+/// that a controller ran.
 pub(crate) fn writers(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Vec<ManagedFieldsEntry> {
     let mut writers = vec![];
     for entry in &metadata.managed_fields {
         let owned: OwnedFields = serde_json::from_slice(entry.fields).unwrap_or_default();
         writers.push(writer(entry, owned, interner));
     }
-    let is_applied = |writer: &&ManagedFieldsEntry| writer.applies && &*writer.manager == kustomize_controller::NAME;
-    let applied = writers.iter().filter(is_applied).filter_map(|writer| writer.time).max();
-    let is_later = |writer: &ManagedFieldsEntry| applied.is_some() && writer.time >= applied;
-    writers.retain(|writer| is_evidence(writer) || (writer.subresource.is_empty() && is_later(writer)));
+    writers.retain(is_evidence);
     // Most objects have one entry, and a vector begins with room for four: this saves 15 MiB for 100,000 objects.
     writers.shrink_to_fit();
     writers
