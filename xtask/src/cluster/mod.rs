@@ -58,6 +58,8 @@ pub struct Options {
     /// Runs every controller of Kubernetes, each with its own service account, and the API server publishes its
     /// endpoint. Without it only the controllers for deletions and Deployments run.
     pub whole: bool,
+    /// Also runs the controllers of StatefulSets, Jobs, claims and volumes.
+    pub workloads: bool,
     /// Makes source-controller reachable only as the Service `flux-system/source-controller`, as in a real cluster: the
     /// other controllers reach it by name, and users through the API server's proxy.
     pub source_service: bool,

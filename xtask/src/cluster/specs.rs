@@ -114,18 +114,31 @@ pub(crate) fn publishing_flags() -> Vec<String> {
     strings(&["--endpoint-reconciler-type=lease", "--advertise-address=192.0.2.1", "--client-ca-file=keys/ca.crt"])
 }
 
-/// Returns the command line with all controllers, or only with those for deletions, Deployments and service accounts.
-pub(crate) fn controller_manager(whole: bool) -> Spec {
-    let controllers = [
-        "namespace",
-        "garbage-collector",
-        "deployment",
-        "replicaset",
-        "serviceaccount",
-        "serviceaccount-token",
-        "legacy-serviceaccount-token-cleaner",
-        "resourcequota",
-    ];
+/// Controllers for deletions, Deployments and service accounts.
+const CONTROLLERS: [&str; 8] = [
+    "namespace",
+    "garbage-collector",
+    "deployment",
+    "replicaset",
+    "serviceaccount",
+    "serviceaccount-token",
+    "legacy-serviceaccount-token-cleaner",
+    "resourcequota",
+];
+
+/// Controllers that make the Pods and claims of workloads, bind claims to volumes, and remove the finalizers of all of these.
+const WORKLOAD_CONTROLLERS: [&str; 7] = [
+    "statefulset",
+    "job",
+    "cronjob",
+    "ttl-after-finished",
+    "persistentvolume-binder",
+    "persistentvolume-protection",
+    "persistentvolumeclaim-protection",
+];
+
+/// Returns the command line with all controllers, or only with [`CONTROLLERS`] and perhaps [`WORKLOAD_CONTROLLERS`].
+pub(crate) fn controller_manager(whole: bool, workloads: bool) -> Spec {
     let mut args = strings(&[
         "--v=0",
         "--kubeconfig=kubeconfig",
@@ -138,8 +151,9 @@ pub(crate) fn controller_manager(whole: bool) -> Spec {
         let all = "--controllers=*,bootstrap-signer-controller,token-cleaner-controller";
         args.extend(strings(&["--leader-elect=true", "--use-service-account-credentials=true", all]));
     } else {
-        let controllers = controllers.map(|name| format!("{name}-controller")).join(",");
-        args.extend(["--leader-elect=false".to_owned(), format!("--controllers={controllers}")]);
+        let more: &[&str] = if workloads { &WORKLOAD_CONTROLLERS } else { &[] };
+        let controllers: Vec<_> = CONTROLLERS.iter().chain(more).map(|name| format!("{name}-controller")).collect();
+        args.extend(["--leader-elect=false".to_owned(), format!("--controllers={}", controllers.join(","))]);
     }
     spec("kube-controller-manager", args, Some("all resource monitors have synced"))
 }

@@ -85,7 +85,7 @@ pub(crate) fn start(cluster: &Cluster, options: &Options) -> Result<()> {
         let pod = ["patch", "pod", "source-controller", "-n", FLUX_NAMESPACE, "--subresource=status", "-p", &status];
         cluster.kubectl(&pod)?;
     }
-    cluster.launch(specs::controller_manager(options.whole))?;
+    cluster.launch(specs::controller_manager(options.whole, options.workloads))?;
     for name in options.flux.controllers() {
         cluster.launch(flux_controller(cluster, options, name)?)?;
     }

@@ -97,7 +97,9 @@ pub(super) fn compare(
         let predicted = row.map_or("nothing", |row| row.action.as_str());
         let agrees = match predicted {
             "nothing" if is_incomplete => true,
-            "nothing" => happened == "stays" || (happened == "create" && is_created_by_kubernetes(id)),
+            "nothing" if happened == "create" => is_created_by_kubernetes(id),
+            // A StatefulSet scales and replaces its Pods.
+            "nothing" => happened == "stays" || (id.starts_with("pod/") && has_ordinal(id)),
             "keep" | "update" => happened == "stays",
             // The server refuses it, so it neither changes nor is created.
             "unknown" => matches!(happened, "stays" | "never"),
@@ -153,10 +155,25 @@ pub(super) fn not_happened(before: &Uids, after: &Uids, expected: &[String]) -> 
 
 /// Returns true if a controller creates the object, and no manifest.
 pub(super) fn is_created_by_kubernetes(id: &str) -> bool {
-    let kubernetes = ["configmap/kube-root-ca.crt", "serviceaccount/default ", "replicaset.apps/", "pod/"];
+    let kubernetes = [
+        "configmap/kube-root-ca.crt",
+        "serviceaccount/default ",
+        "replicaset.apps/",
+        "controllerrevision.apps/",
+        "pod/",
+    ];
     // Helm records revisions, and helm-controller makes a HelmChart for each release.
     let helm = ["secret/sh.helm.release.v1.", "helmchart.source.toolkit.fluxcd.io/"];
-    kubernetes.iter().chain(&helm).any(|own| id.starts_with(own))
+    let is_of_workload =
+        ["persistentvolumeclaim/", "job.batch/"].iter().any(|kind| id.starts_with(kind)) && has_ordinal(id);
+    is_of_workload || kubernetes.iter().chain(&helm).any(|own| id.starts_with(own))
+}
+
+/// Returns true if the name ends with a number, as of the claims of a StatefulSet and the Jobs of a CronJob.
+fn has_ordinal(id: &str) -> bool {
+    let name = id.split_once(" -n ").map_or(id, |(name, _)| name);
+    let ordinal = name.rsplit_once('-').map(|(_, ordinal)| ordinal);
+    ordinal.is_some_and(|ordinal| !ordinal.is_empty() && ordinal.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Returns the names of the Kustomizations with a last build of this fidelity.
@@ -170,6 +187,18 @@ pub(super) fn builds(plan: &Value, namespace: &str, fidelity: &str) -> impl Iter
 pub(super) fn missing(rows: &BTreeMap<String, Predicted>, expected: &[String]) -> Vec<String> {
     let missing = expected.iter().filter(|expected| !rows.iter().any(|(id, row)| is_expected(id, row, expected)));
     missing.map(|row| format!("{row}: is not in the plan")).collect()
+}
+
+/// Returns the differences between the objects that a plan calls still needed and the expected ones.
+pub(super) fn misjudged(rows: &BTreeMap<String, Predicted>, needed: &[String]) -> Vec<String> {
+    if needed.is_empty() {
+        return vec![];
+    }
+    let said = rows.iter().filter(|(_, row)| row.reason.contains("still needed: "));
+    let said: BTreeSet<&str> = said.map(|(id, _)| id.split_once(" -n ").map_or(&**id, |(object, _)| object)).collect();
+    let needed: BTreeSet<&str> = needed.iter().map(String::as_str).filter(|object| *object != "nothing").collect();
+    let missing = needed.difference(&said).map(|object| format!("{object}: the plan does not say that it is needed"));
+    missing.chain(said.difference(&needed).map(|object| format!("{object}: the plan calls it needed"))).collect()
 }
 
 /// Returns true if the row is the expected `ACTION KIND/NAME`.

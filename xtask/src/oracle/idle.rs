@@ -26,6 +26,8 @@ const LONG_WORK: std::ops::Range<Duration> = Duration::from_secs(6)..Duration::f
 const BEGINNING: Duration = Duration::from_secs(90);
 /// Finalizer that nothing removes until the scenario ends.
 const HOLD: &str = "example.com/hold";
+/// Time after which a claim or a volume that is being deleted is held by a Pod or a claim.
+const PROTECTED: chrono::TimeDelta = chrono::TimeDelta::seconds(12);
 /// Time limit for a scenario to become idle.
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -115,6 +117,13 @@ fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, S
     read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
 }
 
+/// Returns true if a Pod keeps a claim, or a claim a volume, that was deleted.
+fn is_protected(item: &Value) -> bool {
+    let since = chrono::DateTime::parse_from_rfc3339(text(item, "/metadata/deletionTimestamp"));
+    text(item, "/kind").starts_with("PersistentVolume")
+        && since.is_ok_and(|since| chrono::Utc::now().signed_duration_since(since) > PROTECTED)
+}
+
 /// Describes the work on an object: `busy` during its deletion, unless a finalizer holds it or its content, before the first
 /// attempt of a Kustomization, and until it answers a request, `working` while it reconciles.
 pub(super) fn progress(item: &Value) -> String {
@@ -124,6 +133,7 @@ pub(super) fn progress(item: &Value) -> String {
     };
     let held = deleting
         && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
+            || is_protected(item)
             || items(item, "/status/conditions").any(holds_content));
     let annotation = |key: &str| item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(key));
     let is_off = annotation("fluxcd.controlplane.io/reconcile").is_some_and(|value| value == "disabled");

@@ -82,8 +82,16 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "deploy" => json!({"apiVersion": "apps/v1", "kind": "Deployment",
             "spec": {"replicas": options.get("replicas").unwrap_or(&"1").parse::<u32>()?,
             "selector": {"matchLabels": {"a": selects(name, &options)}},
-            "template": {"metadata": {"labels": {"a": selects(name, &options)}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]}}}}),
+            "template": {"metadata": {"labels": {"a": selects(name, &options)}}, "spec": pod(&options)}}}),
+        "claim" => json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": options.get("class").unwrap_or(&""),
+                "volumeName": options.get("volume").unwrap_or(&""),
+                "resources": {"requests": {"storage": options.get("size").unwrap_or(&"1Gi")}}}}),
+        "volume" => json!({"apiVersion": "v1", "kind": "PersistentVolume",
+            "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"},
+                "persistentVolumeReclaimPolicy": options.get("reclaim").unwrap_or(&"Retain"),
+                "hostPath": {"path": "/none"}}}),
+        "pod" => json!({"apiVersion": "v1", "kind": "Pod", "spec": pod(&options)}),
         "crd" => crd(name, &options),
         "widget" => {
             let version = options.get("version").unwrap_or(&"v1");
@@ -133,7 +141,7 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
         "inputs" => owner("ResourceSetInputProvider", json!({"type": "Static"}), &options)?,
         other => bail!("no notation for {other:?}"),
     };
-    let clustered = matches!(kind, "ns" | "cr" | "crd" | "grant" | "policy" | "binding" | "class");
+    let clustered = matches!(kind, "ns" | "cr" | "volume" | "crd" | "grant" | "policy" | "binding" | "class");
     if kind != "crd" {
         manifest["metadata"]["name"] = name.into();
     }
@@ -172,6 +180,18 @@ pub(super) fn object(text: &str, prefix: &str) -> Result<Value> {
 /// Returns the selector of a Deployment, an immutable field: its name, or the option `selects`.
 fn selects<'a>(name: &'a str, options: &BTreeMap<&str, &'a str>) -> &'a str {
     options.get("selects").copied().unwrap_or(name)
+}
+
+/// Returns the spec of a Pod, on the node `node` if there is one, that mounts `claim`.
+fn pod(options: &BTreeMap<&str, &str>) -> Value {
+    let mut spec = json!({"containers": [{"name": "c", "image": "i"}]});
+    if let Some(node) = options.get("node") {
+        spec["nodeName"] = (*node).into();
+    }
+    if let Some(claim) = options.get("claim") {
+        spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]);
+    }
+    spec
 }
 
 /// Returns a node port: a number, or one of the four ports of a scenario, such as `@1`.

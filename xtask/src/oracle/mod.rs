@@ -127,6 +127,7 @@ fn cluster_with(flags: &[String], has_releases: bool, controller: Option<&Path>)
         flux: if has_releases { Flux::All } else { Flux::Kustomize },
         kustomize_controller_flags,
         kustomize_controller,
+        workloads: true,
         ..Options::default()
     };
     let cluster = Cluster::up(options)?;

@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 34] = [
+const TYPES: [&str; 36] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -24,7 +24,9 @@ const TYPES: [&str; 34] = [
     "/api/v1/pods",
     "/api/v1/resourcequotas",
     "/api/v1/persistentvolumeclaims",
+    "/api/v1/persistentvolumes",
     "/api/v1/limitranges",
+    "/apis/apps/v1/controllerrevisions",
     "/apis/apps/v1/daemonsets",
     "/apis/apps/v1/deployments",
     "/apis/apps/v1/replicasets",
@@ -53,10 +55,7 @@ const TYPES: [&str; 34] = [
 ];
 
 /// Paths of the types of the objects of releases and of those of flux-operator.
-const TYPES_OF_RELEASES: [&str; 7] = [
-    "/api/v1/persistentvolumeclaims",
-    "/apis/apps/v1/statefulsets",
-    "/apis/batch/v1/jobs",
+const TYPES_OF_RELEASES: [&str; 4] = [
     "/apis/helm.toolkit.fluxcd.io/v2/helmreleases",
     "/apis/source.toolkit.fluxcd.io/v1/helmcharts",
     "/apis/fluxcd.controlplane.io/v1/resourcesets",

@@ -182,6 +182,7 @@ impl Run<'_> {
             rows.iter().filter(|_| is_pinned).map(|row| row.replace('@', &self.prefix)).collect()
         };
         mismatches.extend(check::missing(&rows, &of_pinned(&scenario.expect)));
+        mismatches.extend(check::misjudged(&rows, &of_pinned(&scenario.needed)));
         mismatches.extend(check::not_happened(&before, &after, &of_pinned(&scenario.happens)));
         let mut states = 0;
         if let Some(predicted) = predicted.filter(|_| mismatches.is_empty()) {

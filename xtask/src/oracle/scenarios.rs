@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 13] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
@@ -21,6 +21,8 @@ const FILES: [&str; 11] = [
     include_str!("../../scenarios/changed-rules.txt"),
     include_str!("../../scenarios/builds.txt"),
     include_str!("../../scenarios/objects.txt"),
+    include_str!("../../scenarios/workloads.txt"),
+    include_str!("../../scenarios/references.txt"),
     include_str!("../../scenarios/releases.txt"),
 ];
 
@@ -90,6 +92,8 @@ pub struct Scenario {
     pub happens: Vec<String>,
     /// Rows that the plan must contain, as `ACTION KIND/NAME`.
     pub expect: Vec<String>,
+    /// The deleted objects that something still needs, as `KIND/NAME`, or the word `nothing`. Without any, that is not checked.
+    pub needed: Vec<String>,
 }
 
 /// Returns every written scenario.
@@ -149,6 +153,7 @@ impl Scenario {
             "sources" => self.sources = list(value, " "),
             "happens" => self.happens = list(value, ", "),
             "expect" => self.expect = list(value, ", "),
+            "needed" => self.needed = list(value, ", "),
             _ => bail!("a scenario has no {key:?}"),
         }
         Ok(())
@@ -176,7 +181,8 @@ impl fmt::Display for Scenario {
             writeln!(f, "  incomplete")?;
         }
         write_list(f, "happens", &self.happens, ", ")?;
-        write_list(f, "expect", &self.expect, ", ")
+        write_list(f, "expect", &self.expect, ", ")?;
+        write_list(f, "needed", &self.needed, ", ")
     }
 }
 

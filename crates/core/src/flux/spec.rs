@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
-use crate::kubernetes::object::{ObjectId, Resource, list_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, list_at};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -238,6 +238,17 @@ impl KustomizationSpec {
     /// Returns true if the controller waits until objects are healthy.
     pub(crate) fn checks_health(&self) -> bool {
         self.flag("wait") || !self.health_checks().is_empty()
+    }
+
+    /// Returns the entries of `spec.healthCheckExprs` that decide the health of the objects of a kind.
+    pub(crate) fn health_exprs(&self, kind: &GroupKind) -> Vec<&Value> {
+        let is_of_kind = |entry: &&Value| {
+            let group = entry_text(entry, "apiVersion")
+                .and_then(|version| version.split_once('/'))
+                .map_or("", |(group, _)| group);
+            group == &*kind.group && entry_text(entry, "kind") == Some(&*kind.kind)
+        };
+        list_at(&self.fields, "/healthCheckExprs").iter().filter(is_of_kind).collect()
     }
 
     /// Returns an expression of `spec.healthCheckExprs` that `is_valid` does not accept.

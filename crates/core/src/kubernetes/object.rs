@@ -136,6 +136,12 @@ impl ObjectId {
         }
     }
 
+    /// Returns true if Kubernetes creates the object in every namespace, and again when it is deleted.
+    pub(crate) fn is_in_every_namespace(&self) -> bool {
+        (self.is("", "ServiceAccount") && &*self.name == "default")
+            || (self.is("", "ConfigMap") && &*self.name == "kube-root-ca.crt")
+    }
+
     pub fn group_kind(&self) -> GroupKind {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }

@@ -40,6 +40,11 @@ pub struct Reference {
 }
 
 impl Referrer {
+    /// Returns true for a Pod on a node that mounts a claim: Kubernetes does not let it go.
+    pub fn keeps(&self, claim: &ObjectId) -> bool {
+        self.is_scheduled && self.references.iter().any(|reference| reference.to == *claim)
+    }
+
     /// Moves the object, and all that it refers to, to another cluster.
     pub(super) fn set_cluster(&mut self, name: &Arc<str>) {
         let named = self.references.iter_mut().map(|reference| &mut reference.to).chain(&mut self.makes);

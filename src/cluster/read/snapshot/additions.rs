@@ -56,6 +56,14 @@ pub(crate) async fn read_referrers(
     (referrers, gaps)
 }
 
+/// Returns the Pods of a namespace with what they refer to, as far as they can be read.
+pub(crate) async fn read_pods(cluster: &Cluster, snapshot: &Snapshot, namespace: &Arc<str>) -> Vec<Referrer> {
+    let kinds = snapshot.types.iter().filter(|kind| kind.is("", "Pod")).cloned();
+    let requests = kinds.map(|kind| ListRequest { kind, namespace: Some(namespace.clone()), selector: "".into() });
+    let (items, _) = list_all::<LiveReferrer>(cluster, requests).await;
+    items.into_iter().filter_map(|item| item.0).collect()
+}
+
 /// Returns true if the snapshot has an object of this type without its content.
 fn lacks_content(snapshot: &Snapshot, kind: &ResourceType) -> bool {
     let mut own = snapshot.objects.iter().filter(|object| kind.is(&object.id.group, &object.id.kind));

@@ -26,7 +26,7 @@ use gitops_core::ownership::index::sources_to_read;
 use gitops_core::ownership::read_scope::ReadScope;
 use per_namespace::{Namespaces, read_content, read_in_namespaces};
 
-pub(crate) use additions::{add_release_records, add_stored_versions, add_suspendable, read_referrers};
+pub(crate) use additions::{add_release_records, add_stored_versions, add_suspendable, read_pods, read_referrers};
 
 impl Cluster {
     /// Reads the metadata of every object and the content of every owner and source. Types that cannot be read are gaps.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Rehearsal, Sender};
+use crate::cluster::read::snapshot::read_pods;
 use crate::cluster::write::dry_run::apply_dry_run;
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
@@ -12,7 +13,9 @@ use gitops_core::flux::apply::dry_run::{
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
 use gitops_core::flux::controllers::foreign_finalizers;
-use gitops_core::kubernetes::object::{ObjectId, ResourceType, text_at};
+use gitops_core::kubernetes::deletion::finalizers::protection;
+use gitops_core::kubernetes::deletion::volumes::claim_of;
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType, text_at};
 
 impl Rehearsal<'_> {
     /// Returns the answer of the server to the apply of an object by kustomize-controller.
@@ -88,8 +91,8 @@ impl Rehearsal<'_> {
             if deletion != DryRunResult::Accepted {
                 return Ok(deletion);
             }
-            if let Some(finalizer) = foreign_finalizers(object).next() {
-                return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
+            if let Some(finalizer) = self.holding_finalizer(object, sender).await {
+                return Ok(DryRunResult::HeldByFinalizer(finalizer));
             }
         }
         let creation = self.try_creation(id, sender, kind, (manifest, live)).await?;
@@ -97,6 +100,21 @@ impl Rehearsal<'_> {
             DryRunResult::Refused(message) => DryRunResult::DeletedOnly(message),
             _ => DryRunResult::Recreated(refusal.message),
         })
+    }
+
+    /// Returns the finalizer that keeps an object terminating after its deletion: a foreign one, that of a claim for as long as a
+    /// Pod on a node mounts it, or that of a bound volume.
+    async fn holding_finalizer(&self, object: &ObjectMetadata, sender: &Sender<'_>) -> Option<String> {
+        if let Some(foreign) = foreign_finalizers(object).next() {
+            return Some(foreign.to_owned());
+        }
+        let finalizer = protection(object)?;
+        let snapshot = self.snapshot.of_cluster(object.id.cluster.as_ref())?;
+        if object.id.is("", "PersistentVolume") {
+            return claim_of(object, self.snapshot).map(|_| finalizer.to_owned());
+        }
+        let pods = read_pods(&sender.subject.cluster, snapshot, &object.id.namespace).await;
+        pods.iter().any(|pod| pod.keeps(&object.id)).then(|| finalizer.to_owned())
     }
 
     /// Returns the answer of the server to the apply of an object whose live one is deleted before.
@@ -107,8 +125,10 @@ impl Rehearsal<'_> {
         if let Some(missing) = sender.actors.missing_right(&sender.subject, &["patch", "create"], &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
-        if let Some(finalizer) = self.snapshot.object(id).and_then(|live| foreign_finalizers(live).next()) {
-            return Ok(DryRunResult::HeldByFinalizer(finalizer.to_owned()));
+        if let Some(object) = self.snapshot.object(id)
+            && let Some(finalizer) = self.holding_finalizer(object, sender).await
+        {
+            return Ok(DryRunResult::HeldByFinalizer(finalizer));
         }
         let live = self.request(id, sender.read(&kind, id)).await?;
         self.try_creation(id, sender, &kind, (manifest_to_apply(applied), live.as_ref())).await

@@ -7,7 +7,7 @@ use cel::Value as CelValue;
 use serde_json::{Value, json};
 
 use crate::expression::{self, MAX_STEPS};
-use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, list_at, text_at};
 
 /// Group of webhooks and admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -27,6 +27,51 @@ pub(crate) struct AdmissionRequest<'r> {
     pub(crate) operation: &'static str,
     /// Labels of the namespace; of no interest for an object without one.
     pub(crate) namespace: &'r KeyValues,
+}
+
+/// Objects that are the parameters of a policy by one of its bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ParameterRef {
+    pub(crate) api_version: String,
+    kind: GroupKind,
+    /// Empty if a selector selects them by their labels.
+    pub(crate) name: String,
+    /// Empty for the namespace of the object that the policy is asked about, and for cluster-scoped parameters.
+    namespace: String,
+}
+
+impl ParameterRef {
+    /// Returns the reference of a binding; `None` if the policy has no parameters.
+    pub(crate) fn of(policy: &Value, binding: &Value) -> Option<Self> {
+        let [api_version, kind] = ["/spec/paramKind/apiVersion", "/spec/paramKind/kind"].map(|at| text_at(policy, at));
+        let [name, namespace] =
+            ["/spec/paramRef/name", "/spec/paramRef/namespace"].map(|at| text_at(binding, at).to_owned());
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        (!kind.is_empty() && binding.pointer("/spec/paramRef").is_some()).then(|| Self {
+            api_version: api_version.to_owned(),
+            kind: GroupKind::new(group, kind),
+            name,
+            namespace,
+        })
+    }
+
+    /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels, or if
+    /// its values are secret.
+    pub(crate) fn object(&self, namespace: &str) -> Option<ObjectId> {
+        let GroupKind { group, kind } = &self.kind;
+        let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
+        let is_known = !self.name.is_empty() && &**kind != "Secret";
+        is_known.then(|| ObjectId::new(group, kind, namespace, &self.name))
+    }
+
+    /// Returns true if an object can be a parameter for objects in a namespace, or in any one if that is `None`.
+    pub(crate) fn may_be(&self, id: &ObjectId, namespace: Option<&str>) -> bool {
+        let place = if self.namespace.is_empty() { namespace } else { Some(&*self.namespace) };
+        id.cluster.is_none()
+            && id.group_kind() == self.kind
+            && (self.name.is_empty() || *id.name == *self.name)
+            && (id.namespace.is_empty() || place.is_none_or(|place| *id.namespace == *place))
+    }
 }
 
 /// A policy with its binding, or one webhook.
@@ -225,6 +270,24 @@ mod tests {
         with_parameters["spec"]["paramKind"] = json!({"kind": "ConfigMap"});
         let rule = AdmissionRule::of_policy(&with_parameters, &binding(&Value::Null), None).unwrap();
         assert_eq!(rule.allows(&json!({}), None, true), None);
+    }
+
+    #[test]
+    fn parameters_are_one_object_or_those_that_a_selector_selects() {
+        let policy = json!({"spec": {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}});
+        let of = |reference: &Value| ParameterRef::of(&policy, &json!({"spec": {"paramRef": reference}})).unwrap();
+        let map = |namespace: &str, name: &str| ObjectId::new("", "ConfigMap", namespace, name);
+        let named = of(&json!({"name": "limits", "namespace": "rules"}));
+        assert_eq!(named.object("shop"), Some(map("rules", "limits")));
+        assert!(named.may_be(&map("rules", "limits"), Some("shop")) && !named.may_be(&map("shop", "limits"), None));
+        let near = of(&json!({"name": "limits"}));
+        assert_eq!(near.object("shop"), Some(map("shop", "limits")));
+        assert!(!near.may_be(&map("rules", "limits"), Some("shop")) && near.may_be(&map("rules", "limits"), None));
+        let selected = of(&json!({"selector": {}, "namespace": "rules"}));
+        assert!(selected.object("shop").is_none() && selected.may_be(&map("rules", "any"), Some("shop")));
+        assert!(!selected.may_be(&ObjectId::new("", "Secret", "rules", "any"), Some("shop")));
+        assert_eq!(ParameterRef::of(&policy, &json!({"spec": {}})), None);
+        assert_eq!(ParameterRef::of(&json!({}), &json!({"spec": {"paramRef": {"name": "limits"}}})), None);
     }
 
     #[test]

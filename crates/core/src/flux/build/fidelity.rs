@@ -58,6 +58,10 @@ impl RecordedBuild {
             Ok(_) | Err(Interrupt::Failed(_)) => {}
             Err(Interrupt::Missing) => return None,
         }
+        // The status of one that is suspended also observes a spec with which nothing was built.
+        if self.spec.is_suspended() {
+            return Some(Fidelity::Unknown);
+        }
         if !self.spec.decrypts() {
             return Some(Fidelity::Unverified);
         }
@@ -107,8 +111,14 @@ mod tests {
         let text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n";
         let digest = sha256(text.as_bytes());
         let artifact = Arc::new(Artifact::of_file("a.yaml", b""));
-        for (output, expected) in [(text, Fidelity::Verified), ("kind: Other\n", Fidelity::Unverified)] {
-            let recorded = read(status(3, json!({ "digest": digest }))).unwrap();
+        for (output, suspend, expected) in [
+            (text, false, Fidelity::Verified),
+            ("kind: Other\n", false, Fidelity::Unverified),
+            (text, true, Fidelity::Verified),
+            ("kind: Other\n", true, Fidelity::Unknown),
+        ] {
+            let mut recorded = read(status(3, json!({ "digest": digest }))).unwrap();
+            recorded.spec = KustomizationSpec::new(&json!({ "suspend": suspend }));
             let (mut answers, mut needs) = (Answers::default(), Needs::default());
             let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
             assert_eq!(recorded.verify(&artifact, &mut context), None, "kustomize has not run");

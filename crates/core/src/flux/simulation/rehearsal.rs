@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use chrono::{DateTime, Utc};
 
 use super::dry_run::DryRuns;
-use super::premises::Premises;
 use super::premises::applied_builds::AppliedBuilds;
 use super::premises::asked_change::AskedChange;
+use super::premises::{Premises, live_parameters};
 use super::rows::references::add_built_referrers;
 use crate::flux::apply::AppliedObject;
-use crate::flux::apply::admission::ADMISSION;
+use crate::flux::apply::admission::{ADMISSION, ParameterRef};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request};
 use crate::flux::apply::rights::RBAC;
@@ -167,7 +167,8 @@ impl Rehearsal {
             None if scope.compares_all => AppliedBuilds::default(),
             None => state.applied_builds(&answers.builds),
         };
-        let changed = state.changed_objects(&builds).into_iter();
+        let parameters = live_parameters(state, &builds, answers);
+        let changed = state.changed_objects(&builds, &parameters).into_iter();
         let mut questions: Vec<Question> =
             changed.map(|applied| Question::of_apply(applied, &state.input.flags)).collect();
         questions.extend(state.planned_deletions(plan));
@@ -219,7 +220,9 @@ struct TouchedRules {
 
 impl TouchedRules {
     /// Collects the rules that Kustomizations apply anew or with another manifest, and the rights that they delete.
-    fn new(state: &State<'_>, applied: &AppliedBuilds) -> Self {
+    /// Parameters of admission policies count as these do.
+    fn new(state: &State<'_>, applied: &AppliedBuilds, parameters: &[ParameterRef]) -> Self {
+        let is_parameter = |id: &ObjectId| parameters.iter().any(|parameters| parameters.may_be(id, None));
         let mut touched = Self::default();
         for node in state.nodes.iter() {
             let key = &node.id.key;
@@ -228,10 +231,11 @@ impl TouchedRules {
                 for built in objects.filter(|built| !applied.contains(key, &pass.spec, built)) {
                     touched.kinds.extend(defined_kind(built).map(|(kind, _)| kind));
                     touched.namespaces.extend(Some(built.id.clone()).filter(|id| id.is("", "Namespace")));
-                    touched.admission |= &*built.id.group == ADMISSION;
+                    touched.admission |= &*built.id.group == ADMISSION || is_parameter(&built.id);
                     touched.rights |= &*built.id.group == RBAC;
                 }
                 touched.rights |= node.inventory.iter().any(|id| &*id.group == RBAC && pass.prunes(id));
+                touched.admission |= node.inventory.iter().any(|id| is_parameter(id) && pass.prunes(id));
             }
             touched.rights |= node.deletion.is_some() && node.inventory.iter().any(|id| &*id.group == RBAC);
         }
@@ -281,9 +285,9 @@ fn changed(object: &ObjectMetadata) -> Option<DateTime<Utc>> {
 impl State<'_> {
     /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
     /// in the last applied revision, and those that it may only delete by force.
-    fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
+    fn changed_objects(&self, applied: &AppliedBuilds, parameters: &[ParameterRef]) -> Vec<AppliedObject> {
         let newest = NewestRules::new(self);
-        let touched = TouchedRules::new(self, applied);
+        let touched = TouchedRules::new(self, applied, parameters);
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id)
                 || !applied.contains(owner, spec, built)

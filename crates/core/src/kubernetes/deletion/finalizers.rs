@@ -1,10 +1,18 @@
 //! Finalizers that Kubernetes removes by itself.
 
+use crate::kubernetes::object::ObjectMetadata;
+
 /// Finalizer that protects a volume as long as it is bound to a claim.
 pub(crate) const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 /// Finalizer that protects a claim as long as a Pod on a node mounts it.
 pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
+
+/// Returns the finalizer by which Kubernetes keeps a claim for its Pods or a volume for its claim, if the object has it.
+pub fn protection(object: &ObjectMetadata) -> Option<&'static str> {
+    let has = |finalizer: &&str| object.finalizers.iter().any(|own| **own == **finalizer);
+    [CLAIM_PROTECTION, VOLUME_PROTECTION].into_iter().find(has)
+}
 
 /// Finalizer that keeps a Service until the cloud has removed its load balancer. The service controller removes it, which since
 /// Kubernetes 1.31 is part of the cloud-controller-manager alone.

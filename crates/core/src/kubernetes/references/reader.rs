@@ -10,9 +10,6 @@ use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 /// Number of claims of one template of a StatefulSet that are looked at.
 const MAX_REPLICAS: u64 = 1000;
 
-/// The account that every Pod has which names none. Kubernetes makes it again.
-const DEFAULT_ACCOUNT: &str = "default";
-
 impl Referrer {
     /// Reads the references of an object from its manifest, or from its content alone. `None` if nothing is known of its kind.
     pub(crate) fn of(id: &ObjectId, manifest: &Value) -> Option<Self> {
@@ -27,7 +24,7 @@ impl Referrer {
             }
             references.extend(claims_of_templates(id, manifest));
         }
-        references.retain(|reference| !is_given(&reference.to));
+        references.retain(|reference| !reference.to.is_in_every_namespace());
         references.sort();
         references.dedup();
         let mut makes: Vec<ObjectId> =
@@ -68,12 +65,6 @@ impl Referrer {
     pub(super) fn is_empty(&self) -> bool {
         self.references.is_empty() && self.makes.is_empty() && self.selector.is_none() && self.pod_labels.is_empty()
     }
-}
-
-/// Returns true for an object that Kubernetes makes in every namespace.
-fn is_given(id: &ObjectId) -> bool {
-    (id.is("", "ServiceAccount") && &*id.name == DEFAULT_ACCOUNT)
-        || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
 }
 
 fn in_cluster_of(from: &ObjectId, to: ObjectId) -> ObjectId {

@@ -10,7 +10,7 @@ use super::world::{Fact, Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{
     ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY,
-    deleted_object,
+    ParameterRef, deleted_object,
 };
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at};
@@ -24,6 +24,15 @@ struct Reached<'w> {
     before: Option<AdmissionRule>,
     after: Option<AdmissionRule>,
     events: Vec<&'w Event>,
+    /// Some of its parameters change, and they are not known.
+    has_unknown_parameters: bool,
+}
+
+impl Reached<'_> {
+    /// Returns true if the change leaves the rule as it is.
+    fn is_same(&self) -> bool {
+        self.before == self.after && !self.has_unknown_parameters
+    }
 }
 
 /// Effect of the rules after the change on an object.
@@ -57,7 +66,8 @@ fn reached<'w>(
     let (before, after, by_namespace) = labels.unwrap_or((Some(KeyValues::default()), KeyValues::default(), vec![]));
     let matches =
         |rule: &AdmissionRule, namespace: &KeyValues| rule.matches(AdmissionRequest { kind, id, operation, namespace });
-    let mut all: Vec<Reached<'_>> = bindings.iter().map(|binding| rule_of_binding(world, &policies, binding)).collect();
+    let mut all: Vec<Reached<'_>> =
+        bindings.iter().map(|binding| rule_of_binding(world, &policies, binding, &id.namespace)).collect();
     all.extend(webhooks.iter().flat_map(rules_of_webhooks));
     for rule in &mut all {
         rule.before.take_if(|rule| before.as_ref().is_none_or(|labels| !matches(rule, labels)));
@@ -66,14 +76,19 @@ fn reached<'w>(
     }
     // What a policy makes of objects today is in the answers of the server.
     all.retain(|rule| {
-        let is_same = rule.before == rule.after && rule.before.as_ref().is_some_and(AdmissionRule::is_mutating);
+        let is_same = rule.is_same() && rule.before.as_ref().is_some_and(AdmissionRule::is_mutating);
         (rule.before.is_some() || rule.after.is_some()) && !is_same
     });
     Some(all)
 }
 
-/// Returns the rule of a binding and its policy before and after the change.
-fn rule_of_binding<'w>(world: &'w World<'_, '_>, policies: &[Fact<'w>], binding: &Fact<'w>) -> Reached<'w> {
+/// Returns the rule of a binding and its policy before and after the change, for objects in a namespace.
+fn rule_of_binding<'w>(
+    world: &'w World<'_, '_>,
+    policies: &[Fact<'w>],
+    binding: &Fact<'w>,
+    namespace: &str,
+) -> Reached<'w> {
     let kind = if &*binding.id.kind == MUTATING_BINDING { MUTATING_POLICY } else { POLICY };
     let names = [binding.before, binding.after].map(|value| value.map(|it| text_at(it, "/spec/policyName")));
     let [old, new] =
@@ -81,18 +96,32 @@ fn rule_of_binding<'w>(world: &'w World<'_, '_>, policies: &[Fact<'w>], binding:
     let mut events: Vec<&Event> = binding.events.clone();
     events.extend(old.into_iter().chain(new).flat_map(|policy| policy.events.iter().copied()));
     let before = old.and_then(|policy| policy.before).zip(binding.before).and_then(|(policy, binding)| {
-        let (parameters, _) = parameters(world, policy, binding).unwrap_or_default();
-        AdmissionRule::of_policy(policy, binding, parameters)
+        let live =
+            ParameterRef::of(policy, binding).and_then(|parameters| live_parameter(world, &parameters, namespace));
+        AdmissionRule::of_policy(policy, binding, live)
     });
+    let mut has_unknown_parameters = false;
     let after = new.and_then(|policy| policy.after).zip(binding.after).and_then(|(policy, binding)| {
-        let (live, changes) = parameters(world, policy, binding).unwrap_or_default();
+        let Some(parameters) = ParameterRef::of(policy, binding) else {
+            return AdmissionRule::of_policy(policy, binding, None);
+        };
+        let changes = world.events.iter().filter(|event| parameters.may_be(&event.id, Some(namespace)));
+        let changes: Vec<&Event> = changes.collect();
         events.extend(&changes);
-        let changed = changes.last().map_or(live, |event| event.manifest().map(|manifest| &**manifest));
-        AdmissionRule::of_policy(policy, binding, changed)
+        has_unknown_parameters = !changes.is_empty() && parameters.object(namespace).is_none();
+        let last = changes.last().map(|event| event.manifest().map(|manifest| &**manifest));
+        let known = last.unwrap_or_else(|| live_parameter(world, &parameters, namespace));
+        AdmissionRule::of_policy(policy, binding, known.filter(|_| !has_unknown_parameters))
     });
     let policy = old.or(new).map_or("", |policy| &policy.id.name);
     let name = format!("{kind} '{policy}' with binding '{}'", binding.id.name);
-    Reached { name, before, after, events }
+    Reached { name, before, after, events, has_unknown_parameters }
+}
+
+/// Returns the live object that is the parameter of a policy for objects in a namespace, as far as it is known.
+fn live_parameter<'w>(world: &'w World<'_, '_>, parameters: &ParameterRef, namespace: &str) -> Option<&'w Value> {
+    let id = parameters.object(namespace)?;
+    world.read(&parameters.api_version, &id.kind, &id.namespace, &id.name)?
 }
 
 /// Returns the rules of a configuration of webhooks before and after the change.
@@ -102,37 +131,28 @@ fn rules_of_webhooks<'w>(fact: &Fact<'w>) -> Vec<Reached<'w>> {
         .map(|value| value.into_iter().flat_map(AdmissionRule::of_webhooks).collect::<BTreeMap<_, _>>());
     for (name, after) in new {
         let (before, after, events) = (old.remove(&name), Some(after), fact.events.clone());
-        all.push(Reached { name: format!("webhook \"{name}\""), before, after, events });
+        let name = format!("webhook \"{name}\"");
+        all.push(Reached { name, before, after, events, has_unknown_parameters: false });
     }
     all.extend(old.into_iter().map(|(name, before)| {
         let (name, events) = (format!("webhook \"{name}\""), fact.events.clone());
-        Reached { name, before: Some(before), after: None, events }
+        Reached { name, before: Some(before), after: None, events, has_unknown_parameters: false }
     }));
     all
-}
-
-/// Returns the live object that is the parameter of a policy by one of its bindings, and what changes it; `None` if several
-/// objects are its parameters, or if it is not known.
-fn parameters<'w>(
-    world: &'w World<'_, '_>,
-    policy: &Value,
-    binding: &Value,
-) -> Option<(Option<&'w Value>, Vec<&'w Event>)> {
-    let [api_version, kind] = ["/spec/paramKind/apiVersion", "/spec/paramKind/kind"].map(|at| text_at(policy, at));
-    let [name, namespace] = ["/spec/paramRef/name", "/spec/paramRef/namespace"].map(|at| text_at(binding, at));
-    if kind.is_empty() || name.is_empty() || kind == "Secret" {
-        return None;
-    }
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let id = ObjectId::new(group, kind, namespace, name);
-    let events = world.events.iter().filter(|event| event.id == id).collect();
-    Some((world.read(api_version, kind, namespace, name)?, events))
 }
 
 /// Returns true if the change touches anything that decides which rules are asked.
 fn is_touched(world: &World<'_, '_>, id: &ObjectId) -> bool {
     let namespace = id.namespace_object();
-    world.events.iter().any(|event| &*event.id.group == ADMISSION || event.id == namespace)
+    let is_decisive = |event: &Event| {
+        &*event.id.group == ADMISSION || event.id == namespace || is_parameter(world, event, &id.namespace)
+    };
+    world.events.iter().any(is_decisive)
+}
+
+/// Returns true if an event changes a parameter of a policy for objects in a namespace.
+pub(super) fn is_parameter(world: &World<'_, '_>, event: &Event, namespace: &str) -> bool {
+    world.parameters().iter().any(|parameters| parameters.may_be(&event.id, Some(namespace)))
 }
 
 /// Returns true if no rule denies an apply after the change.
@@ -156,11 +176,12 @@ pub(super) fn after_refusal<'w>(
     let rules = reached(world, kind, id, operation)?;
     let mut ending: Vec<&Event> = vec![];
     let mut is_known = false;
-    for Reached { name, before, after, events } in &rules {
+    for rule in &rules {
+        let Reached { name, after, events, .. } = rule;
         let is_named = message.contains(name.as_str());
         is_known |= is_named;
         match after {
-            Some(after) if is_named && before.as_ref() == Some(after) => return Some(Ruling::Same),
+            Some(_) if is_named && rule.is_same() => return Some(Ruling::Same),
             Some(after) => match verdict(world, after, kind, id, object) {
                 Some(true) => {}
                 Some(false) if is_named || after.is_unconditional() => return Some(Ruling::Same),
@@ -168,7 +189,7 @@ pub(super) fn after_refusal<'w>(
             },
             None => {}
         }
-        if is_named || before != after {
+        if is_named || !rule.is_same() {
             ending.extend(events);
         }
     }
@@ -196,9 +217,10 @@ pub(super) fn after_acceptance<'w>(
         return if events.is_empty() || id.cluster.is_some() { Ruling::Same } else { Ruling::Open(events) };
     };
     let mut open: Vec<&Event> = vec![];
-    for Reached { before, after, events, .. } in &rules {
-        let Some(rule) = after.as_ref().filter(|_| before != after) else { continue };
-        let coming: Vec<&Event> = events.iter().copied().filter(|event| !event.is_deleted).collect();
+    for reached in rules.iter().filter(|rule| !rule.is_same()) {
+        let Some(rule) = &reached.after else { continue };
+        let is_coming = |event: &&Event| !event.is_deleted || is_parameter(world, event, &id.namespace);
+        let coming: Vec<&Event> = reached.events.iter().copied().filter(is_coming).collect();
         // The rule holds once all of these have happened, and the namespace must exist before an object in it does.
         let is_new = world.state.live_object(&id.namespace_object()).is_none() && !id.namespace.is_empty();
         let order: Vec<Precedence> = coming

@@ -33,11 +33,13 @@ impl AskedChange {
         }
     }
 
-    /// Returns true if the server accepts the dry-run and refuses the apply: what is applied before uses a quota up.
+    /// Returns true if the server accepts the dry-run and refuses the apply: what is applied before uses a quota up, or another
+    /// Service has the address.
     pub(in crate::flux::simulation) fn is_refused_late(&self) -> bool {
         match &self.standing {
             Standing::Replaced(result, _) => {
-                matches!(&**result, DryRunResult::Refused(message) if Cause::of(message) == Cause::Quota)
+                let DryRunResult::Refused(message) = &**result else { return false };
+                matches!(Cause::of(message), Cause::Quota | Cause::Allocation)
             }
             Standing::Holds | Standing::Open(_) => false,
         }

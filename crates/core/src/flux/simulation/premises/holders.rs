@@ -1,4 +1,4 @@
-//! Objects that hold what another one needs, until the change takes it from them: node ports, and names.
+//! Objects that hold what another one needs, until the change takes it from them: node ports and addresses of Services.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::event::Event;
 use super::world::World;
 use crate::flux::apply::AppliedObject;
-use crate::kubernetes::object::{list_at, text_at};
+use crate::kubernetes::object::{ObjectId, list_at, text_at};
 
 /// Returns the events after which the node ports of a Service are free: none if a Service keeps one. `None` if that is not
 /// known, or if several new Services ask for the same port.
@@ -29,6 +29,40 @@ pub(super) fn freeing<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> O
         }
     }
     (!freeing.is_empty()).then_some(freeing)
+}
+
+/// Returns a Service that holds an address which a new Service asks for, and what frees the address; `None` if there is none, or
+/// if that is not known. A dry-run accepts an address that another Service has: Kubernetes v1.36.3
+/// `pkg/registry/core/service/ipallocator` allocates nothing for it.
+pub(super) fn address_holder<'w>(
+    world: &'w World<'_, '_>,
+    object: &AppliedObject,
+) -> Option<(ObjectId, Vec<&'w Event>)> {
+    let wanted = addresses(&object.built.manifest);
+    if wanted.is_empty() || !object.id.is("", "Service") || object.id.cluster.is_some() {
+        return None;
+    }
+    let list = world.read("v1", "Service", "", "")??;
+    let mut holders = list_at(list, "/items").iter().filter(|service| !wanted.is_disjoint(&addresses(service)));
+    let holder = holders.find_map(|service| {
+        let [namespace, name] = ["/metadata/namespace", "/metadata/name"].map(|at| text_at(service, at));
+        Some(ObjectId::new("", "Service", namespace, name)).filter(|id| *id != object.id)
+    })?;
+    let (deletions, applies): (Vec<&Event>, Vec<&Event>) =
+        world.events.iter().filter(|event| event.id == holder).partition(|event| event.is_deleted);
+    // What is deleted by force and created again has given its address up by then.
+    let is_remade = !deletions.is_empty() && !applies.is_empty();
+    // Nothing but its deletion frees an address.
+    (!is_remade).then_some((holder, deletions))
+}
+
+/// Returns the addresses of a Service that no other one can have.
+fn addresses(service: &Value) -> BTreeSet<&str> {
+    let all = list_at(service, "/spec/clusterIPs")
+        .iter()
+        .filter_map(Value::as_str)
+        .chain([text_at(service, "/spec/clusterIP")]);
+    all.filter(|address| !["", "None"].contains(address)).collect()
 }
 
 /// Returns true if a Service keeps a node port that its manifest does not name.

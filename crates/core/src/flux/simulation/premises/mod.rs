@@ -31,6 +31,7 @@ use self::quotas::{Room, room};
 use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::admission::ParameterRef;
 use crate::flux::apply::cause::{Cause, Changed, HIDDEN_MESSAGE};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
@@ -57,6 +58,11 @@ const NAMED_EVENTS: usize = 2;
 const DELETION: &[&str] = &["get", "delete"];
 const CHANGE: &[&str] = &["patch"];
 const CREATION: &[&str] = &["patch", "create"];
+
+/// Returns the parameters of live admission policies, as far as they were read.
+pub(super) fn live_parameters(state: &State<'_>, builds: &AppliedBuilds, answers: &Answers) -> Vec<ParameterRef> {
+    World::new(state, builds, answers, vec![]).parameters().to_vec()
+}
 
 /// Everything that a plan does, as far as answers can depend on it.
 pub(super) struct Premises<'s, 'a> {
@@ -125,6 +131,11 @@ impl<'s, 'a> Premises<'s, 'a> {
     /// Returns how far the answer to a question holds.
     pub(super) fn standing(&self, asked: &AskedChange) -> Standing {
         let Some(DryRunAnswer::Result(result)) = asked.answer(self.world.answers) else { return Standing::Holds };
+        if let Request::ApplyBuilt(object) = &asked.question.request
+            && let Some(standing) = self.of_address(object, result)
+        {
+            return standing;
+        }
         match (&asked.question.request, result) {
             (
                 Request::ApplyBuilt(object),
@@ -144,6 +155,27 @@ impl<'s, 'a> Premises<'s, 'a> {
             (Request::Delete, DryRunResult::Accepted) => self.of_accepted_deletion(&asked.question),
             _ => Standing::Holds,
         }
+    }
+
+    /// Returns how far it holds that the server creates a Service, if another one has its address.
+    fn of_address(&self, object: &AppliedObject, result: &DryRunResult) -> Option<Standing> {
+        let is_forced = matches!(result, DryRunResult::Recreated(_));
+        let is_created = matches!(result, DryRunResult::Created | DryRunResult::NotValidated(_));
+        if !is_forced && (!is_created || self.world.state.live_object(&object.id).is_some()) {
+            return None;
+        }
+        let (holder, freeing) = holders::address_holder(&self.world, object)?;
+        let order = |event: &&Event| self.world.precedence(event, &object.owner, &object.id);
+        // What another owner does after the apply never happens: that owner waits for this one.
+        let is_awaiting = |event: &&Event| !event.is_of(&object.owner) && order(event) == Precedence::After;
+        let is_possible = |event: &&Event| self.can_precede(event, object) && !is_awaiting(event);
+        if !freeing.is_empty() && freeing.iter().all(is_possible) {
+            let is_free = freeing.iter().all(|event| event.is_certain && order(event) == Precedence::Before);
+            return (!is_free).then(|| replaced(object, result.clone(), &freeing));
+        }
+        let message = format!("its address is already allocated to {holder}");
+        let refused = if is_forced { DryRunResult::DeletedOnly(message) } else { DryRunResult::Refused(message) };
+        Some(Standing::Replaced(Box::new(refused), vec![]))
     }
 
     /// Returns how far it holds that the server refuses a deletion. The controller tries it again.
@@ -518,7 +550,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         let (cause, definition) = (Cause::of(message), definition_of(self.world.state, id));
         let is_premise = |event: &&Event| {
             let changed = Changed { id: &event.id, is_deleted: event.is_deleted };
-            considered(event) && cause.depends_on(message, id, definition.as_ref(), &changed)
+            let is_parameter = cause == Cause::Policy && admission::is_parameter(&self.world, event, &id.namespace);
+            considered(event) && (is_parameter || cause.depends_on(message, id, definition.as_ref(), &changed))
         };
         self.world.events.iter().filter(is_premise).collect()
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::applied_builds::AppliedBuilds;
 use super::event::Event;
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::admission::{ADMISSION_V1, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, ParameterRef};
 use crate::flux::apply::question::{DryRunAnswer, Question};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
@@ -37,6 +38,8 @@ pub(super) struct World<'s, 'a> {
     order: OnceCell<EventOrder>,
     /// Kinds with a live object.
     live_kinds: OnceCell<BTreeSet<GroupKind>>,
+    /// Parameters of admission policies before and after the change.
+    parameters: OnceCell<Vec<ParameterRef>>,
     /// Objects to read and questions to ask before there is an answer.
     pub(super) needs: RefCell<Needs>,
 }
@@ -48,6 +51,13 @@ pub(super) struct Fact<'w> {
     pub(super) after: Option<&'w Value>,
     /// Changes of it.
     pub(super) events: Vec<&'w Event>,
+}
+
+impl<'w> Fact<'w> {
+    /// Returns the object before and after the change, as far as it exists.
+    fn values(&self) -> impl Iterator<Item = &'w Value> + use<'w> {
+        [self.before, self.after].into_iter().flatten()
+    }
 }
 
 /// Order of an event and an apply.
@@ -74,6 +84,7 @@ impl<'s, 'a> World<'s, 'a> {
             events,
             order: OnceCell::new(),
             live_kinds: OnceCell::new(),
+            parameters: OnceCell::new(),
             needs: RefCell::default(),
         }
     }
@@ -119,6 +130,24 @@ impl<'s, 'a> World<'s, 'a> {
             }
         }
         Some(facts)
+    }
+
+    /// Returns the parameters of admission policies before and after the change, as far as they are known.
+    pub(super) fn parameters(&self) -> &[ParameterRef] {
+        if let Some(known) = self.parameters.get() {
+            return known;
+        }
+        let bindings = self.facts(ADMISSION_V1, &[BINDING, MUTATING_BINDING]);
+        let policies = bindings.as_ref().filter(|bindings| !bindings.is_empty());
+        let policies = policies.map_or(Some(vec![]), |_| self.facts(ADMISSION_V1, &[POLICY, MUTATING_POLICY]));
+        let (Some(bindings), Some(policies)) = (bindings, policies) else { return &[] };
+        let mut found = vec![];
+        for binding in bindings.iter().flat_map(Fact::values) {
+            let name = text_at(binding, "/spec/policyName");
+            let named = policies.iter().filter(|policy| *policy.id.name == *name).flat_map(Fact::values);
+            found.extend(named.filter_map(|policy| ParameterRef::of(policy, binding)));
+        }
+        self.parameters.get_or_init(|| found)
     }
 
     /// Returns an object, or the list of a kind; nothing if it does not exist, and `None` if it is not known yet.

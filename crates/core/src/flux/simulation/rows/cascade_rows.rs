@@ -28,7 +28,7 @@ pub(crate) fn cascaded_row(
     let is_desired = consequences.outcomes.get(id).is_some_and(|outcomes| outcomes.is_desired);
     let namespace = id.namespace_object();
     if (is_desired && !container_is_deleted(state, id, consequences))
-        || (is_namespace_default(id) && consequences.may_be_recreated(&namespace))
+        || (id.is_in_every_namespace() && consequences.may_be_recreated(&namespace))
     {
         row.action = Action::Recreate;
     }
@@ -129,10 +129,4 @@ pub(crate) fn mark_held_dependent(
         }
         next = cascaded.get(cause);
     }
-}
-
-/// Returns true if the control plane creates the object in every namespace.
-fn is_namespace_default(id: &ObjectId) -> bool {
-    (id.is("", "ServiceAccount") && &*id.name == "default")
-        || (id.is("", "ConfigMap") && &*id.name == "kube-root-ca.crt")
 }

@@ -55,9 +55,10 @@ pub(crate) fn row(
     }
     let loses_container = container_is_deleted(state, id, consequences);
     let may_be_recreated = outcomes.may_end_as(FinalState::Recreated);
-    let action = if outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && loses_container) {
+    let is_remade = !loses_container && id.is_in_every_namespace() && outcomes.may_end_as(FinalState::Deleted);
+    let action = if !is_remade && (outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && loses_container)) {
         Action::Delete
-    } else if may_be_recreated {
+    } else if may_be_recreated || is_remade {
         Action::Recreate
     } else if outcomes.may_end_as(FinalState::Created) {
         if loses_container {
@@ -93,6 +94,9 @@ pub(crate) fn row(
     let is_deleted_anyway = live.is_some() && loses_container;
     if !outcomes.is_certain() && !is_deleted_anyway {
         row.make_race(race_condition(state, id, outcomes));
+    }
+    if is_remade {
+        row.reason.add_detail("Kubernetes creates it again");
     }
     if let Some(unread) = unread.filter(|_| action == Action::Create) {
         row.make_race(format!("it is updated if it exists; {unread}"));

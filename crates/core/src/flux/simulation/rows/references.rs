@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::model::node::Node;
+use crate::flux::simulation::model::protection::{is_never_applied, is_never_changed};
 use crate::flux::simulation::model::state::State;
+use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::references::is_unknown;
 use crate::kubernetes::referrer::Referrer;
 use crate::plan::Plan;
@@ -13,7 +16,8 @@ pub(crate) fn add_built_referrers(state: &State<'_>, plan: &mut Plan) {
     if plan.deletions().next().is_none() {
         return;
     }
-    let by_kustomizations = state.nodes.iter().filter(|node| node.may_stay()).flat_map(Node::last_applied_objects);
+    let staying = state.nodes.iter().filter(|node| node.may_stay());
+    let by_kustomizations = staying.flat_map(|node| sent_objects(state, node));
     let by_owners = state.owner_applies().filter(|(_, applies)| !applies.is_doubtful);
     let objects = by_kustomizations.chain(by_owners.flat_map(|(_, applies)| applies.objects.iter()));
     let (mut built, mut unknown) = (vec![], BTreeSet::new());
@@ -24,4 +28,12 @@ pub(crate) fn add_built_referrers(state: &State<'_>, plan: &mut Plan) {
         }
     }
     plan.set_built_referrers(built, unknown);
+}
+
+/// Returns the objects that a Kustomization applies last. One that it never sends stays as it is live.
+fn sent_objects<'s>(state: &'s State<'_>, node: &'s Node) -> impl Iterator<Item = (&'s ObjectId, &'s BuiltObject)> {
+    node.last_applied_objects().filter(|(id, built)| {
+        let is_sent = node.last_pass().is_none_or(|pass| !is_never_applied(built, &pass.spec));
+        is_sent && state.live_object(id).is_none_or(|live| !is_never_changed(live))
+    })
 }

@@ -134,6 +134,34 @@ fn a_policy_that_comes_may_deny_what_is_accepted_now() {
 }
 
 #[test]
+fn a_parameter_of_a_policy_that_changes_changes_its_verdict() {
+    let mut held = policy("held", "UPDATE", "object.data.v != params.data.v");
+    held["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+    let bound = |reference: Value| {
+        let mut bound = binding("bound", "held", None);
+        bound["spec"]["paramRef"] = reference;
+        bound
+    };
+    let named = json!({"name": "limits", "namespace": NS});
+    let of = |reference: Value, limit: &str| {
+        let mut cluster =
+            cluster_of(&files(vec![value("limits", limit), cm("c")], json!({}), vec![cm("a"), value("b", "1")]));
+        cluster.add(&held, None);
+        cluster.add(&bound(reference), None);
+        cluster.snapshot.normalise();
+        cluster
+    };
+    let dependant = json!({"dependsOn": [{"name": "rules"}]});
+    let after = |rules: Vec<Value>, object: Value| files(rules, dependant.clone(), vec![object]);
+    let to = |limit: &str| after(vec![value("limits", limit), cm("c")], value("b", "2"));
+    let cluster = of(named, "9");
+    assert_eq!(cluster.rows(&to("2")), set(&["delete? a"]), "the server needs time to know the parameter");
+    assert_eq!(cluster.rows(&to("3")), set(&["delete a"]));
+    let unchanged = after(vec![value("limits", "1"), cm("c")], value("b", "1"));
+    assert_eq!(cluster.rows(&unchanged), set(&["delete? a"]), "an object that does not change is asked about too");
+}
+
+#[test]
 fn a_policy_with_mutations_may_make_something_else_of_an_object() {
     let of_kind = |mut manifest: Value| {
         manifest["kind"] = manifest["kind"].as_str().unwrap().replace("Validating", "Mutating").into();

@@ -116,7 +116,7 @@ impl<'a> Volumes<'a> {
 }
 
 /// Returns the live claim that a volume is bound to. Objects of other kinds have none.
-pub(crate) fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
+pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
     let full = snapshot.resource(&volume.id).filter(|full| full.object.id.is("", KIND))?;
     let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
     let claim = ObjectId::new("", CLAIM, text("namespace")?, text("name")?);

@@ -61,7 +61,7 @@ impl Health<'_, '_> {
             obstacles.extend(self.child_obstacle(node, pass, &child, seen));
         }
         obstacles.extend(self.present_failure(node));
-        obstacles.extend(self.unproven(key, pass, &checked));
+        obstacles.extend(self.unproven(node, pass, &checked));
         obstacles.sort_by_key(|obstacle| !obstacle.is_certain);
         obstacles.into_iter().next()
     }
@@ -154,11 +154,22 @@ impl Health<'_, '_> {
             .then(|| Obstacle::possible("whose health check fails now".to_owned()))
     }
 
-    /// Returns an obstacle if a pass creates or changes an object that it checks and that need not become healthy.
-    fn unproven(self, key: &NamespacedName, pass: &Pass, checked: &[ObjectId]) -> Option<Obstacle> {
+    /// Returns an obstacle if a pass creates or changes an object that it checks and that need not become healthy, or if it checks
+    /// the object in another way than the live Kustomization.
+    fn unproven(self, node: &Node, pass: &Pass, checked: &[ObjectId]) -> Option<Obstacle> {
+        let key = &node.id.key;
+        let exprs = |id: &ObjectId| pass.spec.health_exprs(&id.group_kind());
         let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
-        let with_state = applied.map(|(id, _)| id).filter(|id| !is_healthy_at_once(id) && !id.is_here(GROUP, KIND));
+        let is_plain = |id: &ObjectId| is_healthy_at_once(id) && exprs(id).is_empty();
+        let with_state = applied.map(|(id, _)| id).filter(|id| !is_plain(id) && !id.is_here(GROUP, KIND));
         let mut candidates = with_state.filter(|id| checked.is_empty() || checked.contains(id));
+        let live = node.passes.first().map(|pass| (&pass.spec, self.state.health_checks(key, &pass.spec)));
+        let is_checked_anew = |id: &ObjectId| {
+            live.as_ref().is_some_and(|(spec, checked)| {
+                let is_checked = spec.checks_health() && (checked.is_empty() || checked.contains(id));
+                !is_checked || spec.health_exprs(&id.group_kind()) != exprs(id)
+            })
+        };
         candidates.find_map(|id| {
             let verb = if self.state.live_object(id).is_none() {
                 "creates"
@@ -166,6 +177,8 @@ impl Health<'_, '_> {
                 "recreates"
             } else if self.state.changed_health.contains(&(key.clone(), id.clone())) {
                 "changes"
+            } else if is_checked_anew(id) {
+                "checks in another way"
             } else {
                 return None;
             };
@@ -212,7 +225,7 @@ fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass)
     applied.any(|(id, built)| {
         (checked.is_empty() || checked.contains(id))
             && state.live_object(id).is_none()
-            && !is_healthy_at_once(id)
+            && (!is_healthy_at_once(id) || !pass.spec.health_exprs(&id.group_kind()).is_empty())
             && !is_never_applied(built, &pass.spec)
     })
 }
