@@ -9,6 +9,7 @@ mod deployed;
 mod dry_runs;
 mod failure;
 mod installs;
+mod records;
 mod remarks;
 mod remedies;
 pub(crate) mod render;
