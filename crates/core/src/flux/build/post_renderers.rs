@@ -17,6 +17,8 @@ use crate::ownership::schemes::helm::HOOK;
 
 /// File with what the chart renders.
 const INPUT: &str = "helm-output.yaml";
+/// Message of kustomize if a patch gives two objects the same identity.
+const REGISTERED: &str = "may not add resource with an already registered id";
 /// Annotation that Helm adds to all manifests while post-renderers run, so that none is without annotations.
 const FILE_NAME: &str = "postrenderer.helm.sh/postrender-filename";
 /// Fields of a target that helm-controller passes on.
@@ -75,7 +77,11 @@ fn kustomized(
         context.needs.runs.insert(key.clone(), Run { key, artifact, generated, inputs, is_private });
         return Err(Interrupt::Missing);
     };
-    let output = result.as_ref().map_err(BuildFailure::clone)?;
+    let output = result.as_ref().map_err(|failure| match failure.reason() {
+        // kustomize panics, and helm-controller with it, which recovers and tries again.
+        reason if reason.detail.contains(REGISTERED) => BuildFailure::proven(REGISTERED),
+        _ => failure.clone(),
+    })?;
     let mut rendered: Vec<Value> = output.documents.iter().map(|document| (*document.value).clone()).collect();
     rendered.iter_mut().for_each(unmark);
     Ok(rendered)

@@ -82,7 +82,7 @@ pub(super) fn of_chart(applies: OwnerApply, chart: &Chart) -> OwnerApply {
     OwnerApply { chart: Some((chart.name.clone(), chart.version.clone())), ..applies }
 }
 
-fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
+pub(super) fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
     let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default().to_owned();
     let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
     BuiltObject { id: id.clone(), version, manifest: Arc::new(manifest.clone()), undecrypted: None, masked }

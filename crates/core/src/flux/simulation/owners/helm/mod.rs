@@ -6,6 +6,7 @@ mod applied;
 mod change;
 mod conditions;
 mod deployed;
+mod drift;
 mod dry_runs;
 mod failure;
 mod installs;

@@ -121,3 +121,33 @@ pub(super) fn forgotten_records(state: &State<'_>, live: &Resource) -> Vec<(Obje
     let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
     records.map(|record| (record.id.clone(), action(&record.id))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::action_kind::ActionKind;
+    use super::*;
+    use crate::testing::object;
+
+    /// Returns the revisions of these records, of which the last one is deployed, that go if an upgrade fails always.
+    fn gone(number: usize, limit: usize, remediation: Value) -> Vec<String> {
+        let live: Vec<ObjectMetadata> =
+            (1..=number).map(|revision| object("", "Secret", "shop", &format!("v{revision}"))).collect();
+        let records = live.iter().enumerate().map(|(at, record)| (Some(record), at + 1 == number)).collect();
+        let history = History { records, limit, removed: BTreeSet::new() };
+        let spec = json!({"upgrade": {"remediation": remediation}});
+        let remedy = Remedy::of(&spec, ActionKind::Upgrade);
+        failed(history, &spec, remedy).removed.into_iter().map(|id| id.name.to_string()).collect()
+    }
+
+    #[test]
+    fn retries_and_rollbacks_are_revisions_too() {
+        assert_eq!(gone(2, 1, json!({})), ["v1"]);
+        assert_eq!(gone(2, 1, json!({"retries": 1})), ["v1", "v2"], "a rollback records what was deployed again");
+        assert_eq!(gone(2, 3, json!({})), [""; 0]);
+        assert_eq!(gone(2, 3, json!({"retries": 1})), ["v1", "v2"]);
+        assert_eq!(gone(2, 3, json!({"retries": -1})), ["v1", "v2"]);
+        assert_eq!(gone(9, 0, json!({"retries": -1})), [""; 0], "there is no limit");
+    }
+}

@@ -11,6 +11,7 @@ use super::action_kind::ActionKind;
 use super::applied::{hook_runs, of_chart};
 use super::change::{Change, Prepared, has_failed_upgrade, prepared, prepared_again};
 use super::conditions::{condition, unmet_dependency};
+use super::drift::corrected;
 use super::failure::{Attempt, Failure};
 use super::records::{forgotten_records, outdated_records};
 use super::remarks::described;
@@ -95,7 +96,7 @@ fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<F
         return Err(format!("the effect of the annotation {key} is not computed").into());
     }
     let change = match prepared(comparison, live)? {
-        Prepared::Unchanged => return Ok(Followed::Unchanged),
+        Prepared::Unchanged => return corrected(comparison, live),
         Prepared::Blocked(followed) => return Ok(followed),
         Prepared::Changed(change) => change,
     };
