@@ -93,11 +93,7 @@ pub(crate) fn groups(plan: &Plan) -> Vec<Group<'_>> {
     below_their_causes(plan, groups)
 }
 
-fn group<'p>(
-    owner: Option<&'p OwnerId>,
-    outcome: Option<&'p OwnerOutcome>,
-    rows: Vec<NestedRow<'p>>,
-) -> Group<'p> {
+fn group<'p>(owner: Option<&'p OwnerId>, outcome: Option<&'p OwnerOutcome>, rows: Vec<NestedRow<'p>>) -> Group<'p> {
     let (records, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.change.is_old_record());
     Group { owner, outcome, rows, records: records.into_iter().map(|row| row.change).collect(), depth: 0 }
 }

@@ -22,8 +22,7 @@ const REGISTERED: &str = "may not add resource with an already registered id";
 /// Annotation that Helm adds to all manifests while post-renderers run, so that none is without annotations.
 const FILE_NAME: &str = "postrenderer.helm.sh/postrender-filename";
 /// Fields of a target that helm-controller passes on.
-const TARGET: [&str; 7] =
-    ["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
+const TARGET: [&str; 7] = ["group", "version", "kind", "name", "namespace", "labelSelector", "annotationSelector"];
 
 /// Returns manifests of a chart as the post-renderers of a HelmRelease with this spec change them. `is_private` is true if they
 /// hold values of Secrets.
@@ -34,13 +33,14 @@ pub(crate) fn post_rendered(
     context: &mut BuildContext<'_>,
 ) -> Result<Vec<Value>, Interrupt> {
     let renderers = || list_at(spec, "/postRenderers").iter().filter_map(|renderer| renderer.get("kustomize"));
-    if renderers().next().is_none() {
-        return Ok(manifests);
-    }
     let mut run = |manifests: Vec<Value>| {
-        renderers().filter(|renderer| renderer.is_object()).try_fold(manifests, |manifests, renderer| {
-            if manifests.is_empty() { Ok(manifests) } else { kustomized(manifests, renderer, is_private, context) }
-        })
+        let rendered =
+            renderers().filter(|renderer| renderer.is_object()).try_fold(manifests, |manifests, renderer| {
+                if manifests.is_empty() { Ok(manifests) } else { kustomized(manifests, renderer, is_private, context) }
+            });
+        let mut rendered: Vec<Value> = rendered?;
+        rendered.iter_mut().for_each(|manifest| add_common(manifest, spec));
+        Ok::<_, Interrupt>(rendered)
     };
     let strategy = text_at(spec, "/postRenderStrategy");
     if ["", "combined"].contains(&strategy) {
@@ -95,6 +95,20 @@ fn patch(patch: &Value) -> Value {
         passed["target"] = known.map(|(field, value)| (field.clone(), value.clone())).collect::<Map<_, _>>().into();
     }
     passed
+}
+
+/// Adds the labels and annotations of `commonMetadata`, which is the last post-renderer.
+fn add_common(manifest: &mut Value, spec: &Value) {
+    for field in ["labels", "annotations"] {
+        let common = spec.get("commonMetadata").and_then(|common| common.get(field)?.as_object());
+        let metadata = manifest.get_mut("metadata").and_then(Value::as_object_mut);
+        let Some((common, metadata)) = common.filter(|common| !common.is_empty()).zip(metadata) else { continue };
+        let own = metadata.entry(field).or_insert(Value::Null);
+        if !own.is_object() {
+            *own = json!({});
+        }
+        own.as_object_mut().into_iter().for_each(|own| own.extend(common.clone()));
+    }
 }
 
 fn annotations(manifest: &Value) -> Option<&Map<String, Value>> {
@@ -170,6 +184,22 @@ mod tests {
         assert_eq!(runs(&spec("", 2)), [2], "the second run reads the same");
         assert_eq!(runs(&spec("nohooks", 1)), [1]);
         assert_eq!(runs(&spec("separate", 1)), [1, 1]);
+    }
+
+    #[test]
+    fn common_metadata_are_added_last() {
+        let spec = |strategy: &str| {
+            let common = json!({"labels": {"a": "b"}, "annotations": {HOOK: "post-upgrade"}});
+            json!({"postRenderStrategy": strategy, "commonMetadata": common})
+        };
+        let events = |strategy: &str| -> Vec<String> {
+            let (manifests, _) = rendered(&spec(strategy));
+            let events =
+                manifests.iter().map(|manifest| annotations(manifest).unwrap()[HOOK].as_str().unwrap().to_owned());
+            events.collect()
+        };
+        assert_eq!(events(""), ["post-upgrade", "post-upgrade"]);
+        assert_eq!(events("nohooks"), ["post-upgrade", "test"]);
     }
 
     #[test]

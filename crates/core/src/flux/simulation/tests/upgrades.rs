@@ -268,7 +268,7 @@ fn post_renderers_run_over_what_the_chart_renders() {
     assert_eq!(cluster.rows(&tree("2", &without("extra"), images("1"))), set(&["delete extra"]));
     let why = |name: &str| {
         let mut templates = templates();
-        templates.push(("more.yaml", cm(name)));
+        templates.push(("more.yaml", "", cm(name)));
         reason(&cluster.plan(&tree("2", &templates, images("1"))))
     };
     let (outcome, fails) = why("broken");

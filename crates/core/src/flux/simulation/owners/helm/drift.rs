@@ -53,11 +53,8 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
         is_doubtful: !list_at(&spec, "/driftDetection/ignore").is_empty(),
         chart: None,
     };
-    let effect = Effect {
-        triggers: comparison.state().applying_events(id),
-        applies: Some(applies),
-        ..Effect::default()
-    };
+    let effect =
+        Effect { triggers: comparison.state().applying_events(id), applies: Some(applies), ..Effect::default() };
     let remarks = vec!["helm-controller creates again what was deleted by hand (driftDetection)".to_owned()];
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::Drift, remarks })
 }

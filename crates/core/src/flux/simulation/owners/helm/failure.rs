@@ -128,6 +128,11 @@ impl Attempt<'_> {
         }
         let answers = self.ask(comparison, removed);
         let ReleaseAnswers { refusal, is_proven, refused_deletions } = answers;
+        let is_first = |id: &ObjectId| self.new.hooks_at([self.kind.events()[0]]).any(|(hook, _)| hook == id);
+        let refusal = refusal.or_else(|| {
+            let (id, message) = refused_deletions.iter().find(|(id, _)| is_first(id))?;
+            Some((id.clone(), message.clone()))
+        });
         let failure = match refusal {
             Some((id, message)) => {
                 let text = format!("{id}: {message}");
@@ -191,8 +196,12 @@ impl Attempt<'_> {
                 is_open,
             });
         }
-        let [before, _] = self.kind.events();
+        let [before, after] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
+        let replaced_hooks =
+            self.new.hooks_at([before, after]).filter(|(_, hook)| runs_hooks && hook.is_deleted_first());
+        let removed = removed.iter().chain(replaced_hooks.map(|(id, _)| id)).filter(|id| is_live(id));
+        let removed: BTreeSet<ObjectId> = removed.cloned().collect();
         for (id, hook) in self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && is_asked(hook, is_live(id))) {
             let manifest = hook.manifest.clone();
             manifests.push(AppliedManifest { id: id.clone(), manifest, is_changed: true, is_open: false });
@@ -202,7 +211,7 @@ impl Attempt<'_> {
             spec: self.spec,
             target: &self.place.target,
             manifests,
-            removed: removed.iter().filter(|id| is_live(id)).cloned().collect(),
+            removed: removed.into_iter().collect(),
             is_applied_on_server: self.is_applied_on_server(comparison),
             is_private: self.is_private,
         })

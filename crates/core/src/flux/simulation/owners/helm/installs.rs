@@ -143,7 +143,7 @@ pub(super) fn install(
     // Without a namespace nothing is created either.
     let has_consequences = has_consequences || attempt.unplaced(comparison).is_some();
     if has_consequences {
-        action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
+        (action.failure, action.refused_deletions) = attempt.failure(comparison, &BTreeSet::new());
     }
     let mut effect = action.effect(comparison.state(), id);
     // A remedy without a retry leaves nothing of the release.

@@ -176,9 +176,8 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if is_impossible {
         return Ok(effect);
     }
-    effect.applies = attempt
-        .applies(comparison, [new], &hooks, doubt.is_some())
-        .map(|applies| of_chart(applies, &installed.chart));
+    effect.applies =
+        attempt.applies(comparison, [new], &hooks, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();

@@ -37,6 +37,7 @@ use crate::plan::{Action, Reason, ReasonCode};
 
 /// Conditions under which an object is removed that not every manifest has.
 const DEFINITIONS: &str = "it depends on whether the definitions that this change creates exist by then";
+const KEPT_FIRST: &str = "it stays if an upgrade comes first that keeps it";
 const AFTER_FAILURE: &str = "it stays if the revision before the failed upgrade does not have it";
 
 /// Renders of a release before and after the change.
@@ -237,9 +238,11 @@ fn acted(
     action.removed = removed.cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     action.claims = released_claims(state, old, new);
+    let is_tightened = |id: &&ObjectId| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id));
+    action.undecided = action.removed.iter().filter(is_tightened).map(|id| (id.clone(), KEPT_FIRST)).collect();
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
-        action.undecided = gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)).collect();
+        action.undecided.extend(gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)));
         action.removed.extend(gone.into_iter().filter(|id| !action.hooks.contains_key(id)));
     }
     if has_failed_upgrade(live) {
