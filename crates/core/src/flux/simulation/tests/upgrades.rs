@@ -266,9 +266,9 @@ fn post_renderers_run_over_what_the_chart_renders() {
     let plan = cluster.plan(&tree("1", &templates(), images("2")));
     assert_eq!((plan.summary().delete, plan.is_complete(), reason(&plan).0), (0, true, Outcome::Applies));
     assert_eq!(cluster.rows(&tree("2", &without("extra"), images("1"))), set(&["delete extra"]));
-    let why = |name: &str| {
+    let why = |name: &'static str| {
         let mut templates = templates();
-        templates.push(("more.yaml", "", cm(name)));
+        templates.push(("charts/app/templates/more.yaml", name, json!({})));
         reason(&cluster.plan(&tree("2", &templates, images("1"))))
     };
     let (outcome, fails) = why("broken");

@@ -214,7 +214,7 @@ impl<'s> Place<'s> {
             if is_private { hidden.to_owned() } else { failure.reason().detail.clone() }
         };
         let (features, derivation) = (comparison.state().input.features, &mut *comparison.derivation);
-        let mut context = BuildContext::new(features, &derivation.answers, &mut derivation.needs);
+        let mut context = BuildContext::new(features, derivation.answers, &mut derivation.needs);
         match post_rendered(manifests, spec, is_private, &mut context) {
             Err(Interrupt::Missing) => Err(Interrupt::Missing),
             Err(Interrupt::Failed(failure @ BuildFailure::Proven(_))) => {
