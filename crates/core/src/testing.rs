@@ -42,6 +42,7 @@ pub fn object(group: &str, kind: &str, namespace: &str, name: &str) -> ObjectMet
         annotations: KeyValues::default(),
         owner_references: vec![],
         managed_fields: vec![],
+        last_change: None,
     }
 }
 

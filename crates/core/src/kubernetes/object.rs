@@ -343,6 +343,18 @@ pub struct ObjectMetadata {
     /// Managed fields; empty for objects without labels or annotations that this tool evaluates.
     #[serde(rename = "writers", default, skip_serializing_if = "Vec::is_empty")]
     pub managed_fields: Vec<ManagedFieldsEntry>,
+    /// Last change of anything but the status. Snapshots do not have it: it only tells what to ask a live API server.
+    #[serde(skip)]
+    pub last_change: Option<LastChange>,
+}
+
+/// The last change of an object, and who made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LastChange {
+    pub time: DateTime<Utc>,
+    pub manager: Arc<str>,
+    /// True for the operation Apply, false for Update.
+    pub applies: bool,
 }
 
 fn is_zero(value: &i64) -> bool {
@@ -350,10 +362,10 @@ fn is_zero(value: &i64) -> bool {
 }
 
 impl ObjectMetadata {
-    /// Returns true if nothing but the resource version differs, and what a later change hides of the creator.
+    /// Returns true if nothing but the resource version and the last change differ, and what this hides of the creator.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let (resource_version, created_by) = (other.resource_version.clone(), other.created_by.clone());
-        Self { resource_version, created_by, ..self.clone() } == *other
+        let Self { resource_version, created_by, last_change, .. } = other.clone();
+        Self { resource_version, created_by, last_change, ..self.clone() } == *other
     }
 
     pub fn controller_reference(&self) -> Option<&OwnerReference> {

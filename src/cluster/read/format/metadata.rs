@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use gitops_core::flux::suspension;
 use gitops_core::kubernetes::deletion::tokens;
 use gitops_core::kubernetes::object::{
-    ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
+    LastChange, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
 };
 use gitops_core::ownership::{derive_annotation, is_ownership_key};
 
@@ -169,7 +169,17 @@ pub(crate) fn trim(metadata: &RawMetadata<'_>, kind: &ResourceType, interner: &m
             .map(|reference| trim_reference(reference, interner))
             .collect(),
         managed_fields: writers,
+        last_change: last_change(metadata, interner),
     }
+}
+
+/// Returns the last change of anything but the status. Times are in seconds: of several changes within one, that by a manager
+/// that does not apply counts.
+fn last_change(metadata: &RawMetadata<'_>, interner: &mut Interner) -> Option<LastChange> {
+    let entries = metadata.managed_fields.iter().filter(|entry| entry.subresource != "status");
+    let timed = entries.filter_map(|entry| Some((entry.time?, entry.operation == "Apply", entry)));
+    let (time, applies, entry) = timed.max_by_key(|(time, applies, _)| (*time, !applies))?;
+    Some(LastChange { time, manager: interner.intern(&entry.manager), applies })
 }
 
 /// Returns the field manager that created an object: that of its earliest entry, if this is as old as the object. An entry

@@ -32,7 +32,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::simulation::rows::secret_names::secret_mask;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, list_at};
 use crate::plan::contradictions::say_what_blocked_owners_delete;
 use crate::plan::{Actor, Plan, ReasonCode};
 
@@ -247,20 +247,51 @@ impl TouchedRules {
     }
 }
 
+/// Times of the last live changes of rules: since then, the server may refuse what it accepted before.
+struct NewestRules {
+    admission: Option<DateTime<Utc>>,
+    rights: Option<DateTime<Utc>>,
+}
+
+impl NewestRules {
+    fn new(state: &State<'_>) -> Self {
+        let newest = |is_rule: &dyn Fn(&ObjectId) -> bool| {
+            state.input.snapshot.objects.iter().filter(|object| is_rule(&object.id)).filter_map(changed).max()
+        };
+        Self {
+            admission: newest(&|id| &*id.group == ADMISSION || id.is("", "ResourceQuota") || id.is("", "LimitRange")),
+            rights: newest(&|id| &*id.group == RBAC),
+        }
+    }
+
+    /// Returns true if a rule that can concern an object of a Kustomization with a spec has changed since a time.
+    fn are_after(&self, since: DateTime<Utc>, state: &State<'_>, spec: &KustomizationSpec, id: &ObjectId) -> bool {
+        let definition = state.input.snapshot.type_of(id).and_then(|kind| state.live_object(&kind.definition()));
+        self.admission >= Some(since)
+            || (self.rights >= Some(since) && state.input.flags.service_account(spec).is_some())
+            || definition.and_then(changed) >= Some(since)
+    }
+}
+
+/// Returns the time of the last change of an object.
+fn changed(object: &ObjectMetadata) -> Option<DateTime<Utc>> {
+    object.last_change.as_ref().map(|last| last.time).or(object.creation_timestamp)
+}
+
 impl State<'_> {
     /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
     /// in the last applied revision, and those that it may only delete by force.
     fn changed_objects(&self, applied: &AppliedBuilds) -> Vec<AppliedObject> {
-        let newest_rule = self.newest_rule();
+        let newest = NewestRules::new(self);
         let touched = TouchedRules::new(self, applied);
         let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
             !self.is_listed(owner, &built.id)
                 || !applied.contains(owner, spec, built)
                 || touched.concern(self, spec, &built.id)
                 || self.is_failing(owner)
-                || self
-                    .last_success(owner)
-                    .is_some_and(|last| newest_rule >= Some(last) || self.has_drifted(&built.id, last))
+                || self.last_success(owner).is_some_and(|last| {
+                    newest.are_after(last, self, spec, &built.id) || self.has_drifted(&built.id, last)
+                })
         };
         let mut objects = applied_objects_if(self, is_changed);
         let interrupted = interrupted_objects(self).into_iter();
@@ -283,22 +314,11 @@ impl State<'_> {
         DateTime::parse_from_rfc3339(time).ok().map(|time| time.to_utc())
     }
 
-    /// Returns the time of the newest rule of admission: the server may refuse since then what it accepted before.
-    fn newest_rule(&self) -> Option<DateTime<Utc>> {
-        let objects = self.input.snapshot.objects.iter();
-        let rules = objects.filter(|object| {
-            &*object.id.group == ADMISSION || (object.id.is("", "ResourceQuota") || object.id.is("", "LimitRange"))
-        });
-        rules.filter_map(|object| object.creation_timestamp).max()
-    }
-
     /// Returns true if another manager has changed an object since a time: the controller changes it back.
     fn has_drifted(&self, id: &ObjectId, since: DateTime<Utc>) -> bool {
-        let entries = self.live_object(id).into_iter().flat_map(|live| &live.managed_fields);
-        let mut foreign = entries.filter(|entry| {
-            entry.subresource.is_empty() && !(entry.applies && &*entry.manager == kustomize_controller::NAME)
-        });
-        foreign.any(|entry| entry.time.is_some_and(|time| time >= since))
+        self.live_object(id)
+            .and_then(|live| live.last_change.as_ref())
+            .is_some_and(|last| last.time >= since && !(last.applies && &*last.manager == kustomize_controller::NAME))
     }
 
     /// Returns true if an object is live and in the inventory of a Kustomization.

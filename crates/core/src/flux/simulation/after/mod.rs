@@ -273,6 +273,7 @@ impl Successor<'_, '_> {
             annotations: [("", ""); 0].into_iter().collect(),
             owner_references: vec![],
             managed_fields: vec![],
+            last_change: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::flux::build::{self, BuildContext};
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
+use crate::kubernetes::object::LastChange;
 use crate::plan::Fidelity;
 
 fn refused(owner: &str, manifest: &Value, message: &str) -> Refusal {
@@ -208,16 +209,18 @@ fn unchanged_objects_are_asked_about_if_something_is_newer_than_the_last_run() {
     assert_eq!(asked(&cluster, &after), set(&["a", "b"]), "it may be what the owner fails at");
     cluster.kustomization("k").content["status"]["history"] = json!([success, failure]);
     assert_eq!(asked(&cluster, &after), set(&["a"]));
-    let written_at = |time: &str| ManagedFieldsEntry {
-        manager: "other".into(),
-        time: Some(time.parse().unwrap()),
-        ..ManagedFieldsEntry::default()
+    let change = |time: &str, manager: &str, applies: bool| {
+        Some(LastChange { time: time.parse().unwrap(), manager: manager.into(), applies })
     };
-    cluster.object("b").managed_fields = vec![written_at("2026-01-01T00:00:00Z")];
-    assert_eq!(asked(&cluster, &after), set(&["a"]), "the last run has seen that");
-    cluster.object("b").managed_fields = vec![written_at("2026-01-03T00:00:00Z")];
-    assert_eq!(asked(&cluster, &after), set(&["a", "b"]));
-    cluster.object("b").managed_fields = vec![];
+    for (time, manager, applies, expected, name) in [
+        ("2026-01-01T00:00:00Z", "other", false, &["a"][..], "the last run has seen that"),
+        ("2026-01-03T00:00:00Z", "other", false, &["a", "b"], "another manager"),
+        ("2026-01-03T00:00:00Z", "other", true, &["a", "b"], "another one that applies"),
+        ("2026-01-03T00:00:00Z", "kustomize-controller", true, &["a"], "the controller applies it right now"),
+    ] {
+        cluster.object("b").last_change = change(time, manager, applies);
+        assert_eq!(asked(&cluster, &after), set(expected), "{name}");
+    }
     cluster.kustomization("k").content["status"]["conditions"][0]["status"] = json!("False");
     assert_eq!(asked(&cluster, &after), set(&["a", "b"]), "the same while it is not ready");
     cluster.kustomization("k").content["status"]["conditions"][0]["status"] = json!("True");
@@ -225,9 +228,11 @@ fn unchanged_objects_are_asked_about_if_something_is_newer_than_the_last_run() {
     let rule = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": "rule"}});
     cluster.add(&rule, None);
-    cluster.object("rule").creation_timestamp = Some("2026-01-03T00:00:00Z".parse().unwrap());
+    cluster.object("rule").creation_timestamp = Some("2026-01-01T00:00:00Z".parse().unwrap());
     cluster.snapshot.normalise();
-    assert_eq!(asked(&cluster, &after), set(&["a", "b"]));
+    assert_eq!(asked(&cluster, &after), set(&["a"]), "a rule that the last run has passed");
+    cluster.object("rule").last_change = change("2026-01-03T00:00:00Z", "other", false);
+    assert_eq!(asked(&cluster, &after), set(&["a", "b"]), "a rule that was changed since");
 }
 
 #[test]
