@@ -128,6 +128,7 @@ fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, 
     section.notes.extend(
         common.lines().map(|(label, text)| Prose::default().own(format!("Its objects, {label}: ")).foreign(text)),
     );
+    section.notes.extend(group.old_records().map(|records| Prose::default().own(records)));
     // Rows stand behind the row above them: the last ones are closed first.
     let mut open: Vec<Row<'a>> = vec![];
     for nested in &group.rows {

@@ -214,6 +214,9 @@ fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a
     for (label, text) in common.lines() {
         notes += &format!("Its objects, {label}: {}\n\n", span(text));
     }
+    if let Some(records) = group.old_records() {
+        notes += &format!("{records}\n\n");
+    }
     let doubt = group.outcome.filter(|_| group.is_in_doubt());
     let outcome = doubt.map(|row| format!(", {}", outcome_words(row.outcome))).unwrap_or_default();
     let (all, deleted) = (pluralize(group.rows.len(), "row"), group.deletions());

@@ -134,6 +134,9 @@ impl Lines {
             let text = format!("update    {} (-o wide lists them)", pluralize(updated, "object"));
             self.wrapped(margin + 2, margin + 4, &text);
         }
+        if let Some(records) = group.old_records() {
+            self.wrapped(margin + 2, margin + 4, &records);
+        }
     }
 
     /// Adds the line of an owner: its outcome, the numbers of its objects, and their namespace.

@@ -8,6 +8,7 @@ use super::{caused_changes, importance};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode, if_deleted};
+use gitops_core::text::pluralize;
 
 /// An owner with its rows.
 pub(crate) struct Group<'p> {
@@ -15,6 +16,8 @@ pub(crate) struct Group<'p> {
     pub(crate) owner: Option<&'p OwnerId>,
     pub(crate) outcome: Option<&'p OwnerOutcome>,
     pub(crate) rows: Vec<NestedRow<'p>>,
+    /// Old records of its release, which are no rows.
+    records: Vec<&'p Change>,
     /// Number of owners above it, of which each blocks the next one.
     pub(crate) depth: usize,
 }
@@ -35,6 +38,18 @@ impl<'p> Group<'p> {
         self.rows.iter().filter(|row| row.change.is_deletion()).count()
     }
 
+    /// Returns what becomes of old records of its release; `None` if there are none.
+    pub(crate) fn old_records(&self) -> Option<String> {
+        let is_certain = self.records.iter().all(|change| change.certainty == Certainty::Certain);
+        let verb = match (is_certain, self.records.len()) {
+            (_, 0) => return None,
+            (true, 1) => "goes",
+            (true, _) => "go",
+            (false, _) => "may go",
+        };
+        Some(format!("{} {verb} (maxHistory)", pluralize(self.records.len(), "old release record")))
+    }
+
     /// Returns true if the owner applies nothing, or if that is not known.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.outcome.is_some_and(|row| matches!(row.outcome, Outcome::Blocked | Outcome::Unknown))
@@ -43,7 +58,7 @@ impl<'p> Group<'p> {
     /// Returns true for an owner that is suspended and of which the plan changes nothing.
     pub(crate) fn is_only_suspended(&self) -> bool {
         let suspended = Reason::from(ReasonCode::Suspended);
-        self.rows.is_empty() && self.outcome.is_some_and(|row| row.reason == suspended)
+        self.rows.is_empty() && self.records.is_empty() && self.outcome.is_some_and(|row| row.reason == suspended)
     }
 }
 
@@ -68,15 +83,19 @@ pub(crate) fn groups(plan: &Plan) -> Vec<Group<'_>> {
             Outcome::Blocked | Outcome::Unknown => false,
         };
         if own.is_some() || !is_silent {
-            let owner = Some(&outcome.owner);
-            groups.push(Group { owner, outcome: Some(outcome), rows: own.unwrap_or_default(), depth: 0 });
+            groups.push(group(Some(&outcome.owner), Some(outcome), own.unwrap_or_default()));
         }
     }
-    groups.extend(rows.into_iter().map(|(owner, rows)| Group { owner, outcome: None, rows, depth: 0 }));
+    groups.extend(rows.into_iter().map(|(owner, rows)| group(owner, None, rows)));
     groups.sort_by_key(|group| {
         (group.owner.is_none(), Reverse((group.deletions(), group.is_in_doubt(), group.rows.len())), group.owner)
     });
     below_their_causes(plan, groups)
+}
+
+fn group<'p>(owner: Option<&'p OwnerId>, outcome: Option<&'p OwnerOutcome>, rows: Vec<NestedRow<'p>>) -> Group<'p> {
+    let (records, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.change.is_old_record());
+    Group { owner, outcome, rows, records: records.into_iter().map(|row| row.change).collect(), depth: 0 }
 }
 
 /// Moves each owner that another one blocks below that one.

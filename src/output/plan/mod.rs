@@ -349,7 +349,11 @@ pub(crate) fn counts(plan: &Plan) -> String {
     let in_doubt = owners_in_doubt(plan);
     let nothing = if plan.is_complete() && in_doubt[0].1.is_empty() {
         // Only a plan of a working tree has a subject.
-        if plan.subject().is_some() { "no changes" } else { "nothing to prune" }
+        match plan.subject() {
+            Some(_) if plan.summary().old_records > 0 => "no deletions",
+            Some(_) => "no changes",
+            None => "nothing to prune",
+        }
     } else if in_doubt[1].1.is_empty() {
         "no deletions"
     } else {

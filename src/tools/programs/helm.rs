@@ -160,7 +160,7 @@ impl Helm {
         let written = write(&chart, &values, run).map_err(|error| {
             crate::tools::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error)
         })?;
-        let mut arguments: Vec<OsString> = ["template", "--namespace"].map(OsString::from).into();
+        let mut arguments: Vec<OsString> = ["template", "--include-crds", "--namespace"].map(OsString::from).into();
         arguments.push((&run.namespace).into());
         arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
         arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));

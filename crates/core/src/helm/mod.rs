@@ -1,7 +1,6 @@
 //! Helm releases of helm-controller: their targets, their rendered charts with hooks, and what an uninstall deletes.
 
 pub(crate) mod hooks;
-pub(crate) mod post_renderers;
 pub mod rendered;
 pub mod target;
 pub mod uninstall;

@@ -16,6 +16,50 @@ use crate::yaml;
 /// Annotation that keeps an object of a chart.
 pub(crate) const POLICY: &str = "helm.sh/resource-policy";
 
+/// What a chart renders.
+#[derive(Debug, Default)]
+pub(crate) struct ChartManifests {
+    /// Definitions in the folders `crds/` of the chart and of those of its dependencies that are on.
+    pub(crate) definitions: Vec<Value>,
+    /// Manifests of templates.
+    pub(crate) manifests: Vec<Value>,
+}
+
+impl ChartManifests {
+    /// Reads the output of `helm template --include-crds`.
+    ///
+    /// Fails with the parser's message if a document is no YAML.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let (mut read, mut is_in_crds) = (Self::default(), false);
+        for document in yaml::split(text) {
+            // Helm names the file once for all documents of a file in `crds/`.
+            if let Some(source) = document.lines().next().and_then(|line| line.strip_prefix("# Source: ")) {
+                is_in_crds = is_crds_file(source);
+            }
+            let value = yaml::document(&document).map_err(|error| error.to_string())?;
+            match &value {
+                Value::Null => {}
+                // helm-controller ignores other kinds there.
+                _ if is_in_crds && text_at(&value, "/kind") != "CustomResourceDefinition" => {}
+                _ if is_in_crds => read.definitions.push(value),
+                _ => read.manifests.push(value),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Returns true for a file in the folder `crds/` of a chart or of a dependency, such as `app/charts/db/crds/a.yaml`.
+fn is_crds_file(source: &str) -> bool {
+    let mut folders = source.split('/').skip(1);
+    loop {
+        match folders.next() {
+            Some("charts") => _ = folders.next(),
+            found => return found == Some("crds"),
+        }
+    }
+}
+
 /// The objects of a rendered chart, without those in `crds/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rendered {
@@ -25,6 +69,8 @@ pub(crate) struct Rendered {
     manifests: BTreeMap<ObjectId, Value>,
     /// Hooks of all events.
     pub(crate) hooks: BTreeMap<ObjectId, Hook>,
+    /// Definitions in `crds/`, which helm-controller applies first.
+    pub(crate) definitions: Vec<Value>,
     /// Reason why Helm cannot use the manifest, whatever is in the cluster, for people.
     pub(crate) failure: Option<String>,
     /// API version, kind, namespace and name of everything that is rendered, as written.
@@ -36,10 +82,21 @@ pub(crate) struct Rendered {
 }
 
 impl Rendered {
-    /// Reads the output of `helm template` for a release in a namespace of a cluster with these types. `cluster` is its name;
-    /// `None` is the cluster that has the HelmRelease. `is_private` is true if the chart was given values of Secrets.
-    ///
-    /// Fails with the parser's message if a document is no YAML.
+    /// Reads the manifests of a release in a namespace of a cluster with these types. `cluster` is its name; `None` is the
+    /// cluster that has the HelmRelease. `is_private` is true if the chart was given values of Secrets.
+    pub(crate) fn new(
+        manifests: &[Value],
+        namespace: &str,
+        types: &[ResourceType],
+        cluster: Option<&Arc<str>>,
+        is_private: bool,
+    ) -> Self {
+        let mut rendered = Self { is_private, ..Self::default() };
+        manifests.iter().for_each(|manifest| rendered.add(manifest, namespace, types, cluster));
+        rendered
+    }
+
+    #[cfg(test)]
     pub(crate) fn read(
         text: &str,
         namespace: &str,
@@ -47,12 +104,9 @@ impl Rendered {
         cluster: Option<&Arc<str>>,
         is_private: bool,
     ) -> Result<Self, String> {
-        let mut rendered = Self { is_private, ..Self::default() };
-        for document in yaml::split(text) {
-            let value = yaml::document(&document).map_err(|error| error.to_string())?;
-            rendered.add(&value, namespace, types, cluster);
-        }
-        Ok(rendered)
+        let read = ChartManifests::read(text)?;
+        let rendered = Self::new(&read.manifests, namespace, types, cluster, is_private);
+        Ok(Self { definitions: read.definitions, ..rendered })
     }
 
     fn add(&mut self, manifest: &Value, namespace: &str, types: &[ResourceType], cluster: Option<&Arc<str>>) {
@@ -93,32 +147,6 @@ impl Rendered {
         };
         let policy = annotations.get(HOOK_POLICY).and_then(Value::as_str).unwrap_or_default();
         self.hooks.extend(Hook::new(kind, events, policy, manifest.clone()).map(|hook| (id, hook)));
-    }
-
-    /// Removes the objects that patches delete. A patch that names no object lets the post-renderer fail.
-    pub(crate) fn remove(&mut self, removals: impl Iterator<Item = Value>) {
-        for removal in removals {
-            let named = |manifest: &Value| {
-                let is_same = |at: &str| text_at(manifest, at) == text_at(&removal, at);
-                // kustomize compares namespaces as they are written; none is `default`.
-                let namespace = |object: &Value| {
-                    Some(text_at(object, "/metadata/namespace").to_owned())
-                        .filter(|name| !name.is_empty() && name != "default")
-                };
-                ["/apiVersion", "/kind", "/metadata/name"].into_iter().all(is_same)
-                    && namespace(manifest) == namespace(&removal)
-            };
-            let found: Vec<ObjectId> =
-                self.manifests.iter().filter(|(_, manifest)| named(manifest)).map(|(id, _)| id.clone()).collect();
-            if found.is_empty() && self.failure.is_none() {
-                self.failure =
-                    Some("a patch of its postRenderers names an object that the chart does not render".to_owned());
-            }
-            for id in found {
-                self.manifests.remove(&id);
-                self.objects.remove(&id);
-            }
-        }
     }
 
     /// Returns the manifests of the objects that Helm records.
@@ -225,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn definitions_in_crds_are_no_objects_of_the_release() {
+        let text = "---\n# Source: app/crds/a.yaml\nkind: CustomResourceDefinition\nmetadata: {name: a}\n---\n\
+            # more\nkind: CustomResourceDefinition\nmetadata: {name: b}\n---\n# Source: app/charts/db/crds/c.yaml\n\
+            kind: Other\n---\n# Source: app/templates/crds/d.yaml\nkind: CustomResourceDefinition\nmetadata: {name: d}\n";
+        let read = ChartManifests::read(text).unwrap();
+        let names = |found: &[Value]| found.iter().map(|one| text_at(one, "/metadata/name").to_owned()).collect();
+        let found: [Vec<String>; 2] = [names(&read.definitions), names(&read.manifests)];
+        assert_eq!(found, [vec!["a", "b"], vec!["d"]]);
+    }
+
+    #[test]
     fn an_object_that_becomes_a_hook_is_created_after_the_upgrade_or_deleted_by_it() {
         let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
         let old = read("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n");
@@ -263,26 +302,6 @@ mod tests {
         );
         assert_eq!(failure("metadata: {name: a}\n").as_deref(), Some("the chart renders a manifest without a kind"));
         assert_eq!(failure("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n"), None);
-    }
-
-    #[test]
-    fn a_patch_deletes_the_object_of_its_namespace_as_written() {
-        let read = |namespace: &str| {
-            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, namespace: '{namespace}'}}\n");
-            Rendered::read(&text, "shop", &types(), None, false).unwrap()
-        };
-        let patch = |namespace: &str| serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace}});
-        for (written, patched, is_gone) in
-            [("", "", true), ("shop", "", false), ("", "default", true), ("shop", "shop", true)]
-        {
-            let mut rendered = read(written);
-            rendered.remove([patch(patched)].into_iter());
-            assert_eq!(
-                (rendered.objects.is_empty(), rendered.failure.is_none()),
-                (is_gone, is_gone),
-                "{written} {patched}"
-            );
-        }
     }
 
     #[test]

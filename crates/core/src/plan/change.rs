@@ -177,9 +177,15 @@ impl Change {
         self.reason.conditions.push(condition.into());
     }
 
-    /// Returns true if this object, identified by its uid, is deleted.
+    /// Returns true if this object, identified by its uid, is deleted, and is not an old record of a release.
     pub fn is_deletion(&self) -> bool {
-        matches!(self.action, Action::Delete | Action::Recreate)
+        matches!(self.action, Action::Delete | Action::Recreate) && !self.is_old_record()
+    }
+
+    /// Returns true for Helm's record of a revision that is beyond `maxHistory`. It holds nothing that is deployed, so it
+    /// counts for itself and not as a deletion.
+    pub fn is_old_record(&self) -> bool {
+        self.reason.code == ReasonCode::OldRecord
     }
 }
 

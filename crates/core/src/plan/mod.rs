@@ -225,11 +225,12 @@ impl Plan {
         &self.document.alarms
     }
 
-    /// Counts of the changes by action.
+    /// Counts of the changes by action. Old records of releases count for themselves.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
         for change in &self.document.changes {
             *match change.action {
+                _ if change.is_old_record() => &mut summary.old_records,
                 Action::Delete => &mut summary.delete,
                 Action::Recreate => &mut summary.recreate,
                 Action::Keep => &mut summary.keep,
@@ -472,6 +473,7 @@ impl Plan {
 /// Counts of changes by action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
 pub struct Summary {
     pub delete: usize,
     pub recreate: usize,
@@ -479,6 +481,13 @@ pub struct Summary {
     pub create: usize,
     pub update: usize,
     pub unknown: usize,
+    /// Deleted records of old revisions of releases, which are not among the other deletions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub old_records: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Add for Summary {
@@ -492,6 +501,7 @@ impl Add for Summary {
             create: self.create + other.create,
             update: self.update + other.update,
             unknown: self.unknown + other.unknown,
+            old_records: self.old_records + other.old_records,
         }
     }
 }

@@ -109,6 +109,7 @@ reason_codes! {
     ReleaseReplaced => "The target of a HelmRelease changes, so helm-controller uninstalls its release and installs another one.",
     NotInChart => "The chart of a HelmRelease no longer renders the object, so helm-controller deletes it in an upgrade.",
     Hook => "The object is a hook of a chart, or has the name of one: Helm deletes it before it creates the hook, or after.",
+    OldRecord => "Helm keeps the records of the last revisions of a release only (maxHistory), so an upgrade deletes this one.",
     Remedied => "The install or upgrade of a release fails, and the remedy of helm-controller deletes the object.",
     ScaledDown => "The StatefulSet shrinks, and its persistentVolumeClaimRetentionPolicy deletes the claim.",
     FailedJob => "The Job has failed and has the annotation recreateOnFailure, so flux-operator creates it anew.",

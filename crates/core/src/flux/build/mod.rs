@@ -14,6 +14,7 @@ pub(crate) mod go_yaml;
 mod kustomization_file;
 mod needs;
 pub mod objects;
+pub(crate) mod post_renderers;
 pub mod references;
 pub mod resource_sets;
 mod run;

@@ -244,7 +244,11 @@ fn kustomize_output<'a>(
 }
 
 /// Returns what kustomize reads. Fails if kustomize must not run, or if the controller refuses to fetch it.
-fn checked_inputs(artifact: &Artifact, generated: &GeneratedFile, features: Features) -> Result<Inputs, BuildFailure> {
+pub(super) fn checked_inputs(
+    artifact: &Artifact,
+    generated: &GeneratedFile,
+    features: Features,
+) -> Result<Inputs, BuildFailure> {
     let inputs = references::check(artifact, generated)?;
     match inputs.repository().filter(|_| features.no_remote_bases) {
         Some(url) => {
@@ -256,7 +260,7 @@ fn checked_inputs(artifact: &Artifact, generated: &GeneratedFile, features: Feat
 }
 
 /// Returns a hash of the files that a run reads, so that a change elsewhere in the tree does not repeat the run.
-fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &Inputs) -> String {
+pub(super) fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &Inputs) -> String {
     let digest = inputs.digest(artifact);
     let written = inputs.written.iter().flat_map(|(file, text)| [file, text]);
     hash_of_parts([&digest, &generated.directory].into_iter().chain(written).map(String::as_bytes))

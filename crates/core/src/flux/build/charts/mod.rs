@@ -13,7 +13,6 @@ mod tokens;
 pub(crate) mod values;
 pub(crate) mod versions;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -22,7 +21,7 @@ use crate::bounds::CHART_SIZE;
 use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
-use crate::kubernetes::object::{GroupKind, flag_at, list_at, text_at};
+use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::private::Private;
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles, unpack};
@@ -216,22 +215,6 @@ impl Chart {
             .ok_or_else(|| "the Chart.yaml of its chart cannot be read".to_owned())?;
         let checked = checked((*files).clone(), &about)?;
         Ok(Self::of(Arc::new(checked), &about))
-    }
-
-    /// Returns the definitions in the folder `crds/` of the chart, and with its dependencies in theirs, by the kind that they
-    /// define.
-    pub(crate) fn definitions(&self, with_dependencies: bool) -> BTreeMap<GroupKind, Value> {
-        let is_there = |at: &str| at.starts_with("crds/") || (with_dependencies && at.contains("/crds/"));
-        let files = self.files.iter().filter(|(at, _)| is_there(at));
-        let texts = files.filter_map(|(_, content)| std::str::from_utf8(content).ok());
-        let documents = texts.flat_map(|text| crate::yaml::split(text).collect::<Vec<_>>());
-        let objects = documents.filter_map(|text| crate::yaml::document(&text).ok());
-        let definitions = objects.filter(|found| text_at(found, "/kind") == "CustomResourceDefinition");
-        let by_kind = |definition: Value| {
-            let [group, kind] = ["/spec/group", "/spec/names/kind"].map(|at| text_at(&definition, at));
-            (GroupKind::new(group, kind), definition)
-        };
-        definitions.map(by_kind).collect()
     }
 
     /// Returns the files of the chart that are text.
@@ -556,12 +539,5 @@ mod tests {
         remove_library_type(&mut files);
         assert_eq!(files.keys().collect::<Vec<_>>(), ["Chart.yaml", "templates/_b.tpl"]);
         assert_eq!(document(&files["Chart.yaml"]).unwrap()["type"], "application");
-    }
-
-    #[test]
-    fn kinds_of_the_definitions_of_a_chart_are_known() {
-        let crd = "kind: CustomResourceDefinition\nspec: {group: e.com, names: {kind: Cog}}\n---\nkind: Other\n";
-        let chart = read(&[ABOUT, ("charts/app/crds/a.yaml", crd)], json!({"chart": "charts/app"})).unwrap();
-        assert_eq!(chart.definitions(true).into_keys().collect::<Vec<_>>(), [GroupKind::new("e.com", "Cog")]);
     }
 }

@@ -158,7 +158,7 @@ impl Successor<'_, '_> {
                 self.leave_open(id, format!("it is a race: {}", described(change)));
             } else if change.action == Action::Unknown {
                 self.leave_open(id, format!("it is not known ({})", change.reason.code));
-            } else if change.is_deletion() {
+            } else if change.is_deletion() || change.is_old_record() {
                 let is_blocked = plan.blocked_by_finalizers().iter().any(|blocked| blocked.object == *id);
                 self.delete(change, is_blocked);
             }

@@ -219,7 +219,9 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         .iter()
         .filter_map(|(at, content)| Some((at.strip_prefix("templates/")?, content)))
         .filter(|(at, _)| !at.starts_with('_'));
-    let mut text = String::new();
+    let crds = run.files.iter().filter(|(at, _)| at.starts_with("crds/"));
+    let crds = crds.map(|(at, content)| format!("---\n# Source: app/{at}\n{}\n", String::from_utf8_lossy(content)));
+    let mut text: String = crds.collect();
     let helpers = run.files.get("templates/_kubectl-gitops.tpl").map(|text| String::from_utf8_lossy(text).into_owned());
     let helpers = helpers.unwrap_or_default();
     let has_cogs = helpers.contains("\"e.com/v1/Cog\"");
@@ -244,7 +246,7 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
             let message = if run.is_private { String::new() } else { format!(": {replaced}") };
             return Ok(ChartOutput::Fails(format!("helm fails to render it{message}")));
         }
-        text += &format!("---\n{replaced}\n");
+        text += &format!("---\n# Source: app/templates/{at}\n{replaced}\n");
     }
     Ok(ChartOutput::Manifests(text))
 }

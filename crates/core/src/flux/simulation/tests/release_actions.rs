@@ -450,6 +450,9 @@ fn an_upgrade_deletes_the_oldest_records() {
         let last = cluster.object(&format!("sh.helm.release.v1.app.v{deployed}"));
         last.labels = [("owner", "helm"), ("name", "app"), ("status", "deployed")].into_iter().collect();
         cluster.snapshot.normalise();
+        let plan = cluster.plan(&tree("2", &templates(), own.clone()));
+        let records = plan.changes().iter().filter(|change| change.is_old_record()).count();
+        assert_eq!((plan.summary().delete, plan.summary().old_records), (0, records));
         cluster.rows(&tree("2", &templates(), own))
     };
     assert_eq!(rows(Value::Null, 4, 4), set(&[]));

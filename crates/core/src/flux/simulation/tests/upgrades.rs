@@ -256,7 +256,7 @@ fn the_remediation_of_an_upgrade_is_named() {
 }
 
 #[test]
-fn post_renderers_that_change_no_identity_can_only_fail() {
+fn post_renderers_run_over_what_the_chart_renders() {
     let images = |tag: &str| {
         let mut spec = spec(json!({}));
         spec["postRenderers"] = json!([{"kustomize": {"images": [{"name": "app", "newTag": tag}]}}]);
@@ -265,12 +265,18 @@ fn post_renderers_that_change_no_identity_can_only_fail() {
     let cluster = deployed(images("1"));
     let plan = cluster.plan(&tree("1", &templates(), images("2")));
     assert_eq!((plan.summary().delete, plan.is_complete(), reason(&plan).0), (0, true, Outcome::Applies));
-    assert_eq!(cluster.rows(&tree("2", &without("extra"), images("1"))), set(&["delete extra"]), "images never fail");
-    let mut patched = spec(json!({}));
-    let patch = "kind: ConfigMap\nmetadata: {name: web}\ndata: {a: b}\n";
-    patched["postRenderers"] = json!([{"kustomize": {"patches": [{"patch": patch}]}}]);
-    let cluster = deployed(patched.clone());
-    assert_eq!(cluster.rows(&tree("2", &without("extra"), patched)), set(&["delete? extra"]), "it may match nothing");
+    assert_eq!(cluster.rows(&tree("2", &without("extra"), images("1"))), set(&["delete extra"]));
+    let why = |name: &'static str| {
+        let mut templates = templates();
+        templates.push(("charts/app/templates/more.yaml", name, json!({})));
+        reason(&cluster.plan(&tree("2", &templates, images("1"))))
+    };
+    let (outcome, fails) = why("broken");
+    assert_eq!(outcome, Outcome::Blocked);
+    assert!(fails.contains("a post-renderer fails: broken manifest"), "{fails}");
+    let (outcome, crashes) = why("crashes");
+    assert_eq!(outcome, Outcome::Unknown);
+    assert!(crashes.contains("its post-renderers cannot be run here: a signal ended kustomize"), "{crashes}");
 }
 
 #[test]
@@ -320,7 +326,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     };
     assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
     let fields = [
-        ("postRenderers", json!([{"kustomize": {"patches": [{"patch": "$patch: delete"}]}}]), "postRenderers"),
+        ("postRenderStrategy", json!("nohooks"), "spec.postRenderStrategy"),
         ("waitStrategy", json!({"name": "legacy"}), "spec.waitStrategy"),
         ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b[0]"}]), "targetPath"),
     ];

@@ -226,7 +226,13 @@ impl ReleaseAction {
     }
 
     fn hook(&self, object: &ObjectMetadata, run: HookRun) -> Option<OwnerDeletion> {
+        if self.is_refused(&object.id) {
+            return None;
+        }
         let mut deletion = self.deletion(ReasonCode::Hook);
+        if let Some(RefusedDeletion { message, .. }) = self.refused_deletions.get(&object.id) {
+            deletion.stays_if(format!("it stays while the API server refuses: {message}"));
+        }
         match (&self.failure, run.is_first) {
             (Failure::Always(_), false) => return None,
             (_, false) => self.add_failure(&mut deletion),

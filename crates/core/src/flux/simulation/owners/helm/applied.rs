@@ -7,16 +7,17 @@ use serde_json::Value;
 
 use super::action::HookRun;
 use super::action_kind::ActionKind;
+use super::failure::Attempt;
 use super::render::release_charts::UNKNOWN_REVISION;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::{BuiltObject, MaskedObject};
 use crate::flux::simulation::model::affected_owner::OwnerApply;
 use crate::flux::simulation::model::node::BuiltObjects;
-use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::HookFate;
 use crate::helm::rendered::Rendered;
-use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, text_at};
+use crate::kubernetes::object::{ObjectId, flag_at, text_at};
 use crate::plan::ReasonCode;
 
 /// Returns the runs of hooks in an action, and those of its tests.
@@ -42,44 +43,38 @@ pub(super) fn hook_runs(
     runs.collect()
 }
 
-/// Returns the objects that helm-controller applies: those of the manifest that it renders now, or of another one, its hooks that
-/// stay, and the definitions in `crds/`; `None` if no pass is known that leads to it. Of a release with values of Secrets only
-/// the objects that exist are among them: the names of others could hold such values. Nor are those that are named by a
-/// revision of the source.
-pub(super) fn applies<'r>(
-    state: &State<'_>,
-    release: &ObjectId,
-    manifests: impl IntoIterator<Item = &'r Rendered>,
-    hooks: &BTreeMap<ObjectId, HookRun>,
-    definitions: &BTreeMap<GroupKind, Value>,
-    is_doubtful: bool,
-) -> Option<OwnerApply> {
-    let (_, trigger) = state.applied_specs(release).last()?;
-    let mut objects = BuiltObjects::new();
-    for rendered in manifests {
-        let is_private = rendered.is_private;
-        let known = rendered
-            .manifests()
-            .iter()
-            .filter(|(id, _)| (!is_private && !id.name.contains(UNKNOWN_REVISION)) || state.live_object(id).is_some());
-        objects.extend(known.map(|(id, manifest)| (id.clone(), applied_object(id, manifest, is_private))));
-        let created = rendered.hooks.iter().filter(|(id, _)| {
-            let stays = hooks.get(id).is_some_and(|run| matches!(run.fate, HookFate::Recreated | HookFate::Applied));
-            stays && !is_private && !id.name.contains(UNKNOWN_REVISION)
-        });
-        objects.extend(created.map(|(id, hook)| (id.clone(), applied_object(id, &hook.manifest, is_private))));
+impl Attempt<'_> {
+    /// Returns the objects that helm-controller applies: what the action needs first, those of the manifest that it renders now, or
+    /// of another one, and its hooks that stay; `None` if no pass is known that leads to it. Of a release with values of Secrets
+    /// only the objects that exist are among them: the names of others could hold such values. Nor are those that are named by a
+    /// revision of the source, or whose namespace does not exist.
+    pub(super) fn applies<'r>(
+        &self,
+        comparison: &Comparison<'_, '_, '_>,
+        manifests: impl IntoIterator<Item = &'r Rendered>,
+        hooks: &BTreeMap<ObjectId, HookRun>,
+        is_doubtful: bool,
+    ) -> Option<OwnerApply> {
+        let state = comparison.state();
+        let (_, trigger) = state.applied_specs(self.id).last()?;
+        let mut objects = BuiltObjects::new();
+        for rendered in manifests {
+            let is_private = rendered.is_private;
+            let is_shown = |id: &ObjectId| !is_private && !id.name.contains(UNKNOWN_REVISION);
+            let known = rendered.manifests().iter().filter(|(id, _)| is_shown(id) || state.live_object(id).is_some());
+            objects.extend(known.map(|(id, manifest)| (id.clone(), applied_object(id, manifest, is_private))));
+            let created = rendered.hooks.iter().filter(|(id, _)| {
+                let run = hooks.get(id).map(|run| run.fate);
+                is_shown(id) && matches!(run, Some(HookFate::Recreated | HookFate::Applied))
+            });
+            objects.extend(created.map(|(id, hook)| (id.clone(), applied_object(id, &hook.manifest, is_private))));
+        }
+        let first = self.prerequisites(state);
+        objects.extend(first.iter().map(|(id, manifest)| (id.clone(), applied_object(id, manifest, false))));
+        objects.retain(|id, _| !self.lacks_namespace(comparison, id));
+        let (objects, code) = (Arc::new(objects), ReasonCode::InChart);
+        Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code, is_doubtful, chart: None })
     }
-    for definition in definitions.values() {
-        let id = ObjectId::new(
-            "apiextensions.k8s.io",
-            "CustomResourceDefinition",
-            "",
-            text_at(definition, "/metadata/name"),
-        );
-        objects.insert(id.clone(), applied_object(&id, definition, false));
-    }
-    let (objects, code) = (Arc::new(objects), ReasonCode::InChart);
-    Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code, is_doubtful, chart: None })
 }
 
 /// Adds the chart of a release to what is applied of it.
@@ -87,7 +82,7 @@ pub(super) fn of_chart(applies: OwnerApply, chart: &Chart) -> OwnerApply {
     OwnerApply { chart: Some((chart.name.clone(), chart.version.clone())), ..applies }
 }
 
-fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
+pub(super) fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
     let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default().to_owned();
     let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
     BuiltObject { id: id.clone(), version, manifest: Arc::new(manifest.clone()), undecrypted: None, masked }

@@ -14,7 +14,6 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::spec::SourceId;
-use crate::helm::post_renderers;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
@@ -50,7 +49,6 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
     let (new_spec, earlier) = specs_after(comparison, live)?;
     for spec in [&old_spec, &new_spec] {
         check_recorded(spec)?;
-        post_renderers::check(spec)?;
     }
     check_change(&old_spec, &new_spec)?;
     if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {

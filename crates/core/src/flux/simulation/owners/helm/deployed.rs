@@ -7,7 +7,6 @@ use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::helm::post_renderers;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::StoredRelease;
@@ -37,7 +36,6 @@ pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {
     let (id, spec) = (&live.object.id, live.spec());
     check_recorded(spec)?;
-    post_renderers::check(spec)?;
     let ReleaseValues::Known(values) = values(comparison, id, spec, false)? else {
         return Err("the values of its last release are not known".to_owned().into());
     };

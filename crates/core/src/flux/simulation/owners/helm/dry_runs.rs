@@ -91,7 +91,7 @@ impl Comparison<'_, '_, '_> {
 fn manifest_to_apply(
     rendered: &Value,
     id: &ObjectId,
-    ReleaseChanges { release, spec, target, .. }: &ReleaseChanges<'_>,
+    ReleaseChanges { release, target, .. }: &ReleaseChanges<'_>,
 ) -> Value {
     let mut manifest = rendered.clone();
     let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return manifest };
@@ -99,14 +99,11 @@ fn manifest_to_apply(
         "" => metadata.remove("namespace"),
         namespace => metadata.insert("namespace".to_owned(), json!(namespace)),
     };
-    let pairs = |field: &str| spec.pointer(&format!("/commonMetadata/{field}")).and_then(Value::as_object);
     let labels = entry(metadata, "labels");
-    labels.extend(pairs("labels").cloned().unwrap_or_default());
     labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), json!(release.name));
     labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), json!(release.namespace));
     labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("Helm"));
     let annotations = entry(metadata, "annotations");
-    annotations.extend(pairs("annotations").cloned().unwrap_or_default());
     annotations.insert("meta.helm.sh/release-name".to_owned(), json!(target.name));
     annotations.insert("meta.helm.sh/release-namespace".to_owned(), json!(target.namespace));
     manifest

@@ -6,21 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::remedies::Remedy;
 use super::render::rendering::Place;
 use crate::flux::apply::cause::{Cause, Changed};
-use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
-use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, text_at};
 use crate::ownership::schemes::helm::RELEASE_NAME;
@@ -65,9 +63,6 @@ pub(super) struct Attempt<'t> {
     pub(super) id: &'t ObjectId,
     pub(super) spec: &'t Value,
     pub(super) place: &'t Place<'t>,
-    pub(super) chart: &'t Chart,
-    /// Chart before the action; `None` for an install, and if it is not known.
-    pub(super) old_chart: Option<&'t Chart>,
     pub(super) new: &'t Rendered,
     /// Manifest before the action; `None` for an install.
     pub(super) old: Option<&'t Rendered>,
@@ -88,10 +83,10 @@ impl Attempt<'_> {
             let hidden = "the chart renders an object twice, or one without a name or a kind";
             return Some(if self.is_private { hidden.to_owned() } else { why.clone() });
         }
-        let defined = self.definitions(true);
+        let defined: BTreeSet<GroupKind> = self.definitions().iter().map(kind_of_definition).collect();
         let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
         let unserved = |kind: &GroupKind| self.is_unserved(kind) && !planned.contains(kind);
-        if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains_key(kind)) {
+        if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
             return Some(format!("the API server does not serve {kind}"));
         }
         if let Some(kind) = self.old.and_then(|old| old.kinds().into_iter().find(unserved)) {
@@ -128,8 +123,16 @@ impl Attempt<'_> {
             let why = format!("the definition of {kind} is deleted by then");
             return (Failure::Possible(why), BTreeMap::new());
         }
+        if let Some(why) = self.unplaced(comparison) {
+            return (Failure::Always(why), BTreeMap::new());
+        }
         let answers = self.ask(comparison, removed);
         let ReleaseAnswers { refusal, is_proven, refused_deletions } = answers;
+        let is_first = |id: &ObjectId| self.new.hooks_at([self.kind.events()[0]]).any(|(hook, _)| hook == id);
+        let refusal = refusal.or_else(|| {
+            let (id, message) = refused_deletions.iter().find(|(id, _)| is_first(id))?;
+            Some((id.clone(), message.clone()))
+        });
         let failure = match refusal {
             Some((id, message)) => {
                 let text = format!("{id}: {message}");
@@ -166,11 +169,9 @@ impl Attempt<'_> {
         let [before, _] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
         let mut failing = self.new.hooks_at([before]).filter(|(_, hook)| runs_hooks && hook.can_fail());
-        if let Some((id, _)) = failing.next() {
-            let what = if self.is_private { "a hook".to_owned() } else { format!("the hook {id}") };
-            return Some(format!("{what} fails"));
-        }
-        post_renderers::can_fail(self.spec).then(|| "a post-renderer fails".to_owned())
+        let (id, _) = failing.next()?;
+        let what = if self.is_private { "a hook".to_owned() } else { format!("the hook {id}") };
+        Some(format!("{what} fails"))
     }
 
     fn ask(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> ReleaseAnswers {
@@ -195,8 +196,12 @@ impl Attempt<'_> {
                 is_open,
             });
         }
-        let [before, _] = self.kind.events();
+        let [before, after] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
+        let replaced_hooks =
+            self.new.hooks_at([before, after]).filter(|(_, hook)| runs_hooks && hook.is_deleted_first());
+        let removed = removed.iter().chain(replaced_hooks.map(|(id, _)| id)).filter(|id| is_live(id));
+        let removed: BTreeSet<ObjectId> = removed.cloned().collect();
         for (id, hook) in self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && is_asked(hook, is_live(id))) {
             let manifest = hook.manifest.clone();
             manifests.push(AppliedManifest { id: id.clone(), manifest, is_changed: true, is_open: false });
@@ -206,7 +211,7 @@ impl Attempt<'_> {
             spec: self.spec,
             target: &self.place.target,
             manifests,
-            removed: removed.iter().filter(|id| is_live(id)).cloned().collect(),
+            removed: removed.into_iter().collect(),
             is_applied_on_server: self.is_applied_on_server(comparison),
             is_private: self.is_private,
         })
@@ -232,10 +237,32 @@ impl Attempt<'_> {
         text_at(self.spec, if self.kind == ActionKind::Install { "/install/crds" } else { "/upgrade/crds" })
     }
 
-    /// Returns the definitions in `crds/`, of the chart alone or also of its dependencies, that the action creates before
-    /// everything else, by the kind that they define.
-    pub(super) fn definitions(&self, with_dependencies: bool) -> BTreeMap<GroupKind, Value> {
-        if self.crd_policy() == "Skip" { BTreeMap::new() } else { self.chart.definitions(with_dependencies) }
+    /// Returns what helm-controller applies before everything else: the definitions in `crds/`, and the namespace of a release
+    /// that is installed with `createNamespace`.
+    pub(super) fn prerequisites(&self, state: &State<'_>) -> BTreeMap<ObjectId, Value> {
+        let cluster = self.place.cluster.as_ref();
+        let mut first: BTreeMap<ObjectId, Value> = BTreeMap::new();
+        for definition in self.definitions() {
+            let name = text_at(definition, "/metadata/name");
+            let id = ObjectId::new("apiextensions.k8s.io", "CustomResourceDefinition", "", name).in_cluster(cluster);
+            first.insert(id, definition.clone());
+        }
+        let name = &*self.place.target.namespace;
+        let id = ObjectId::new("", "Namespace", "", name).in_cluster(cluster);
+        if self.creates_namespace() && state.live_object(&id).is_none() {
+            let metadata = json!({"name": name, "labels": {"name": name}});
+            first.insert(id, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
+        }
+        first
+    }
+
+    fn creates_namespace(&self) -> bool {
+        self.kind == ActionKind::Install && flag_at(self.spec, "/install/createNamespace")
+    }
+
+    /// Returns the definitions in `crds/` that the action applies.
+    fn definitions(&self) -> &[Value] {
+        if self.crd_policy() == "Skip" { &[] } else { &self.new.definitions }
     }
 
     /// Returns the kinds whose definitions the action replaces by others. helm-controller creates definitions by server-side
@@ -244,9 +271,9 @@ impl Attempt<'_> {
         if self.crd_policy() != "CreateReplace" && !self.is_applied_on_server(comparison) {
             return BTreeSet::new();
         }
-        let old = self.old_chart.map(|chart| chart.definitions(true)).unwrap_or_default();
-        let changed = self.definitions(true).into_iter().filter(|(kind, definition)| old.get(kind) != Some(definition));
-        changed.map(|(kind, _)| kind).collect()
+        let old = self.old.map(|old| &*old.definitions).unwrap_or_default();
+        let changed = self.definitions().iter().filter(|definition| !old.contains(definition));
+        changed.map(kind_of_definition).collect()
     }
 
     /// Returns the kinds that Kustomizations define.
@@ -264,13 +291,28 @@ impl Attempt<'_> {
             && snapshot.gaps_hiding(kind).next().is_none()
     }
 
+    /// Returns true if the namespace of an object does not exist and nothing in the change creates it.
+    pub(super) fn lacks_namespace(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+        let namespace = id.namespace_object();
+        !id.namespace.is_empty()
+            && comparison.state().is_absent(&namespace)
+            && !self.comes_with_namespace(comparison, id)
+    }
+
+    /// Returns an object without a namespace, with the message of the API server.
+    pub(super) fn unplaced(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
+        let id = self.new.objects.iter().find(|id| self.lacks_namespace(comparison, id))?;
+        let shown = id.shown();
+        Some(format!("{shown}: namespaces {:?} not found", shown.namespace))
+    }
+
     /// Returns true if the namespace of an object does not exist yet and is created by the change.
     fn comes_with_namespace(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         let (state, namespace) = (comparison.state(), id.namespace_object());
         if id.namespace.is_empty() || state.live_object(&namespace).is_some() {
             return false;
         }
-        let is_own = *self.place.target.namespace == *id.namespace && flag_at(self.spec, "/install/createNamespace");
+        let is_own = *self.place.target.namespace == *id.namespace && self.creates_namespace();
         is_own
             || self.new.objects.contains(&namespace)
             || state.is_generated(&namespace)
@@ -314,6 +356,11 @@ impl Attempt<'_> {
         deleted.any(|other| consequences.may_be_deleted(other))
             || applied.iter().any(|other| comparison.is_changed(other))
     }
+}
+
+fn kind_of_definition(definition: &Value) -> GroupKind {
+    let [group, kind] = ["/spec/group", "/spec/names/kind"].map(|at| text_at(definition, at));
+    GroupKind::new(group, kind)
 }
 
 /// Returns true if a dry-run shows that a hook can be created: Helm deletes some before.

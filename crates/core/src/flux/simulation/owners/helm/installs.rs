@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
-use super::applied::{applies, hook_runs, of_chart};
+use super::applied::{hook_runs, of_chart};
 use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
 use super::remedies::{Remedy, can_fail_later, test_fates};
@@ -20,7 +20,6 @@ use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::helm::post_renderers;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
@@ -66,8 +65,6 @@ impl Installed<'_> {
             id,
             spec,
             place: &self.place,
-            chart: &self.chart,
-            old_chart: None,
             new: &self.new,
             old: None,
             gone,
@@ -88,7 +85,6 @@ pub(super) fn rendered<'s>(
     live: Option<&Resource>,
 ) -> Asked<Result<Installed<'s>, Followed>> {
     check_recorded(spec)?;
-    post_renderers::check(spec)?;
     let (chart, assumption) = first_chart(comparison, id, spec, live)?;
     let (found, removed_values) = match values(comparison, id, spec, true)? {
         ReleaseValues::Known(found) => (found, None),
@@ -144,15 +140,17 @@ pub(super) fn install(
     if let Some(why) = attempt.obstacle(comparison) {
         return Ok(Followed::blocked(ReasonCode::ApplyRefused, why));
     }
+    // Without a namespace nothing is created either.
+    let has_consequences = has_consequences || attempt.unplaced(comparison).is_some();
     if has_consequences {
-        action.failure = attempt.failure(comparison, &BTreeSet::new()).0;
+        (action.failure, action.refused_deletions) = attempt.failure(comparison, &BTreeSet::new());
     }
     let mut effect = action.effect(comparison.state(), id);
     // A remedy without a retry leaves nothing of the release.
     let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
     let is_doubtful = action.failure != Failure::Unexpected || may_leave;
-    effect.applies = applies(comparison.state(), id, [new], &action.hooks, &attempt.definitions(false), is_doubtful)
-        .map(|applies| of_chart(applies, chart));
+    effect.applies =
+        attempt.applies(comparison, [new], &action.hooks, is_doubtful).map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
     remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());

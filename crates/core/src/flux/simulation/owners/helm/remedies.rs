@@ -122,6 +122,19 @@ impl Remedy {
     }
 }
 
+/// Returns the number of times that an upgrade which always fails is tried, and the number of remedies.
+pub(super) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
+    if text_at(spec, "/upgrade/strategy/name") == "RetryOnFailure" {
+        return (u64::MAX, 0);
+    }
+    let retries = spec.pointer("/upgrade/remediation/retries").and_then(Value::as_i64).unwrap_or_default();
+    let Ok(retries) = u64::try_from(retries) else { return (u64::MAX, u64::MAX) };
+    let remediates_last = spec.pointer("/upgrade/remediation/remediateLastFailure").and_then(Value::as_bool);
+    let all = retries.saturating_add(1);
+    let remedies = if remediates_last.unwrap_or(retries > 0) { all } else { retries };
+    (all, if remedy == Remedy::None { 0 } else { remedies })
+}
+
 /// Returns the live objects of hooks that these events delete.
 fn hook_deletions(state: &State<'_>, rendered: &Rendered, events: [HookEvent; 2]) -> Vec<(ObjectId, Action)> {
     let fates = rendered.hook_fates(None, events).into_iter();
@@ -187,6 +200,20 @@ mod tests {
         assert_eq!(upgrade(json!({"retries": 1, "strategy": "uninstall"})), Remedy::Uninstall { is_retried: true });
         let retried = json!({"upgrade": {"strategy": {"name": "RetryOnFailure"}, "remediation": {"retries": 1}}});
         assert_eq!(Remedy::of(&retried, ActionKind::Upgrade), Remedy::None);
+    }
+
+    #[test]
+    fn an_upgrade_is_tried_once_more_than_its_retries() {
+        let of = |upgrade: Value| {
+            let spec = json!({"upgrade": upgrade});
+            attempts(&spec, Remedy::of(&spec, ActionKind::Upgrade))
+        };
+        assert_eq!(of(json!({})), (1, 0));
+        assert_eq!(of(json!({"remediation": {"retries": 2}})), (3, 3));
+        assert_eq!(of(json!({"remediation": {"retries": 2, "remediateLastFailure": false}})), (3, 2));
+        assert_eq!(of(json!({"remediation": {"remediateLastFailure": true}})), (1, 1));
+        assert_eq!(of(json!({"remediation": {"retries": -1}})), (u64::MAX, u64::MAX));
+        assert_eq!(of(json!({"strategy": {"name": "RetryOnFailure"}})), (u64::MAX, 0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
-use super::applied::{applies, hook_runs, of_chart};
+use super::applied::{hook_runs, of_chart};
 use super::conditions::condition;
 use super::deployed::deployed;
 use super::failure::Failure;
@@ -176,8 +176,8 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if is_impossible {
         return Ok(effect);
     }
-    effect.applies = applies(state, id, [new], &hooks, &BTreeMap::new(), doubt.is_some())
-        .map(|applies| of_chart(applies, &installed.chart));
+    effect.applies =
+        attempt.applies(comparison, [new], &hooks, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
     action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();

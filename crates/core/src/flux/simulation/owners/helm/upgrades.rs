@@ -2,16 +2,18 @@
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
-use super::applied::{applies, hook_runs, of_chart};
+use super::applied::{hook_runs, of_chart};
 use super::change::{Change, Prepared, has_failed_upgrade, prepared, prepared_again};
 use super::conditions::{condition, unmet_dependency};
+use super::drift::corrected;
 use super::failure::{Attempt, Failure};
+use super::records::{forgotten_records, outdated_records};
 use super::remarks::described;
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::render::release_charts::UNKNOWN_REVISION;
@@ -23,23 +25,19 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
 use crate::helm::hooks::{Hook, HookFate};
-use crate::helm::post_renderers;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::uninstall::records;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, helm_chart};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::plan::{Action, Reason, ReasonCode};
 
-/// Number of revisions whose records Helm keeps if a HelmRelease has no `maxHistory`.
-const DEFAULT_HISTORY: u64 = 5;
-
 /// Conditions under which an object is removed that not every manifest has.
 const DEFINITIONS: &str = "it depends on whether the definitions that this change creates exist by then";
+const KEPT_FIRST: &str = "it stays if an upgrade comes first that keeps it";
 const AFTER_FAILURE: &str = "it stays if the revision before the failed upgrade does not have it";
 
 /// Renders of a release before and after the change.
@@ -99,7 +97,7 @@ fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<F
         return Err(format!("the effect of the annotation {key} is not computed").into());
     }
     let change = match prepared(comparison, live)? {
-        Prepared::Unchanged => return Ok(Followed::Unchanged),
+        Prepared::Unchanged => return corrected(comparison, live),
         Prepared::Blocked(followed) => return Ok(followed),
         Prepared::Changed(change) => change,
     };
@@ -120,7 +118,6 @@ fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<F
 pub(super) fn taken_over(comparison: &mut Comparison<'_, '_, '_>, assumed: &Resource) -> Asked<Followed> {
     let (spec, _) = comparison.state().successive_specs(&assumed.object.id)?;
     check_recorded(&spec)?;
-    post_renderers::check(&spec)?;
     let change = match prepared_again(comparison, assumed, spec)? {
         Prepared::Changed(change) => change,
         Prepared::Blocked(followed) => return Ok(followed),
@@ -241,9 +238,11 @@ fn acted(
     action.removed = removed.cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     action.claims = released_claims(state, old, new);
+    let is_tightened = |id: &&ObjectId| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id));
+    action.undecided = action.removed.iter().filter(is_tightened).map(|id| (id.clone(), KEPT_FIRST)).collect();
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
-        action.undecided = gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)).collect();
+        action.undecided.extend(gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)));
         action.removed.extend(gone.into_iter().filter(|id| !action.hooks.contains_key(id)));
     }
     if has_failed_upgrade(live) {
@@ -271,8 +270,6 @@ fn acted(
         id,
         spec,
         place,
-        chart: &change.new.chart,
-        old_chart: change.old.as_ref().map(|old| &old.chart),
         new,
         old: Some(old),
         gone: &BTreeSet::new(),
@@ -287,16 +284,20 @@ fn acted(
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
     (action.failure, action.refused_deletions) = attempt.failure(comparison, &removed);
     let mut effect = action.effect(state, id);
-    for (record, deletion) in outdated_records(state, live, spec, action.waits.as_ref()) {
-        effect.deletes.entry(record).or_insert(deletion);
+    for (record, deletion) in outdated_records(state, live, spec, &action) {
+        // A remedy that uninstalls records revision 1 again.
+        let is_replaced = effect.deletes.get(&record).is_some_and(|other| other.action == Action::Recreate);
+        if !is_replaced && (!deletion.is_doubtful || !effect.deletes.contains_key(&record)) {
+            effect.deletes.insert(record, deletion);
+        }
     }
     let is_doubtful = action.failure != Failure::Unexpected
         || later.is_some()
         || (action.can_fail_later && action.remedy == Remedy::Rollback);
-    let definitions = attempt.definitions(false);
-    effect.applies =
-        applies(comparison.state(), id, [new].into_iter().chain(later), &action.hooks, &definitions, is_doubtful)
-            .map(|applies| of_chart(applies, &change.new.chart));
+    let manifests = [new].into_iter().chain(later);
+    effect.applies = attempt
+        .applies(comparison, manifests, &action.hooks, is_doubtful)
+        .map(|applies| of_chart(applies, &change.new.chart));
     let mut remarks = described(live, change);
     if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
         remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
@@ -308,47 +309,6 @@ fn acted(
         return Ok(Followed::Blocked { reason, effect: Box::new(effect) });
     }
     Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
-}
-
-/// Returns the oldest records of a release, which an upgrade deletes before it changes anything, also one that fails: with its
-/// own record there are `maxHistory` of them. The record of the deployed revision stays.
-///
-/// Source: Helm v4.2.2 `pkg/storage/storage.go`, `removeLeastRecent`; helm-controller v1.6.3 `GetMaxHistory`.
-fn outdated_records(
-    state: &State<'_>,
-    live: &Resource,
-    spec: &Value,
-    condition: Option<&String>,
-) -> BTreeMap<ObjectId, OwnerDeletion> {
-    let limit = spec.get("maxHistory").and_then(Value::as_u64).unwrap_or(DEFAULT_HISTORY);
-    let Some(others) = usize::try_from(limit).ok().and_then(|limit| limit.checked_sub(1)) else {
-        return BTreeMap::new();
-    };
-    let revision =
-        |record: &ObjectMetadata| record.id.name.rsplit_once(".v").and_then(|(_, text)| text.parse::<u64>().ok());
-    let all = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
-    let mut all: Vec<(Option<u64>, &ObjectMetadata)> = all.map(|record| (revision(record), record)).collect();
-    all.sort_by_key(|(revision, _)| *revision);
-    let is_deployed = |record: &ObjectMetadata| record.labels.get("status") == Some("deployed");
-    let deployed = all.iter().rev().find(|(_, record)| is_deployed(record)).map(|(revision, _)| *revision);
-    let surplus = all.len().saturating_sub(others);
-    let oldest = all.iter().filter(|(revision, _)| Some(*revision) != deployed).take(surplus);
-    let deletions = oldest.map(|(_, record)| {
-        let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
-        deletion.code = Some(ActionKind::Upgrade.code());
-        deletion.remark(format!("Helm keeps the records of {limit} revisions (maxHistory)"));
-        deletion.conditions.extend(condition.cloned());
-        deletion.is_doubtful = condition.is_some();
-        (record.id.clone(), deletion)
-    });
-    deletions.collect()
-}
-
-/// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1.
-fn forgotten_records(state: &State<'_>, live: &Resource) -> Vec<(ObjectId, Action)> {
-    let records = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
-    let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
-    records.map(|record| (record.id.clone(), action(&record.id))).collect()
 }
 
 /// Returns the objects that the deployed manifest keeps, and an intermediate one does not.

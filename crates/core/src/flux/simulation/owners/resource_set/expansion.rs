@@ -254,8 +254,15 @@ fn kept(state: &State<'_>, set: &ObjectId, removed: &BTreeSet<ObjectId>) -> BTre
 ///
 /// Fails if they are not those in its inventory.
 fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resource) -> Asked<Arc<BuiltObjects>> {
-    let Members::Listed(inventory) = inventory_members(&live.content) else {
-        return Err("it records no inventory".to_owned().into());
+    let inventory = match inventory_members(&live.content) {
+        Members::Listed(inventory) => inventory,
+        // flux-operator prunes nothing that it did not record.
+        Members::Unrecorded if live.condition("Ready").is_some_and(|ready| ready.status != "Unknown") => vec![],
+        _ => {
+            let ObjectId { name, namespace, .. } = id;
+            let wait = format!("kubectl wait resourceset/{name} -n {namespace} --for=condition=Ready");
+            return Err(format!("it records no inventory yet: plan again after {wait}").into());
+        }
     };
     if is_off(live) {
         // Its spec may have changed since it was switched off.
@@ -267,6 +274,9 @@ fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resou
             id,
         };
         return Ok(Arc::new(inventory.into_iter().map(|id| (id.clone(), unknown(id))).collect()));
+    }
+    if inventory.is_empty() {
+        return Ok(Arc::default());
     }
     let Generated { objects: old, .. } = generated(comparison, id, live.spec(), false)?;
     let recorded: BTreeSet<&ObjectId> = inventory.iter().collect();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::flux::build::Interrupt;
 use crate::flux::build::charts::lookups::{LOOKUPS, Lookups, too_many};
 use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
@@ -13,11 +12,12 @@ use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
 use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::build::objects::served_versions as defined_versions;
+use crate::flux::build::post_renderers::post_rendered;
+use crate::flux::build::{BuildContext, BuildFailure, Interrupt};
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::owner_names::NOT_READ;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::helm::post_renderers;
-use crate::helm::rendered::Rendered;
+use crate::helm::rendered::{ChartManifests, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
@@ -182,14 +182,12 @@ impl<'s> Place<'s> {
             };
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
                 ChartOutput::Manifests(text) => {
-                    let types = &self.snapshot.types;
                     let is_private = values.is_private || cluster.lookups.keys().any(ObjectQuery::is_of_secrets);
-                    let read = Rendered::read(text, namespace, types, self.cluster.as_ref(), is_private);
-                    let mut rendered =
-                        read.map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
-                    rendered.remove(post_renderers::removals(spec));
-                    rendered.depends_on_cluster = !cluster.lookups.is_empty();
-                    return Ok(Rendering::Done(Box::new(rendered)));
+                    let mut rendering = self.read(comparison, text, spec, is_private)?;
+                    if let Rendering::Done(rendered) = &mut rendering {
+                        rendered.depends_on_cluster = !cluster.lookups.is_empty();
+                    }
+                    return Ok(rendering);
                 }
                 ChartOutput::Fails(why) => return Ok(Rendering::Fails(why.clone())),
                 ChartOutput::Asks(query) => match self.looked_up(comparison, query)? {
@@ -199,6 +197,39 @@ impl<'s> Place<'s> {
             };
         }
         Err(too_many().into())
+    }
+
+    /// Reads what a chart renders, as post-renderers change it.
+    fn read(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        text: &str,
+        spec: &Value,
+        is_private: bool,
+    ) -> Asked<Rendering> {
+        let ChartManifests { definitions, manifests } =
+            ChartManifests::read(text).map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
+        let said = |failure: &BuildFailure| {
+            let hidden = "its message may hold values of a Secret";
+            if is_private { hidden.to_owned() } else { failure.reason().detail.clone() }
+        };
+        let (features, derivation) = (comparison.state().input.features, &mut *comparison.derivation);
+        let mut context = BuildContext::new(features, derivation.answers, &mut derivation.needs);
+        match post_rendered(manifests, spec, is_private, &mut context) {
+            Err(Interrupt::Missing) => Err(Interrupt::Missing),
+            Err(Interrupt::Failed(failure @ BuildFailure::Proven(_))) => {
+                Ok(Rendering::Fails(format!("a post-renderer fails: {}", said(&failure))))
+            }
+            Err(Interrupt::Failed(failure)) => {
+                Err(format!("its post-renderers cannot be run here: {}", said(&failure)).into())
+            }
+            Ok(manifests) => {
+                let (namespace, types) = (&*self.target.namespace, &self.snapshot.types);
+                let mut rendered = Rendered::new(&manifests, namespace, types, self.cluster.as_ref(), is_private);
+                rendered.definitions = definitions;
+                Ok(Rendering::Done(Box::new(rendered)))
+            }
+        }
     }
 }
 
