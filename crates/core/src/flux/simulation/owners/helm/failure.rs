@@ -13,13 +13,16 @@ use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::remedies::Remedy;
 use super::render::rendering::Place;
 use crate::flux::apply::cause::{Cause, Changed};
+use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
+use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::{Hook, HookFate};
 use crate::helm::rendered::Rendered;
+use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, text_at};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 
@@ -153,6 +156,26 @@ impl Attempt<'_> {
             (id, RefusedDeletion { message, is_final })
         });
         (failure, refused.collect())
+    }
+
+    /// Returns the condition under which the service account of the release may not write the Secret in which Helm records the
+    /// action, which then does nothing, for people; `None` if it may. The API server is asked about an apply, and Helm creates it.
+    pub(super) fn unrecorded(&self, comparison: &mut Comparison<'_, '_, '_>) -> Option<String> {
+        let ReleaseTarget { name, storage_namespace, .. } = &self.place.target;
+        let id = ObjectId::new("", "Secret", storage_namespace, &format!("sh.helm.release.v1.{name}.new"));
+        let id = id.in_cluster(self.place.cluster.as_ref());
+        let account = text_at(self.spec, "/serviceAccountName");
+        if account.is_empty() || self.is_private || comparison.state().live_object(&id.namespace_object()).is_none() {
+            return None;
+        }
+        let manifest = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+            "metadata": {"name": id.name, "namespace": id.namespace}});
+        let question = Question::of_owner(self.id, self.spec, &id, Request::Apply(manifest), self.is_private);
+        let Verdict::Refused(_) = comparison.derivation.ask(question) else { return None };
+        Some(format!(
+            "it stays if the account {account} may not create Secrets in {storage_namespace}, where Helm records the {}",
+            self.kind.word()
+        ))
     }
 
     /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed manifest.

@@ -144,6 +144,7 @@ pub(super) fn install(
     let has_consequences = has_consequences || attempt.unplaced(comparison).is_some();
     if has_consequences {
         (action.failure, action.refused_deletions) = attempt.failure(comparison, &BTreeSet::new());
+        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     let mut effect = action.effect(comparison.state(), id);
     // A remedy without a retry leaves nothing of the release.

@@ -283,6 +283,9 @@ fn acted(
     let removed: BTreeSet<ObjectId> =
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
     (action.failure, action.refused_deletions) = attempt.failure(comparison, &removed);
+    if attempt.has_consequences {
+        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
+    }
     let mut effect = action.effect(state, id);
     for (record, deletion) in outdated_records(state, live, spec, &action) {
         // A remedy that uninstalls records revision 1 again.
