@@ -23,7 +23,6 @@ use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::object::{ObjectId, text_at};
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::plan::ReasonCode;
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a message names.
@@ -281,10 +280,9 @@ impl Commit {
     }
 }
 
-/// Returns the objects that a step deletes. Each upgrade deletes the oldest record of its release, and commits of others upgrade too.
+/// Returns the objects that a step deletes, without old records of releases.
 fn deleted(step: &HandoverStep) -> BTreeSet<ObjectId> {
-    let deletions = step.plan.deletions().filter(|change| change.reason.code != ReasonCode::ReleaseUpgraded);
-    deletions.map(|change| change.object.id.clone()).collect()
+    step.plan.deletions().map(|change| change.object.id.clone()).collect()
 }
 
 /// Refuses a step that deletes something else than what was shown.

@@ -15,7 +15,7 @@ use crate::output::text::table::Look;
 use crate::output::text::wrap::wrap;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::plan::{Action, Certainty, Change, Outcome, Plan, Reason};
+use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of like objects below one object or owner that are listed, and of messages of one sort.
@@ -89,6 +89,11 @@ impl Lines {
         self.labelled("gap", Tone::Warn, sentence);
     }
 
+    /// Adds a text about an owner with its label.
+    fn explanation(&mut self, margin: usize, label: &str, text: &str) {
+        self.wrapped(margin + 2, margin + 4, &format!("{label}: {}", one_line(text)));
+    }
+
     /// Adds an owner and its rows.
     fn group(&mut self, plan: &Plan, group: &Group<'_>) {
         let margin = 2 * group.depth.min(DEEPEST);
@@ -100,17 +105,18 @@ impl Lines {
         self.heading(group, margin, namespace);
         // Rows that are only counted need no reason beside those that are listed.
         let common = Common::of(if shown.is_empty() { &group.rows } else { &shown });
-        let own = group.outcome.filter(|row| has_own_reason(row)).map(|row| owner_explanation(plan, row).to_string());
-        let of_objects = if own.is_some() { "its objects" } else { "reason" };
-        let reasons = [("reason", own), (of_objects, common.reason.as_ref().map(Reason::to_string))]
-            .into_iter()
-            .filter_map(|(label, reason)| Some((label.to_owned(), reason?)));
-        for (label, text) in reasons.chain(common.lines().map(|(label, text)| (label, text.to_owned()))) {
-            let text = one_line(&text);
-            for (at, part) in parts_of_reason(&text).enumerate() {
-                let labelled = if at == 0 { format!("{label}: {part}") } else { part.to_owned() };
-                self.wrapped(if at == 0 { margin + 2 } else { margin + 4 }, margin + 4 + 2 * at.min(1), &labelled);
+        let explained = group.outcome.filter(|row| has_own_reason(row));
+        if let Some(row) = explained {
+            self.explanation(margin, "reason", &owner_explanation(plan, &without_remarks(row)).to_string());
+            for remark in &row.reason.remarks {
+                self.wrapped(margin + 4, margin + 6, &one_line(remark));
             }
+        }
+        if let Some(reason) = &common.reason {
+            self.explanation(margin, if explained.is_some() { "its objects" } else { "reason" }, &reason.to_string());
+        }
+        for (label, text) in common.lines() {
+            self.explanation(margin, &label, text);
         }
         let notes: Vec<String> = shown.iter().map(|row| group_note(plan, group, *row, &common)).collect();
         let names: Vec<String> = shown.iter().map(|row| object(&row.change.object.id, namespace)).collect();
@@ -383,13 +389,10 @@ fn numbers(rows: &[NestedRow<'_>]) -> String {
     shown.map(|(number, words)| format!("{} {words}", thousands(*number))).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns a reason, what is at stake, and how to find out, each for a line of its own.
-fn parts_of_reason(text: &str) -> impl Iterator<Item = &str> {
-    let starts = ["would be at stake: ", "to find out: "].map(|start| text.find(&format!("; {start}")));
-    let mut bounds: Vec<usize> = starts.into_iter().flatten().collect();
-    bounds.push(text.len());
-    let begins = [0].into_iter().chain(bounds.clone().into_iter().map(|end| end + 2));
-    begins.zip(bounds).map(|(start, end)| &text[start..end]).collect::<Vec<_>>().into_iter()
+/// Returns an owner without the remarks of its reason, which stand on lines of their own.
+fn without_remarks(row: &OwnerOutcome) -> OwnerOutcome {
+    let reason = Reason { remarks: vec![], ..row.reason.clone() };
+    OwnerOutcome { reason, ..row.clone() }
 }
 
 fn text_of(note: &Prose) -> String {
@@ -408,7 +411,7 @@ fn group_note(plan: &Plan, group: &Group<'_>, row: NestedRow<'_>, common: &Commo
 fn gap_messages(plan: &Plan) -> Vec<String> {
     let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
     let mut groups = GapGroup::of(plan.gaps());
-    // A reason can go on with what would be at stake.
+    // A reason can go on with what may be deleted.
     let is_told = |message: &str| reasons.iter().any(|reason| reason.starts_with(message));
     groups.retain(|group| group.first.affects_answer && !is_told(&group.first.gap.message));
     let messages = groups.iter().map(|group| {

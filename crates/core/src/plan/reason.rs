@@ -171,6 +171,8 @@ pub struct Reason {
     pub code: ReasonCode,
     /// Explanation in plain English; can be empty.
     pub detail: String,
+    /// What would be at stake, and how to find out, where the effect is not known.
+    pub remarks: Vec<String>,
     /// What a race depends on, one clause each. Empty for what happens in every order of events.
     pub conditions: Vec<String>,
 }
@@ -182,8 +184,11 @@ pub struct Reason {
 struct ReasonDocument {
     /// Stable code for programs.
     code: ReasonCode,
-    /// Explanation in plain English, with the conditions as `race: CONDITION`; can be empty.
+    /// Explanation in plain English, with the remarks, and the conditions as `race: CONDITION`; can be empty.
     detail: String,
+    /// What would be at stake, and how to find out, where the effect is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    remarks: Vec<String>,
     /// What a race depends on, one clause each. Empty for what happens in every order of events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     conditions: Vec<String>,
@@ -202,23 +207,23 @@ impl schemars::JsonSchema for Reason {
 
 impl From<Reason> for ReasonDocument {
     fn from(reason: Reason) -> Self {
-        Self { code: reason.code, detail: reason.text(), conditions: reason.conditions }
+        Self { code: reason.code, detail: reason.text(), remarks: reason.remarks, conditions: reason.conditions }
     }
 }
 
 impl From<ReasonDocument> for Reason {
     fn from(document: ReasonDocument) -> Self {
-        let ReasonDocument { code, detail, conditions } = document;
-        let of_race = Self { code, detail: String::new(), conditions };
-        let own = detail.strip_suffix(&of_race.text()).map(|own| own.strip_suffix("; ").unwrap_or(own).to_owned());
-        Self { detail: own.unwrap_or(detail), ..of_race }
+        let ReasonDocument { code, detail, remarks, conditions } = document;
+        let others = Self { code, detail: String::new(), remarks, conditions };
+        let own = detail.strip_suffix(&others.text()).map(|own| own.strip_suffix("; ").unwrap_or(own).to_owned());
+        Self { detail: own.unwrap_or(detail), ..others }
     }
 }
 
 impl Reason {
     /// Creates a reason with a detail.
     pub fn new(code: ReasonCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), conditions: vec![] }
+        Self { code, detail: detail.into(), remarks: vec![], conditions: vec![] }
     }
 
     /// Returns this reason with a condition.
@@ -227,25 +232,31 @@ impl Reason {
         self
     }
 
-    /// Returns the detail and the conditions as one text: `DETAIL; race: CONDITION; …`. It can be empty.
+    /// Returns detail, remarks and conditions as one text: `DETAIL; REMARK; race: CONDITION; …`. It can be empty.
     pub fn text(&self) -> String {
         let detail = Some(self.detail.clone()).filter(|detail| !detail.is_empty());
         let conditions = self.conditions.iter().map(|condition| format!("race: {condition}"));
-        detail.into_iter().chain(conditions).collect::<Vec<_>>().join("; ")
+        detail.into_iter().chain(self.remarks.iter().cloned()).chain(conditions).collect::<Vec<_>>().join("; ")
     }
 
     /// Returns the reason with its texts replaced, such as by masked ones.
     pub fn with_texts(&self, replace: impl Fn(&str) -> String) -> Self {
-        let conditions = self.conditions.iter().map(|condition| replace(condition)).collect();
-        Self { code: self.code, detail: replace(&self.detail), conditions }
+        let [remarks, conditions] =
+            [&self.remarks, &self.conditions].map(|texts| texts.iter().map(|text| replace(text)).collect());
+        Self { code: self.code, detail: replace(&self.detail), remarks, conditions }
     }
 
-    /// Adds a further remark to the detail.
-    pub(crate) fn add_detail(&mut self, remark: &str) {
+    /// Adds a further clause to the detail.
+    pub(crate) fn add_detail(&mut self, clause: &str) {
         if !self.detail.is_empty() {
             self.detail.push_str("; ");
         }
-        self.detail.push_str(remark);
+        self.detail.push_str(clause);
+    }
+
+    /// Adds what would be at stake.
+    pub(crate) fn add_stakes(&mut self, stakes: &str) {
+        self.remarks.push(format!("would be at stake: {stakes}"));
     }
 }
 
@@ -271,11 +282,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_detail_of_a_document_has_the_conditions() {
+    fn the_detail_of_a_document_has_the_remarks_and_the_conditions() {
         let plain = Reason::new(ReasonCode::NotInBuild, "");
         let raced = Reason::new(ReasonCode::NotInBuild, "gone").on_condition("a").on_condition("b");
         let bare = Reason::new(ReasonCode::NotInBuild, "").on_condition("a");
-        for (reason, detail) in [(plain, ""), (raced, "gone; race: a; race: b"), (bare, "race: a")] {
+        let mut grave = Reason::new(ReasonCode::NotFollowed, "it changes");
+        grave.add_stakes("1 object");
+        for (reason, detail) in [
+            (plain, ""),
+            (raced, "gone; race: a; race: b"),
+            (bare, "race: a"),
+            (grave, "it changes; would be at stake: 1 object"),
+        ] {
             let document = serde_json::to_value(&reason).unwrap();
             assert_eq!(document["detail"], detail);
             assert_eq!(serde_json::from_value::<Reason>(document).unwrap(), reason);

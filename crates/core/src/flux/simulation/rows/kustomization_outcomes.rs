@@ -118,7 +118,7 @@ fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
         if !node.inventory.is_empty() {
             reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
             let numbers = by_gravity(&node.inventory).filter(|_| node.inventory.iter().any(is_grave));
-            numbers.into_iter().for_each(|numbers| reason.add_detail(&format!("would be at stake: {numbers}")));
+            numbers.into_iter().for_each(|numbers| reason.add_stakes(&numbers));
         }
         return (Outcome::Unknown, reason);
     }

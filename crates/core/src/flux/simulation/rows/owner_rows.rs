@@ -39,10 +39,10 @@ fn with_stakes(state: &State<'_>, id: &ObjectId, reason: &Reason) -> Reason {
     if let Some(Members::Listed(ids) | Members::Remote(ids)) = &members
         && let Some(numbers) = by_gravity(ids)
     {
-        reason.add_detail(&format!("would be at stake: {numbers}"));
+        reason.add_stakes(&numbers);
     }
     if let Some(kind) = kind_of(id) {
-        reason.add_detail(&format!("to find out: {}", (kind.find_out)(state, id)));
+        reason.remarks.push(format!("to find out: {}", (kind.find_out)(state, id)));
     }
     reason
 }
