@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use gitops_core::flux::suspension;
 use gitops_core::flux::suspension::{Mechanism, REQUESTED_AT};
+use gitops_core::kubernetes::object::group_of;
 
 /// Returns the mechanism that suspends an object, or `None` if it is not suspended.
 pub fn effective(object: &DynamicObject) -> Option<Mechanism> {
     let (api_version, kind) = object.types.as_ref().map_or(("", ""), |types| (&*types.api_version, &*types.kind));
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let spec = object.data.pointer("/spec/suspend").and_then(Value::as_bool).unwrap_or_default();
-    suspension::effective_of(group, kind, spec, |key| annotation(object, key))
+    suspension::effective_of(group_of(api_version), kind, spec, |key| annotation(object, key))
 }
 
 /// Predicate ([`kube::runtime::Predicate`]) for `predicate_filter`: an object passes when its suspension begins or ends, and,

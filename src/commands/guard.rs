@@ -20,7 +20,7 @@ use gitops_core::flux::guard::{self, DELETING_CONTROLLERS, DeletingController, G
 use gitops_core::flux::kustomize_controller::{self, KustomizeController, Version};
 use gitops_core::flux::spec::NamespacedName;
 use gitops_core::kubernetes::gap::AnswerGap;
-use gitops_core::kubernetes::object::{GroupKind, ObjectId, text_at};
+use gitops_core::kubernetes::object::{GroupKind, ObjectId, group_of, text_at};
 use gitops_core::kubernetes::referrer::Usage;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::FinishedPlan;
@@ -312,9 +312,8 @@ async fn check(
 
 /// Returns the live object of a manifest, if it exists.
 async fn read(wanted: &Value, cluster: &Cluster, snapshot: &Snapshot) -> Result<Option<Value>> {
-    let group = text_at(wanted, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
     let [kind, namespace, name] = ["/kind", "/metadata/namespace", "/metadata/name"].map(|at| text_at(wanted, at));
-    let id = ObjectId::new(group, kind, namespace, name);
+    let id = ObjectId::new(group_of(text_at(wanted, "/apiVersion")), kind, namespace, name);
     let Some(served) = snapshot.type_of(&id) else { return Ok(None) };
     let failed = |failure| Error::failed(format!("cannot read {id}: {failure}"));
     cluster.fetch_json(served, &id).await.map_err(failed)

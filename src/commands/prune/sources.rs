@@ -98,7 +98,7 @@ fn no_source(
     snapshot: &Snapshot,
 ) -> NotPlanned {
     let directory = repo.display();
-    let name_it = format!("name the source: {}", source_flags(&repo.display().to_string(), snapshot));
+    let name_it = format!("name the source: {}", source_flags(&directory.to_string(), snapshot));
     if remotes.is_empty() {
         let error = Error::failed(format!("{directory} has no remote, so its source in the cluster is not known"));
         return error.hint(name_it).into();

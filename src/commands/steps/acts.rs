@@ -179,6 +179,38 @@ impl Awaited {
     }
 }
 
+/// A wait with a time limit, in which what is missing is told whenever it changes.
+pub(super) struct Wait {
+    interrupts: Interrupts,
+    end: Instant,
+    last: String,
+}
+
+impl Wait {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { interrupts: Interrupts::new(), end: Instant::now() + limit, last: String::new() }
+    }
+
+    /// Returns true if something else was missing before.
+    pub(super) fn is_new(&mut self, missing: &str) -> bool {
+        let is_new = missing != self.last;
+        missing.clone_into(&mut self.last);
+        is_new
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// Pauses before the next look. Returns false after Ctrl-C.
+    pub(super) async fn pause(&mut self, pause: Duration) -> bool {
+        tokio::select! {
+            () = sleep(pause) => true,
+            () = self.interrupts.next() => false,
+        }
+    }
+}
+
 /// Waits until nothing is missing. `waiting` gets what is missing whenever that changes.
 ///
 /// Fails after the time limit, and after Ctrl-C.
@@ -187,8 +219,7 @@ pub(crate) async fn wait_for(
     mut waiting: impl FnMut(&str),
     mut missing: impl AsyncFnMut() -> Result<Option<String>, Failure>,
 ) -> Result<()> {
-    let (mut interrupts, end) = (Interrupts::new(), Instant::now() + limit);
-    let mut last = String::new();
+    let mut wait = Wait::new(limit);
     loop {
         // A read that fails is repeated.
         let missing = match missing().await {
@@ -196,16 +227,14 @@ pub(crate) async fn wait_for(
             Ok(Some(missing)) => missing,
             Err(failure) => format!("an answer of the API server: {failure}"),
         };
-        if missing != last {
+        if wait.is_new(&missing) {
             waiting(&missing);
-            last.clone_from(&missing);
         }
-        if Instant::now() >= end {
+        if wait.is_over() {
             return Err(Error::failed(format!("still waiting for {missing} after {} s", limit.as_secs())));
         }
-        tokio::select! {
-            () = sleep(PAUSE) => {}
-            () = interrupts.next() => return Err(Error::interrupted(format!("interrupted while waiting for {missing}"))),
+        if !wait.pause(PAUSE).await {
+            return Err(Error::interrupted(format!("interrupted while waiting for {missing}")));
         }
     }
 }

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::time::{Instant, sleep};
 
-use super::acts::{Act, Awaited, wait_for};
+use super::acts::{Act, Awaited, Wait, wait_for};
 use crate::cluster::config::args::request_timeout;
-use crate::cluster::{Cluster, Failure, Interrupts};
+use crate::cluster::{Cluster, Failure};
 use crate::commands::Session;
 use crate::commands::prune::preflight::confirm;
 use crate::commands::prune::tree::CheckoutOptions;
@@ -136,8 +135,8 @@ pub(crate) async fn carry_out(
     Ok(ExitCode::Done)
 }
 
-/// Plans the steps that are left after one, with the state of the cluster. Controllers that are still at work make a plan incomplete
-/// for a while.
+/// Plans the steps that are left after one, until their plan is complete, and returns them with the state of the cluster. A plan is
+/// incomplete while controllers are still at work.
 ///
 /// Fails if a step no longer holds, after the time limit, and after Ctrl-C.
 async fn left_after(
@@ -145,26 +144,23 @@ async fn left_after(
     steps: &mut impl Steps,
     session: &mut Session,
 ) -> Result<(Vec<NextStep>, Snapshot)> {
-    let (mut interrupts, end) = (Interrupts::new(), Instant::now() + args.timeout);
+    let mut wait = Wait::new(args.timeout);
     steps.take_one();
-    let mut last = String::new();
     loop {
         let snapshot = session.snapshot(None).await?;
         let left = steps.left(&snapshot, session).await?;
         let gaps = left.first().filter(|next| !next.step.plan.is_complete()).map(|next| next.step.plan.gaps());
         let Some(gaps) = gaps else { return Ok((left, snapshot)) };
         let why = join_limited(gaps.iter().map(|gap| format!("{}: {}", gap.subject, gap.message)), NAMED);
-        if Instant::now() >= end {
+        if wait.is_over() {
             return Err(Error::refused(format!("the plan of the next step is incomplete: {why}"))
                 .hint("get the missing rights, or take the steps by hand"));
         }
-        if why != last {
+        if wait.is_new(&why) {
             session.terminal.status(&format!("waiting for a complete plan of the next step: {why}"));
-            last = why;
         }
-        tokio::select! {
-            () = sleep(PAUSE) => {}
-            () = interrupts.next() => return Err(Error::interrupted("interrupted while the next step was planned")),
+        if !wait.pause(PAUSE).await {
+            return Err(Error::interrupted("interrupted while the next step was planned"));
         }
     }
 }

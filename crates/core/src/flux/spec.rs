@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
-use crate::kubernetes::object::{GroupKind, ObjectId, Resource, list_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, group_of, list_at};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -230,7 +230,7 @@ impl KustomizationSpec {
         let ids = checks.into_iter().flatten().map(|check| {
             let [version, kind, namespace, name] =
                 ["apiVersion", "kind", "namespace", "name"].map(|key| entry_text(check, key).unwrap_or_default());
-            ObjectId::new(version.split_once('/').map_or("", |(group, _)| group), kind, namespace, name)
+            ObjectId::new(group_of(version), kind, namespace, name)
         });
         ids.collect()
     }
@@ -243,9 +243,7 @@ impl KustomizationSpec {
     /// Returns the entries of `spec.healthCheckExprs` that decide the health of the objects of a kind.
     pub(crate) fn health_exprs(&self, kind: &GroupKind) -> Vec<&Value> {
         let is_of_kind = |entry: &&Value| {
-            let group = entry_text(entry, "apiVersion")
-                .and_then(|version| version.split_once('/'))
-                .map_or("", |(group, _)| group);
+            let group = entry_text(entry, "apiVersion").map_or("", group_of);
             group == &*kind.group && entry_text(entry, "kind") == Some(&*kind.kind)
         };
         list_at(&self.fields, "/healthCheckExprs").iter().filter(is_of_kind).collect()

@@ -9,19 +9,19 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::hooks::{Hook, HookEvent, HookFate};
-use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType, group_of, text_at};
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
 use crate::yaml;
 
 /// Annotation that keeps an object of a chart.
 pub(crate) const POLICY: &str = "helm.sh/resource-policy";
 
-/// What a chart renders.
+/// Output of Helm for a chart, before post-renderers.
 #[derive(Debug, Default)]
 pub(crate) struct ChartManifests {
     /// Definitions in the folders `crds/` of the chart and of those of its dependencies that are on.
     pub(crate) definitions: Vec<Value>,
-    /// Manifests of templates.
+    /// Objects and hooks that its templates render.
     pub(crate) manifests: Vec<Value>,
 }
 
@@ -126,7 +126,7 @@ impl Rendered {
             }
             return;
         }
-        let (group, _) = text_at(manifest, "/apiVersion").split_once('/').unwrap_or_default();
+        let group = group_of(text_at(manifest, "/apiVersion"));
         let written = text_at(manifest, "/metadata/namespace");
         let namespace = if written.is_empty() { namespace } else { written };
         let mut id = in_scope(ObjectId::new(group, kind, namespace, name).in_cluster(cluster), types);

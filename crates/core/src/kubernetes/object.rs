@@ -370,8 +370,9 @@ fn is_zero(value: &i64) -> bool {
 impl ObjectMetadata {
     /// Returns true if nothing but the resource version and the last change differ, and what this hides of the creator.
     pub fn is_same_as(&self, other: &Self) -> bool {
-        let Self { resource_version, created_by, last_change, .. } = other.clone();
-        Self { resource_version, created_by, last_change, ..self.clone() } == *other
+        let Self { resource_version, created_by, last_change, .. } = other;
+        let (resource_version, created_by) = (resource_version.clone(), created_by.clone());
+        Self { resource_version, created_by, last_change: last_change.clone(), ..self.clone() } == *other
     }
 
     pub fn controller_reference(&self) -> Option<&OwnerReference> {
@@ -454,9 +455,26 @@ impl<'a> Condition<'a> {
     }
 }
 
+/// Returns the group of an `apiVersion` such as `apps/v1`; empty for the core group.
+pub fn group_of(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
 /// Returns the text at a JSON pointer, or empty text.
 pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
     content.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
+}
+
+/// Returns the map in a field, such as the labels of metadata. Replaces another value by an empty map.
+pub(crate) fn map_in<'m>(
+    fields: &'m mut serde_json::Map<String, serde_json::Value>,
+    key: &str,
+) -> &'m mut serde_json::Map<String, serde_json::Value> {
+    let value = fields.entry(key).or_insert(serde_json::Value::Null);
+    if !value.is_object() {
+        *value = serde_json::json!({});
+    }
+    value.as_object_mut().expect("it is a map")
 }
 
 /// Returns true if the value at a JSON pointer is `true`.

@@ -171,7 +171,7 @@ pub struct Reason {
     pub code: ReasonCode,
     /// Explanation in plain English; can be empty.
     pub detail: String,
-    /// What would be at stake, and how to find out, where the effect is not known.
+    /// Remarks on an effect that is not known: which objects are at stake, and the command that finds out.
     pub remarks: Vec<String>,
     /// What a race depends on, one clause each. Empty for what happens in every order of events.
     pub conditions: Vec<String>,
@@ -186,7 +186,7 @@ struct ReasonDocument {
     code: ReasonCode,
     /// Explanation in plain English, with the remarks, and the conditions as `race: CONDITION`; can be empty.
     detail: String,
-    /// What would be at stake, and how to find out, where the effect is not known.
+    /// Remarks on an effect that is not known: which objects are at stake, and the command that finds out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     remarks: Vec<String>,
     /// What a race depends on, one clause each. Empty for what happens in every order of events.

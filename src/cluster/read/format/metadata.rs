@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use gitops_core::flux::suspension;
 use gitops_core::kubernetes::deletion::tokens;
 use gitops_core::kubernetes::object::{
-    LastChange, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, parse_time,
+    LastChange, ManagedFieldsEntry, ObjectId, ObjectMetadata, OwnerReference, Placeholders, ResourceType, group_of,
+    parse_time,
 };
 use gitops_core::ownership::{derive_annotation, is_ownership_key};
 
@@ -192,9 +193,8 @@ fn creator<'a>(metadata: &'a RawMetadata<'_>) -> Option<&'a str> {
 }
 
 fn trim_reference(reference: &RawOwnerReference<'_>, interner: &mut Interner) -> OwnerReference {
-    let group = reference.api_version.split_once('/').map_or("", |(group, _)| group);
     OwnerReference {
-        group: interner.intern(group),
+        group: interner.intern(group_of(&reference.api_version)),
         kind: interner.intern(&reference.kind),
         name: (&*reference.name).into(),
         uid: (&*reference.uid).into(),

@@ -7,7 +7,7 @@ use cel::Value as CelValue;
 use serde_json::{Value, json};
 
 use crate::expression::{self, MAX_STEPS};
-use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, group_of, list_at, text_at};
 
 /// Group of webhooks and admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -46,10 +46,9 @@ impl ParameterRef {
         let [api_version, kind] = ["/spec/paramKind/apiVersion", "/spec/paramKind/kind"].map(|at| text_at(policy, at));
         let [name, namespace] =
             ["/spec/paramRef/name", "/spec/paramRef/namespace"].map(|at| text_at(binding, at).to_owned());
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
         (!kind.is_empty() && binding.pointer("/spec/paramRef").is_some()).then(|| Self {
             api_version: api_version.to_owned(),
-            kind: GroupKind::new(group, kind),
+            kind: GroupKind::new(group_of(api_version), kind),
             name,
             namespace,
         })

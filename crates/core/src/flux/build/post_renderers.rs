@@ -12,7 +12,7 @@ use super::kustomization_file::FILE_NAMES;
 use super::needs::{BuildContext, Run};
 use super::run::{checked_inputs, run_key};
 use crate::flux::source::artifact::Artifact;
-use crate::kubernetes::object::{list_at, text_at};
+use crate::kubernetes::object::{list_at, map_in, text_at};
 use crate::ownership::schemes::helm::HOOK;
 
 /// File with what the chart renders.
@@ -53,7 +53,7 @@ pub(crate) fn post_rendered(
     Ok(rendered)
 }
 
-/// Runs one post-renderer.
+/// Returns manifests as kustomize changes them with the images and patches of one post-renderer.
 fn kustomized(
     mut manifests: Vec<Value>,
     renderer: &Value,
@@ -103,11 +103,7 @@ fn add_common(manifest: &mut Value, spec: &Value) {
         let common = spec.get("commonMetadata").and_then(|common| common.get(field)?.as_object());
         let metadata = manifest.get_mut("metadata").and_then(Value::as_object_mut);
         let Some((common, metadata)) = common.filter(|common| !common.is_empty()).zip(metadata) else { continue };
-        let own = metadata.entry(field).or_insert(Value::Null);
-        if !own.is_object() {
-            *own = json!({});
-        }
-        own.as_object_mut().into_iter().for_each(|own| own.extend(common.clone()));
+        map_in(metadata, field).extend(common.clone());
     }
 }
 

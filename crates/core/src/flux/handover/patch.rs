@@ -14,7 +14,7 @@ use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::source::path;
 use crate::flux::source::tree::{File, Tree};
 use crate::helm::rendered::POLICY;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, group_of};
 use crate::yaml;
 
 /// A kustomization file that keeps a path in the artifact although it has no manifests.
@@ -323,7 +323,7 @@ fn set_field(text: &str, owner: &ObjectId, hold: Hold) -> Option<String> {
 
 fn is_manifest_of(manifest: &Value, id: &ObjectId) -> bool {
     let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-    let group = text("/apiVersion").map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    let group = text("/apiVersion").map(group_of);
     text("/kind") == Some(&id.kind)
         && group == Some(&id.group)
         && text("/metadata/name") == Some(&id.name)

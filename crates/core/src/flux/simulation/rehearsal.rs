@@ -259,13 +259,16 @@ struct NewestRules {
 
 impl NewestRules {
     fn new(state: &State<'_>) -> Self {
-        let newest = |is_rule: &dyn Fn(&ObjectId) -> bool| {
-            state.input.snapshot.objects.iter().filter(|object| is_rule(&object.id)).filter_map(changed).max()
-        };
-        Self {
-            admission: newest(&|id| &*id.group == ADMISSION || id.is("", "ResourceQuota") || id.is("", "LimitRange")),
-            rights: newest(&|id| &*id.group == RBAC),
+        let mut newest = Self { admission: None, rights: None };
+        for object in &state.input.snapshot.objects {
+            let id = &object.id;
+            if &*id.group == ADMISSION || id.is("", "ResourceQuota") || id.is("", "LimitRange") {
+                newest.admission = newest.admission.max(changed(object));
+            } else if &*id.group == RBAC {
+                newest.rights = newest.rights.max(changed(object));
+            }
         }
+        newest
     }
 
     /// Returns true if a rule that can concern an object of a Kustomization with a spec has changed since a time.

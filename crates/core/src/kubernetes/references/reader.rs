@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::table::{self, Field, POD_FIELDS};
-use crate::kubernetes::object::{KeyValues, ObjectId, Resource};
+use crate::kubernetes::object::{KeyValues, ObjectId, Resource, group_of};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 
 /// Number of claims of one template of a StatefulSet that are looked at.
@@ -118,7 +118,7 @@ fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option
     }
     let name = value.as_str().or_else(|| text("name")).or_else(|| text("secretName"))?;
     let kind = text("kind").unwrap_or(field.kind);
-    let by_version = text("apiVersion").map(|version| version.split_once('/').map_or("", |(group, _)| group));
+    let by_version = text("apiVersion").map(group_of);
     let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(field.group);
     let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::object::{ObjectMetadata, group_of};
 
 /// Key under which the identity in kubectl's last-applied annotation is stored.
 pub const KUBECTL: &str = "kubectl-gitops/last-applied-identity";
@@ -45,7 +45,7 @@ struct ManifestMetadata<'a> {
 /// `*` is a generateName.
 pub(crate) fn identity(manifest: &[u8]) -> Option<String> {
     let Manifest { api_version, kind, metadata } = serde_json::from_slice(manifest).ok()?;
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let group = group_of(&api_version);
     let ManifestMetadata { name, generate_name, namespace } = metadata;
     let name = if name.is_empty() { format!("{generate_name}*") } else { name.into_owned() };
     let parts = [group, &*kind, &*namespace, &*name];

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use self::undecrypted::{UNKNOWN, Undecrypted};
-use crate::kubernetes::object::{GroupKind, ObjectId};
+use crate::kubernetes::object::{GroupKind, ObjectId, text_at};
 
 /// An object that a build produces.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,9 +144,14 @@ pub(crate) fn defined_kind(built: &BuiltObject) -> Option<(GroupKind, bool)> {
     if !built.id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
         return None;
     }
-    let spec = built.manifest.get("spec")?;
-    let kind = GroupKind::new(spec.get("group")?.as_str()?, spec.pointer("/names/kind")?.as_str()?);
-    Some((kind, spec.get("scope").and_then(Value::as_str) == Some("Namespaced")))
+    let is_namespaced = text_at(&built.manifest, "/spec/scope") == "Namespaced";
+    Some((kind_of_definition(&built.manifest)?, is_namespaced))
+}
+
+/// Returns the group and kind that the manifest of a CustomResourceDefinition defines.
+pub(crate) fn kind_of_definition(manifest: &Value) -> Option<GroupKind> {
+    let spec = manifest.get("spec")?;
+    Some(GroupKind::new(spec.get("group")?.as_str()?, spec.pointer("/names/kind")?.as_str()?))
 }
 
 /// Returns the group and kind that a CustomResourceDefinition defines, and the versions in which it is served.

@@ -21,7 +21,7 @@ use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::event_order::{EventOrder, event_of};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, group_of, list_at, text_at};
 
 /// Returns the order of the events of the Kustomizations.
 pub(in crate::flux::simulation) fn event_order(state: &State<'_>) -> EventOrder {
@@ -99,7 +99,7 @@ impl<'s, 'a> World<'s, 'a> {
     }
 
     fn facts_of_kind(&self, api_version: &str, kind: &str) -> Option<Vec<Fact<'_>>> {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let group = group_of(api_version);
         let events: Vec<&Event> = self.events.iter().filter(|event| event.id.is_here(group, kind)).collect();
         let snapshot = self.state.input.snapshot;
         let is_known = snapshot.gaps_hiding(&GroupKind::new(group, kind)).next().is_none();

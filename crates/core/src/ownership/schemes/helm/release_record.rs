@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::bounds::{HELM_RECORD_SIZE, UnpackError, unpack_gzip};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, group_of};
 use crate::ownership::scheme::members::Members;
 use crate::yaml;
 
@@ -87,9 +87,8 @@ impl ReleaseObject {
         if self.kind == "List" {
             return self.items.into_iter().all(|item| item.list(namespace, ids));
         }
-        let group = self.api_version.split_once('/').map_or("", |(group, _)| group);
         let own = self.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-        ids.push(ObjectId::new(group, &self.kind, own.unwrap_or(namespace), &self.metadata.name));
+        ids.push(ObjectId::new(group_of(&self.api_version), &self.kind, own.unwrap_or(namespace), &self.metadata.name));
         !self.kind.is_empty() && !self.metadata.name.is_empty()
     }
 }

@@ -190,6 +190,13 @@ impl ReleaseAction {
         self.refused_deletions.get(id).is_some_and(|refused| refused.is_final)
     }
 
+    /// Adds the condition that the API server no longer refuses the deletion of an object.
+    fn add_refusal(&self, deletion: &mut OwnerDeletion, id: &ObjectId) {
+        if let Some(RefusedDeletion { message, .. }) = self.refused_deletions.get(id) {
+            deletion.stays_if(format!("it stays while the API server refuses: {message}"));
+        }
+    }
+
     /// Returns true if Helm keeps a live object that the new manifest lacks.
     fn is_kept(&self, object: &ObjectMetadata) -> bool {
         object.annotations.get(POLICY) == Some("keep") && !self.loosened.contains(&object.id)
@@ -211,9 +218,7 @@ impl ReleaseAction {
         if let Some(condition) = self.undecided.get(id) {
             deletion.stays_if(*condition);
         }
-        if let Some(RefusedDeletion { message, .. }) = self.refused_deletions.get(id) {
-            deletion.stays_if(format!("it stays while the API server refuses: {message}"));
-        }
+        self.add_refusal(&mut deletion, id);
         Some(doubted(deletion))
     }
 
@@ -230,9 +235,7 @@ impl ReleaseAction {
             return None;
         }
         let mut deletion = self.deletion(ReasonCode::Hook);
-        if let Some(RefusedDeletion { message, .. }) = self.refused_deletions.get(&object.id) {
-            deletion.stays_if(format!("it stays while the API server refuses: {message}"));
-        }
+        self.add_refusal(&mut deletion, &object.id);
         match (&self.failure, run.is_first) {
             (Failure::Always(_), false) => return None,
             (_, false) => self.add_failure(&mut deletion),

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, map_in};
 
 /// A manifest that Helm applies.
 pub(crate) struct AppliedManifest {
@@ -99,21 +99,12 @@ fn manifest_to_apply(
         "" => metadata.remove("namespace"),
         namespace => metadata.insert("namespace".to_owned(), json!(namespace)),
     };
-    let labels = entry(metadata, "labels");
+    let labels = map_in(metadata, "labels");
     labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), json!(release.name));
     labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), json!(release.namespace));
     labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("Helm"));
-    let annotations = entry(metadata, "annotations");
+    let annotations = map_in(metadata, "annotations");
     annotations.insert("meta.helm.sh/release-name".to_owned(), json!(target.name));
     annotations.insert("meta.helm.sh/release-namespace".to_owned(), json!(target.namespace));
     manifest
-}
-
-/// Returns the labels or annotations of a manifest.
-fn entry<'m>(metadata: &'m mut Map<String, Value>, key: &str) -> &'m mut Map<String, Value> {
-    let value = metadata.entry(key).or_insert(Value::Null);
-    if !value.is_object() {
-        *value = json!({});
-    }
-    value.as_object_mut().expect("it is a map")
 }

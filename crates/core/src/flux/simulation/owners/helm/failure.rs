@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
-use super::remedies::Remedy;
+use super::remedies::{Remediation, Remedy};
 use super::render::rendering::Place;
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
-use crate::flux::build::objects::defined_kind;
+use crate::flux::build::objects::{defined_kind, kind_of_definition};
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::questions::Verdict;
@@ -86,7 +86,7 @@ impl Attempt<'_> {
             let hidden = "the chart renders an object twice, or one without a name or a kind";
             return Some(if self.is_private { hidden.to_owned() } else { why.clone() });
         }
-        let defined: BTreeSet<GroupKind> = self.definitions().iter().map(kind_of_definition).collect();
+        let defined: BTreeSet<GroupKind> = self.definitions().iter().filter_map(kind_of_definition).collect();
         let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
         let unserved = |kind: &GroupKind| self.is_unserved(kind) && !planned.contains(kind);
         if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
@@ -296,7 +296,7 @@ impl Attempt<'_> {
         }
         let old = self.old.map(|old| &*old.definitions).unwrap_or_default();
         let changed = self.definitions().iter().filter(|definition| !old.contains(definition));
-        changed.map(kind_of_definition).collect()
+        changed.filter_map(kind_of_definition).collect()
     }
 
     /// Returns the kinds that Kustomizations define.
@@ -355,9 +355,9 @@ impl Attempt<'_> {
 
     /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it over.
     fn is_retried_without(&self, state: &State<'_>, id: &ObjectId) -> bool {
-        let retries = self.spec.pointer(&format!("/{}/remediation/retries", self.kind.field())).and_then(Value::as_i64);
+        let is_retried = Remediation::of(self.spec, self.kind).is_some_and(|remediation| remediation.retries != 0);
         let is_taken_over = state.live_object(id).is_some() && self.old.is_some_and(|old| !old.objects.contains(id));
-        is_taken_over && retries.unwrap_or_default() != 0 && Remedy::of(self.spec, self.kind) == Remedy::Rollback
+        is_taken_over && is_retried && Remedy::of(self.spec, self.kind) == Remedy::Rollback
     }
 
     /// Returns true if the change itself creates, changes or deletes what the refusal of an object depends on.
@@ -379,11 +379,6 @@ impl Attempt<'_> {
         deleted.any(|other| consequences.may_be_deleted(other))
             || applied.iter().any(|other| comparison.is_changed(other))
     }
-}
-
-fn kind_of_definition(definition: &Value) -> GroupKind {
-    let [group, kind] = ["/spec/group", "/spec/names/kind"].map(|at| text_at(definition, at));
-    GroupKind::new(group, kind)
 }
 
 /// Returns true if a dry-run shows that a hook can be created: Helm deletes some before.

@@ -52,8 +52,8 @@ impl<'s> History<'s> {
         history
     }
 
-    /// Records the next revision. Before that, Helm deletes the oldest records beyond its limit, but not that of the deployed
-    /// revision.
+    /// Records the next revision. Before that, Helm deletes the oldest records beyond its limit, and spares that of the revision
+    /// which is deployed.
     fn add(&mut self, is_deployed: bool) {
         let deployed = self.records.iter().rposition(|(_, is_deployed)| *is_deployed);
         let kept = self.limit.checked_sub(1).unwrap_or(self.records.len());

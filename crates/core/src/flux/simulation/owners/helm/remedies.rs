@@ -48,23 +48,37 @@ const READY_AT_ONCE: [(&str, &str); 16] = [
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
 ];
 
-impl Remedy {
-    /// Returns the remedy of an action with this spec.
-    pub(super) fn of(spec: &Value, kind: ActionKind) -> Self {
+/// Settings of `remediation` of an install or an upgrade, with their defaults.
+pub(super) struct Remediation {
+    /// Negative without a limit.
+    pub(super) retries: i64,
+    remediates_last: bool,
+}
+
+impl Remediation {
+    /// Returns the settings of a spec; `None` if failures are only retried.
+    pub(super) fn of(spec: &Value, kind: ActionKind) -> Option<Self> {
         let action = kind.field();
         if text_at(spec, &format!("/{action}/strategy/name")) == "RetryOnFailure" {
-            return Self::None;
+            return None;
         }
         let at = |field: &str| spec.pointer(&format!("/{action}/remediation/{field}"));
         let retries = at("retries").and_then(Value::as_i64).unwrap_or_default();
-        let remediates_last = at("remediateLastFailure").and_then(Value::as_bool);
         let default = kind == ActionKind::Upgrade && retries > 0;
-        let remediates_last = remediates_last.unwrap_or(default);
+        let remediates_last = at("remediateLastFailure").and_then(Value::as_bool).unwrap_or(default);
+        Some(Self { retries, remediates_last })
+    }
+}
+
+impl Remedy {
+    /// Returns the remedy of an action with this spec.
+    pub(super) fn of(spec: &Value, kind: ActionKind) -> Self {
+        let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, kind) else { return Self::None };
         match kind {
             _ if retries == 0 && !remediates_last => Self::None,
             ActionKind::Install => Self::Uninstall { is_retried: !remediates_last },
             // The installation that follows has its own remedy.
-            ActionKind::Upgrade if at("strategy").and_then(Value::as_str) == Some("uninstall") => {
+            ActionKind::Upgrade if text_at(spec, "/upgrade/remediation/strategy") == "uninstall" => {
                 Self::Uninstall { is_retried: true }
             }
             ActionKind::Upgrade => Self::Rollback,
@@ -124,14 +138,12 @@ impl Remedy {
 
 /// Returns the number of times that an upgrade which always fails is tried, and the number of remedies.
 pub(super) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
-    if text_at(spec, "/upgrade/strategy/name") == "RetryOnFailure" {
+    let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, ActionKind::Upgrade) else {
         return (u64::MAX, 0);
-    }
-    let retries = spec.pointer("/upgrade/remediation/retries").and_then(Value::as_i64).unwrap_or_default();
+    };
     let Ok(retries) = u64::try_from(retries) else { return (u64::MAX, u64::MAX) };
-    let remediates_last = spec.pointer("/upgrade/remediation/remediateLastFailure").and_then(Value::as_bool);
     let all = retries.saturating_add(1);
-    let remedies = if remediates_last.unwrap_or(retries > 0) { all } else { retries };
+    let remedies = if remediates_last { all } else { retries };
     (all, if remedy == Remedy::None { 0 } else { remedies })
 }
 
