@@ -132,8 +132,7 @@ pub(crate) fn derive_nodes(
     let mut keys: BTreeSet<NamespacedName> = state.live.keys().cloned().collect();
     let passes = state.nodes.iter().flat_map(|node| &node.passes);
     let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
-    let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
-    keys.extend(applied.chain(generated).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
+    keys.extend(applied.chain(state.generated_ids()).filter(|id| id.is_here(GROUP, KIND)).map(NamespacedName::of));
     let all_changes = spec_changes(state);
     let mut nodes = Vec::new();
     for key in keys {

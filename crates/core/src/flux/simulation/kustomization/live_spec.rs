@@ -49,7 +49,7 @@ struct LiveSpec {
 
 /// Returns the live spec of a Kustomization, and the different specs after changes by its parents.
 pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &ControllerFlags) -> Vec<PassSpec> {
-    let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None }];
+    let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None, is_optional: false }];
     // Only kustomize-controller reads the mark.
     let is_unmarked = !is_never_changed(&live.object);
     let changes: Vec<&SpecChange> =
@@ -61,8 +61,11 @@ pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &Contro
         current.apply(change, merges || change.merges);
         let last = specs.len() - 1;
         if current.spec.value() != specs[last].spec.value() {
-            specs.push(PassSpec { spec: current.spec.clone(), trigger: change.applied.trigger.clone() });
-        } else if current.spec.holds_secrets() {
+            specs.push(PassSpec { spec: current.spec.clone(), ..change.applied.clone() });
+            continue;
+        }
+        specs[last].is_optional &= change.applied.is_optional;
+        if current.spec.holds_secrets() {
             specs[last].spec = current.spec.clone();
         }
     }
@@ -218,7 +221,7 @@ mod tests {
     }
 
     fn change(spec: &Value) -> SpecChange {
-        let applied = PassSpec { spec: KustomizationSpec::new(spec), trigger: None };
+        let applied = PassSpec { spec: KustomizationSpec::new(spec), trigger: None, is_optional: false };
         SpecChange {
             applied,
             only_if_absent: false,

@@ -27,7 +27,7 @@ use crate::flux::simulation::model::owner_names::{owner_id, relative_clause};
 use crate::flux::simulation::model::refusals::{Premise, Refusal};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::cycles::has_cycle;
-use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::kubernetes::deletion::order::apply_order;
@@ -285,8 +285,12 @@ impl Derivation<'_, '_> {
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
         let Some(outcomes) = self.consequences.outcomes.get(&id) else {
             let is_absent = !self.state.live.contains_key(key) || self.consequences.cascaded.contains_key(&id);
-            let is_created = is_absent && self.state.is_generated(&id);
-            return if is_created { self.created_node(key, changes) } else { None };
+            if is_absent && self.state.is_generated(&id) {
+                return self.created_node(key, changes);
+            }
+            // The owner that may create it deletes it again.
+            let is_passing = is_absent && self.state.generated_ids().any(|generated| *generated == id);
+            return is_passing.then(|| self.transient_node(key, changes, SimulationEvent::Apply, Some(true)))?;
         };
         if self.consequences.namespace_is_deleted(&id) {
             return None;
@@ -303,7 +307,9 @@ impl Derivation<'_, '_> {
         if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {
             return created;
         }
-        self.transient_node(key, changes, outcomes)
+        let by_finalizer = |parent: PassId| SimulationEvent::Finalize(parent.node);
+        let is_deleted = outcomes.may_end_as(FinalState::Absent).then(|| !outcomes.may_end_as(FinalState::Created));
+        self.transient_node(key, changes, by_finalizer, is_deleted)
     }
 
     /// Returns false if the namespace of an object is deleted and nothing creates it again.
@@ -335,23 +341,24 @@ impl Derivation<'_, '_> {
         self.state.node(id).is_some_and(Node::may_stay)
     }
 
-    /// Returns the lifetime of a Kustomization whose parents are all deleted. It may be created and reconcile before they
-    /// are deleted. Then it is deleted too, or stays if they leave their objects behind. Objects that it may not delete
-    /// stay in either case.
+    /// Returns the lifetime of a Kustomization whose parents are all deleted, or that only a first reaction of them has. It may
+    /// be created and reconcile before that. Then it is deleted too, by these events and perhaps for certain, or stays if they
+    /// leave their objects behind (`None`). Objects that it may not delete stay in either case.
     fn transient_node(
         &mut self,
         key: &NamespacedName,
         changes: &[SpecChange],
-        outcomes: &PossibleOutcomes,
+        deleting: impl Fn(PassId) -> SimulationEvent,
+        is_deleted: Option<bool>,
     ) -> Option<Node> {
         let mut passes = self.passes_from_parents(key, changes.iter().map(|change| &change.applied));
         passes.iter_mut().for_each(|pass| pass.is_optional = true);
         let deletes_objects = passes.last()?.spec.finalizer_deletes(self.state.input.features.deletion_policy);
         let account = self.state.input.flags.service_account(&passes.last()?.spec).map(str::to_owned);
         let parents = changes.iter().filter_map(|change| change.applied.trigger.as_ref());
-        let deletion = outcomes.may_end_as(FinalState::Absent).then(|| KustomizationDeletion {
-            triggers: parents.map(|parent| SimulationEvent::Finalize(parent.node.clone())).collect(),
-            is_certain: !outcomes.may_end_as(FinalState::Created),
+        let deletion = is_deleted.map(|is_certain| KustomizationDeletion {
+            triggers: parents.cloned().map(deleting).collect(),
+            is_certain,
             is_awaited: true,
             account,
             finalization: deletes_objects.map_or_else(Finalization::LeavesObjects, |()| Finalization::DeletesObjects),
@@ -376,11 +383,12 @@ impl Derivation<'_, '_> {
     /// Returns the passes with a spec that another spec follows: the variables may change before the spec does.
     fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
         let is_generated = self.state.generated.states(&spec.spec.source(&key.namespace)).is_some();
+        let is_optional = spec.is_optional || is_generated;
         let mut passes = self.final_passes(key, spec);
-        if is_generated {
+        if is_optional {
             // The artifact comes later than the revision, and perhaps only after the next spec.
             passes.iter_mut().for_each(|pass| pass.is_optional = true);
-        } else if let [old, new] = passes.as_mut_slice() {
+        } else if let [old, .., new] = passes.as_mut_slice() {
             (old.is_needed_without_next, new.is_optional) = (true, true);
         }
         passes
@@ -404,7 +412,12 @@ impl Derivation<'_, '_> {
             passes.push(old);
         }
         let trigger = update.applied_by.or(spec.trigger);
-        passes.push(self.pass(key, PassSpec { spec: spec.spec, trigger }, &update.data, &last));
+        let spec = PassSpec { trigger, ..spec };
+        for data in &update.between {
+            let pass = self.pass(key, spec.clone(), data, &last);
+            passes.push(Pass { is_optional: true, ..pass });
+        }
+        passes.push(self.pass(key, spec, &update.data, &last));
         passes
     }
 
@@ -425,8 +438,8 @@ impl Derivation<'_, '_> {
         overrides: &DataOverrides,
         source: &SourceState,
     ) -> Pass {
-        let PassSpec { spec, trigger } = spec;
-        let is_optional = source.is_optional;
+        let PassSpec { spec, trigger, is_optional } = spec;
+        let is_optional = is_optional || source.is_optional;
         let state = self.state;
         let mut condition = None;
         if spec.holds_secrets() {

@@ -31,10 +31,12 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
         }
     }
     for (_, applies) in state.owner_applies() {
-        for (id, built) in applies.objects.iter().filter(|(id, _)| id.is(GROUP, KIND)) {
+        let written = applies.steps().enumerate().flat_map(|(step, objects)| objects.iter().map(move |it| (step, it)));
+        for (step, (id, built)) in written.filter(|(_, (id, _))| id.is(GROUP, KIND)) {
             let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
             let spec = written.with_secrets(built.is_masked_at("/spec"));
-            let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()) };
+            let is_optional = step < applies.earlier.len();
+            let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()), is_optional };
             changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_owner(applied, applies.manager));
         }
     }
@@ -46,7 +48,7 @@ fn spec_change(built: &BuiltObject, id: &ObjectId, pass: &PassId, spec: &Kustomi
     let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
     let desired = written.with_secrets(built.is_masked_at("/spec"));
     SpecChange {
-        applied: PassSpec { spec: desired, trigger: Some(pass.clone()) },
+        applied: PassSpec { spec: desired, trigger: Some(pass.clone()), is_optional: false },
         only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
         merges: is_marked(built, spec, SSA, "merge"),
         ignored: ignored_paths(spec, &IgnoreTarget::new(id, &built.version, &built.manifest)),

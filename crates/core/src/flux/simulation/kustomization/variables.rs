@@ -23,6 +23,8 @@ use crate::private::Private;
 pub(crate) struct VariableUpdate {
     /// ConfigMaps and Secrets after the change, where they differ from the live ones.
     pub(crate) data: DataOverrides,
+    /// The same at times in between at which a build is possible.
+    pub(crate) between: Vec<DataOverrides>,
     /// The pass of another Kustomization that applies the new data.
     pub(crate) applied_by: Option<PassId>,
     /// A build with the old data comes first: true, false, or `None` if that is a race.
@@ -42,6 +44,8 @@ pub(crate) fn variable_update(
         let reference = source.reference(&key.namespace);
         let live = derivation.answers.data(&reference)?;
         let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else { continue };
+        let between = data_between(derivation, &reference, live, &new);
+        update.between.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
         if values(live) == values(&new) {
             continue;
         }
@@ -63,7 +67,41 @@ pub(crate) fn variable_update(
     if !builds_with_old_data || waits_for_new_data {
         update.old_first = Some(false);
     }
-    (!update.data.is_empty()).then_some(update)
+    for between in &mut update.between {
+        let others = update.data.iter().filter(|(reference, _)| !between.contains_key(*reference));
+        let others: Vec<_> = others.map(|(reference, data)| (reference.clone(), data.clone())).collect();
+        between.extend(others);
+    }
+    (!update.data.is_empty() || !update.between.is_empty()).then_some(update)
+}
+
+/// Returns the data of a ConfigMap or Secret at times before the last apply: others than the live data and the last.
+pub(crate) fn data_between(
+    derivation: &Derivation<'_, '_>,
+    reference: &DataRef,
+    live: &Lookup,
+    last: &Lookup,
+) -> Vec<Lookup> {
+    let none = Data::default();
+    let old = match live {
+        Lookup::Found(data) => data,
+        Lookup::Missing => &none,
+        Lookup::Unreadable(_) | Lookup::NotRead => return vec![],
+    };
+    let mut all: Vec<Lookup> = vec![];
+    for applied in derivation.state.applications(&reference.id()) {
+        let built = applied.built;
+        if built.undecrypted.is_some() || !copied_names(&built.manifest).is_empty() {
+            continue;
+        }
+        let mut data = old.after_apply(&built.manifest);
+        data.is_secret |= built.masked.is_some();
+        let data = Lookup::Found(data);
+        if all.iter().chain([live, last]).all(|known| values(known) != values(&data)) {
+            all.push(data);
+        }
+    }
+    all
 }
 
 /// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.

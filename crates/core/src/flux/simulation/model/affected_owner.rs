@@ -75,6 +75,9 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
+    /// What it may apply before, each or none of them, in this order: of what changes several parts of the owner, one part can
+    /// come first.
+    pub(crate) earlier: Vec<Arc<BuiltObjects>>,
     /// Field manager of the controller.
     pub(crate) manager: &'static str,
     /// Reason of the rows of those that it creates.
@@ -127,6 +130,13 @@ impl AffectedOwner {
     /// Creates an owner whose effect the state of the Kustomizations decides alone.
     pub(crate) fn new(id: &ObjectId, reaction: Reaction) -> Self {
         Self { id: id.clone(), reaction, effect: None }
+    }
+}
+
+impl OwnerApply {
+    /// Returns everything that it may apply, in order.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &BuiltObjects> {
+        self.earlier.iter().chain([&self.objects]).map(|objects| &**objects)
     }
 }
 

@@ -76,9 +76,13 @@ impl<'a> State<'a> {
                 Some(Applied { owner: &node.id.key, pass, node: &node.id, number, built, manager })
             })
         });
-        by_passes.chain(self.generating_passes(id).map(|(applies, pass, built)| {
-            let (node, number) = (&applies.trigger.node, applies.trigger.number);
-            Applied { owner: &node.key, pass, node, number, built, manager: applies.manager }
+        by_passes.chain(self.owner_applies().flat_map(move |(_, applies)| {
+            let PassId { node, number } = &applies.trigger;
+            let pass = self.node(node).and_then(|node| node.passes.get(*number));
+            let built = applies.steps().filter_map(move |objects| objects.get(id)).zip(pass.into_iter().cycle());
+            built.map(|(built, pass)| {
+                Applied { owner: &node.key, pass, node, number: *number, built, manager: applies.manager }
+            })
         }))
     }
 
@@ -107,12 +111,13 @@ impl<'a> State<'a> {
     pub(crate) fn specs_after(&self, id: &ObjectId) -> Vec<Value> {
         let live = self.input.snapshot.resource(id);
         let applied = self.applied(id);
-        let specs: Vec<Value> = applied
+        let mut specs: Vec<Value> = applied
             .iter()
             .filter(|applied| applied.built.manifest.get("spec").is_some())
             .map(|applied| applied.merged(live, &self.input.flags))
             .collect();
         if !applied.is_empty() {
+            specs.dedup();
             return specs;
         }
         live.map(|live| live.spec().clone()).into_iter().collect()
@@ -125,9 +130,7 @@ impl<'a> State<'a> {
         let owners: BTreeSet<&NamespacedName> = self.applied(id).iter().map(|applied| applied.owner).collect();
         if owners.len() > 1 {
             let names: Vec<String> = owners.into_iter().map(|owner| owner_id(owner).to_string()).collect();
-            let mut specs = self.specs_after(id);
-            specs.dedup();
-            if specs.len() > 1 {
+            if self.specs_after(id).len() > 1 {
                 return Err(format!("{} apply different specs of it", names.join(" and ")));
             }
         }

@@ -151,6 +151,8 @@ impl PassOutcome {
 pub(crate) struct PassSpec {
     pub(crate) spec: KustomizationSpec,
     pub(crate) trigger: Option<PassId>,
+    /// The pass of the parent may apply only the next spec.
+    pub(crate) is_optional: bool,
 }
 
 /// One reconciliation of a Kustomization with its outcome.

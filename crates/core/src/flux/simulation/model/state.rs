@@ -94,7 +94,12 @@ impl<'a> State<'a> {
         self.owner_effects().filter_map(|(id, effect)| Some((id, effect.applies.as_ref()?)))
     }
 
-    /// Returns the passes that cause other owners to apply an object, and the object as they apply it.
+    /// Returns the objects that other owners than Kustomizations apply at some time.
+    pub(crate) fn generated_ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.owner_applies().flat_map(|(_, applies)| applies.steps().flat_map(BTreeMap::keys))
+    }
+
+    /// Returns the passes that cause other owners to apply an object, and the object as they apply it last.
     pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&OwnerApply, &Pass, &BuiltObject)> {
         self.owner_applies().filter_map(move |(_, applies)| {
             let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;

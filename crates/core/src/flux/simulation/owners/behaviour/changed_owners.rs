@@ -160,6 +160,10 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
     let unknown =
         |detail: String| AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)));
+    if state.nodes.applying(id).next().is_none() && !state.is_generated(id) {
+        let stake = (rules.stake)(state, id)?;
+        return Some(unknown(format!("another owner may create it and delete it again at once; {stake}")));
+    }
     let installs = AffectedOwner::new(id, Reaction::Installs(rules.creation_remark));
     let is_inactive = (rules.is_inactive)(state, id);
     let taken_over = (rules.taken_over)(comparison, id);

@@ -83,8 +83,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         let live = state.input.snapshot.objects.iter().map(|object| &object.id);
         let passes = state.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-        let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
-        live.chain(applied).chain(generated).filter(|id| id.is_here(group, kind)).cloned().collect()
+        live.chain(applied).chain(state.generated_ids()).filter(|id| id.is_here(group, kind)).cloned().collect()
     }
 
     /// Returns the difference of an object; `None` if there is none.

@@ -55,8 +55,20 @@ impl Attempt<'_> {
         hooks: &BTreeMap<ObjectId, HookRun>,
         is_doubtful: bool,
     ) -> Option<OwnerApply> {
+        let (_, trigger) = comparison.state().applied_specs(self.id).last()?;
+        let (objects, code) = (Arc::new(self.applied_objects(comparison, manifests, hooks)), ReasonCode::InChart);
+        let earlier = vec![];
+        Some(OwnerApply { trigger, objects, earlier, manager: HELM_CONTROLLER, code, is_doubtful, chart: None })
+    }
+
+    /// Returns the objects of manifests that helm-controller applies, and those of their hooks that stay.
+    pub(super) fn applied_objects<'r>(
+        &self,
+        comparison: &Comparison<'_, '_, '_>,
+        manifests: impl IntoIterator<Item = &'r Rendered>,
+        hooks: &BTreeMap<ObjectId, HookRun>,
+    ) -> BuiltObjects {
         let state = comparison.state();
-        let (_, trigger) = state.applied_specs(self.id).last()?;
         let mut objects = BuiltObjects::new();
         for rendered in manifests {
             let is_private = rendered.is_private;
@@ -72,8 +84,7 @@ impl Attempt<'_> {
         let first = self.prerequisites(state);
         objects.extend(first.iter().map(|(id, manifest)| (id.clone(), applied_object(id, manifest, false))));
         objects.retain(|id, _| !self.lacks_namespace(comparison, id));
-        let (objects, code) = (Arc::new(objects), ReasonCode::InChart);
-        Some(OwnerApply { trigger, objects, manager: HELM_CONTROLLER, code, is_doubtful, chart: None })
+        objects
     }
 }
 

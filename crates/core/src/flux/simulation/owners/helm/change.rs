@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::conditions::waits_for_prerequisite;
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, without_metadata};
-use super::render::release_values::{ReleaseValues, values};
+use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
 use crate::flux::build::charts::metadata;
 use crate::flux::simulation::model::state::State;
@@ -96,6 +96,11 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         let ReleaseValues::Known(values) = values(comparison, id, spec, true)? else { continue };
         is_same &= chart.version == old.version && values.is_same(&old_values);
         between.push(Version { chart, values });
+    }
+    for values in values_between(comparison, id, &new_spec)? {
+        is_same &= values.is_same(&old_values);
+        let charts = [&new].into_iter().chain((old.version != new.version).then_some(&old));
+        between.extend(charts.map(|chart| Version { chart: chart.clone(), values: values.clone() }));
     }
     if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what.clone())));

@@ -2,7 +2,8 @@
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use super::remarks::described;
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::render::release_charts::UNKNOWN_REVISION;
 use super::render::rendering::{Place, Rendering, Version};
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -298,9 +299,11 @@ fn acted(
         || later.is_some()
         || (action.can_fail_later && action.remedy == Remedy::Rollback);
     let manifests = [new].into_iter().chain(later);
+    let none = BTreeMap::new();
+    let earlier = between.iter().map(|first| Arc::new(attempt.applied_objects(comparison, [first], &none))).collect();
     effect.applies = attempt
         .applies(comparison, manifests, &action.hooks, is_doubtful)
-        .map(|applies| of_chart(applies, &change.new.chart));
+        .map(|applies| OwnerApply { earlier, ..of_chart(applies, &change.new.chart) });
     let mut remarks = described(live, change);
     if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
         remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());

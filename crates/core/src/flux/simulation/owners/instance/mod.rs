@@ -116,6 +116,7 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         applies: Some(OwnerApply {
+            earlier: vec![],
             trigger,
             objects,
             manager: flux_operator::NAME,

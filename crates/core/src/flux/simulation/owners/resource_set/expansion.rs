@@ -64,9 +64,6 @@ pub(super) fn expand(
     live: Option<&Resource>,
 ) -> Asked<Followed> {
     let (new_spec, earlier_specs) = comparison.state().successive_specs(id)?;
-    if !earlier_specs.is_empty() {
-        return Err("its Kustomization applies several specs of it, one after the other".to_owned().into());
-    }
     let Generated { objects: new, failure, is_refused } = match generated(comparison, id, &new_spec, true) {
         Err(Interrupt::Failed(why)) if always_fails(&why, live.is_some_and(|live| *live.spec() == new_spec)) => {
             return Ok(Followed::Blocked { reason: Reason::new(ReasonCode::BuildFailed, why), effect: Box::default() });
@@ -77,10 +74,14 @@ pub(super) fn expand(
         let reason = Reason::new(ReasonCode::ApplyRefused, "it generates a resource without a name");
         return Ok(Followed::Blocked { reason, effect: Box::default() });
     }
+    let earlier = earlier_objects(comparison, id, live, &earlier_specs, &new_spec)?;
     let (old, interrupted) = match live {
         Some(live) => {
             let old = verified(comparison, id, live)?;
-            let between = interrupted(comparison, id, [live.spec(), &new_spec], [&old, &new])?;
+            let mut between = interrupted(comparison, id, [live.spec(), &new_spec], [&old, &new])?;
+            for objects in &earlier {
+                between.extend(old.keys().filter(|id| new.contains_key(*id) && !objects.contains_key(*id)).cloned());
+            }
             (old, between)
         }
         None => (Arc::default(), BTreeSet::new()),
@@ -91,7 +92,8 @@ pub(super) fn expand(
         Some(live) => failed_jobs(comparison, live, &new)?,
         None => BTreeMap::new(),
     };
-    if old == new && interrupted.is_empty() && failed_jobs.is_empty() {
+    let is_same = old == new && earlier.iter().all(|objects| *objects == new);
+    if is_same && interrupted.is_empty() && failed_jobs.is_empty() {
         return Ok(Followed::Unchanged);
     }
     let Some(trigger) = trigger(comparison, id, &new_spec) else {
@@ -135,6 +137,7 @@ pub(super) fn expand(
         applies: Some(OwnerApply {
             trigger,
             objects: new,
+            earlier,
             manager: flux_operator::NAME,
             code: ReasonCode::Generated,
             is_doubtful: false,
@@ -357,6 +360,29 @@ fn generated_of<'i>(
             Err(format!("its resources cannot be applied: {}", reason.detail).into())
         }
     }
+}
+
+/// Returns the objects that flux-operator may generate before the last spec and the last inputs: of the specs that come first,
+/// and of the live spec with the new inputs and the last spec with the old ones.
+fn earlier_objects(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    live: Option<&Resource>,
+    earlier: &[Value],
+    last: &Value,
+) -> Asked<Vec<Arc<BuiltObjects>>> {
+    let Some(live) = live.filter(|live| !is_off(live)) else { return Ok(vec![]) };
+    let with_other_inputs = [(live.spec(), true), (last, false)].into_iter().filter(|_| live.spec() != last);
+    let mut found = vec![];
+    for (spec, is_after) in earlier.iter().map(|spec| (spec, true)).chain(with_other_inputs) {
+        // One that fails changes nothing.
+        match generated(comparison, id, spec, is_after) {
+            Ok(generated) if !generated.is_refused => found.push(generated.objects),
+            Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 /// Returns true if each combination of the inputs of the providers of a spec is one input.

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
-use crate::flux::build::objects::data::Lookup;
-use crate::flux::simulation::kustomization::variables::data_after_change;
+use crate::flux::build::objects::data::{DataOverrides, Lookup};
+use crate::flux::simulation::kustomization::variables::{data_after_change, data_between};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::kubernetes::object::ObjectId;
 
@@ -29,6 +29,35 @@ pub(crate) fn values(
     spec: &Value,
     is_after: bool,
 ) -> Asked<ReleaseValues> {
+    values_with(comparison, id, spec, is_after, &DataOverrides::new())
+}
+
+/// Returns the values that a release with a spec may have before those after the change, because an object in its `valuesFrom`
+/// changes more than once.
+pub(crate) fn values_between(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<Values>> {
+    let mut all = vec![];
+    for ValuesSource { reference, .. } in values_sources(&id.namespace, spec) {
+        let Some(live) = comparison.derivation.answers.data(&reference).cloned() else { continue };
+        let changed = data_after_change(comparison.derivation, &reference, &live);
+        let last = changed.map_or_else(|| live.clone(), |(data, _)| data);
+        for data in data_between(comparison.derivation, &reference, &live, &last) {
+            let overrides = DataOverrides::from([(reference.clone(), data)]);
+            if let ReleaseValues::Known(values) = values_with(comparison, id, spec, true, &overrides)? {
+                all.push(values);
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the values of a release with a spec, some of them of other data than the live ones and those after the change.
+fn values_with(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    is_after: bool,
+    overrides: &DataOverrides,
+) -> Asked<ReleaseValues> {
     let mut values = Values { is_private: comparison.state().is_private(id), ..Values::default() };
     let (mut texts, mut removed) = (vec![], None);
     for source in values_sources(&id.namespace, spec) {
@@ -42,12 +71,13 @@ pub(crate) fn values(
             comparison.derivation.needs.data.insert(reference);
             return Err(Interrupt::Missing);
         };
-        let changed = is_after.then(|| data_after_change(comparison.derivation, &reference, &found)).flatten();
+        let after = || data_after_change(comparison.derivation, &reference, &found).filter(|_| is_after);
+        let changed = overrides.get(&reference).cloned().or_else(|| Some(after()?.0));
         let before = match &found {
             Lookup::Found(data) => data.values.get(key).cloned(),
             _ => None,
         };
-        match changed.map_or(found, |(lookup, _)| lookup) {
+        match changed.unwrap_or(found) {
             Lookup::Found(data) => {
                 let holds_secrets = comparison.state().holds_secrets_in_data(&data_id, &data);
                 values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
