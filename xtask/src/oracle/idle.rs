@@ -28,6 +28,8 @@ const BEGINNING: Duration = Duration::from_secs(90);
 const HOLD: &str = "example.com/hold";
 /// Time after which a claim or a volume that is being deleted is held by a Pod or a claim.
 const PROTECTED: chrono::TimeDelta = chrono::TimeDelta::seconds(12);
+/// Time after which the finalizer of a Kustomization that is being deleted fails again and again.
+const REFUSED: chrono::TimeDelta = chrono::TimeDelta::seconds(75);
 /// Time limit for a scenario to become idle.
 const LIMIT: Duration = Duration::from_secs(240);
 
@@ -117,11 +119,16 @@ fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, S
     read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
 }
 
-/// Returns true if a Pod keeps a claim, or a claim a volume, that was deleted.
-fn is_protected(item: &Value) -> bool {
+/// Returns true if an object that was deleted stays: a claim that a Pod mounts, a volume that a claim binds, or a Kustomization
+/// whose finalizer may not delete an object.
+fn is_kept(item: &Value) -> bool {
     let since = chrono::DateTime::parse_from_rfc3339(text(item, "/metadata/deletionTimestamp"));
-    text(item, "/kind").starts_with("PersistentVolume")
-        && since.is_ok_and(|since| chrono::Utc::now().signed_duration_since(since) > PROTECTED)
+    let limit = match text(item, "/kind") {
+        "PersistentVolumeClaim" | "PersistentVolume" => PROTECTED,
+        "Kustomization" => REFUSED,
+        _ => return false,
+    };
+    since.is_ok_and(|since| chrono::Utc::now().signed_duration_since(since) > limit)
 }
 
 /// Describes the work on an object: `busy` during its deletion, unless a finalizer holds it or its content, before the first
@@ -133,7 +140,7 @@ pub(super) fn progress(item: &Value) -> String {
     };
     let held = deleting
         && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
-            || is_protected(item)
+            || is_kept(item)
             || items(item, "/status/conditions").any(holds_content));
     let annotation = |key: &str| item.pointer("/metadata/annotations").and_then(|annotations| annotations.get(key));
     let is_off = annotation("fluxcd.controlplane.io/reconcile").is_some_and(|value| value == "disabled");

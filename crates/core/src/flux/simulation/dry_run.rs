@@ -8,6 +8,7 @@ use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
+use crate::flux::simulation::model::facts::held_deletions::held_deletion;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::questions::Answers;
 use crate::flux::simulation::model::refusals::{Delay, DeletionRefusal, ForcedDeletion, Refusal, Standing};
@@ -218,9 +219,12 @@ impl<'a> Rows<'a> {
             DryRunResult::NotValidated(reason) => self.mark_creation_unvalidated(id, reason),
             DryRunResult::Updated(Update { reason, diff, .. }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
-                if (self.add_row(applied, Action::Update, reason.clone()) || self.is_not_followed(id))
-                    && self.with_diffs
-                {
+                let is_added = self.add_row(applied, Action::Update, reason.clone());
+                let live = self.snapshot.object(id).filter(|_| is_added);
+                if let Some((row, held)) = self.rows.last_mut().zip(live.and_then(held_deletion)) {
+                    row.make_race(format!("{held}, and then it is created again"));
+                }
+                if (is_added || self.is_not_followed(id)) && self.with_diffs {
                     self.diffs.push(Diff { object: id.clone(), text: diff.clone() });
                 }
             }

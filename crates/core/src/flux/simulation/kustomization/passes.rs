@@ -289,7 +289,8 @@ impl Derivation<'_, '_> {
                 return self.created_node(key, changes);
             }
             // The owner that may create it deletes it again.
-            let is_passing = is_absent && self.state.generated_ids().any(|generated| *generated == id);
+            let is_new = !self.state.live.contains_key(key);
+            let is_passing = is_new && self.state.generated_ids().any(|generated| *generated == id);
             return is_passing.then(|| self.transient_node(key, changes, SimulationEvent::Apply, Some(true)))?;
         };
         if self.consequences.namespace_is_deleted(&id) {

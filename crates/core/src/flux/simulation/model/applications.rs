@@ -80,8 +80,13 @@ impl<'a> State<'a> {
             let PassId { node, number } = &applies.trigger;
             let pass = self.node(node).and_then(|node| node.passes.get(*number));
             let built = applies.steps().filter_map(move |objects| objects.get(id)).zip(pass.into_iter().cycle());
-            built.map(|(built, pass)| {
-                Applied { owner: &node.key, pass, node, number: *number, built, manager: applies.manager }
+            built.map(|(built, pass)| Applied {
+                owner: &node.key,
+                pass,
+                node,
+                number: *number,
+                built,
+                manager: applies.manager,
             })
         }))
     }

@@ -14,6 +14,7 @@ pub(crate) mod references;
 pub(crate) mod secret_names;
 mod untouched_owners;
 
+use crate::flux::simulation::model::facts::held_deletions::held_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::gap::{Gap, GapKind};
@@ -60,6 +61,11 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     changes.extend(owner_rows(state, consequences));
     changes.extend(misread_names(state));
     annotate_encrypted(state, &mut changes);
+    for change in changes.iter_mut().filter(|change| change.is_deletion()) {
+        if let Some(held) = state.live_object(&change.object.id).and_then(held_deletion) {
+            change.make_race(held);
+        }
+    }
     plan.add_owners(owner_outcomes(state));
     plan.add_changes(changes);
     plan.add_contested(contested(state));

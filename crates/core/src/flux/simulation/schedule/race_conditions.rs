@@ -41,6 +41,12 @@ pub(crate) fn race_condition(state: &State<'_>, id: &ObjectId, outcomes: &Possib
     format!("it depends on which of these comes first: {}", names.join(", "))
 }
 
+/// Returns true if a Kustomization has a spec, or variables, only for some time, and may not reconcile in it.
+fn has_passing_spec(node: &Node) -> bool {
+    let earlier = node.passes.split_last().map_or(&[][..], |(_, earlier)| earlier);
+    earlier.iter().any(|pass| pass.is_optional && pass.trigger.is_some())
+}
+
 /// Returns the condition of a race that one Kustomization decides.
 fn condition_of_one(id: &ObjectId, node: &Node) -> String {
     let name = owner_id(&node.id.key);
@@ -53,6 +59,9 @@ fn condition_of_one(id: &ObjectId, node: &Node) -> String {
         Some(_) => format!("it stays if {name} is deleted before its inventory lists it"),
         None if node.last_pass().is_some_and(|last| last.spec.is_suspended()) => {
             format!("it depends on whether {name} reconciles the new revision before it is suspended")
+        }
+        None if has_passing_spec(node) => {
+            format!("it depends on whether {name} is reconciled between two changes of its spec or its variables")
         }
         None if node.inventory.contains(id) => {
             format!("it depends on whether {name} applies the new revision before it starts to prune")

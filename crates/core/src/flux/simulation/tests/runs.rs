@@ -428,6 +428,26 @@ fn a_dependency_that_changes_what_it_waits_for_may_never_be_ready() {
 }
 
 #[test]
+fn what_is_being_deleted_already_is_neither_deleted_nor_updated_for_certain() {
+    let files = |objects| vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", objects)];
+    let mut cluster = TestCluster::new(&files(vec![cm("a"), cm("b")]));
+    let gone = files(vec![cm("b")]);
+    assert_eq!(cluster.rows(&gone), set(&["delete a"]));
+    let object = cluster.object("a");
+    object.deletion_timestamp = Some(chrono::DateTime::UNIX_EPOCH);
+    object.finalizers = vec!["example.com/hold".into()];
+    assert_eq!(cluster.rows(&gone), set(&["delete? a"]));
+    let is_a: fn(&AppliedObject) -> bool = |applied| is_named(applied, "a");
+    let update = Update { reason: ReasonCode::Changed.into(), diff: String::new(), changes_content: true };
+    cluster.results = vec![(is_a, DryRunResult::Updated(update))];
+    let plan = cluster.plan(&files(vec![annotated(cm("a"), "note", "1"), cm("b")]));
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "a").unwrap();
+    let expected = "it is being deleted already, and is gone once its finalizer example.com/hold is removed, and then it is \
+                    created again";
+    assert_eq!((row.action, &row.reason.conditions[..]), (Action::Update, &[expected.to_owned()][..]));
+}
+
+#[test]
 fn a_health_check_of_what_another_one_deletes_depends_on_the_order() {
     let files = |d: Value, e: Vec<Value>, objects: Vec<Value>| {
         let checks = json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": NS}]});

@@ -1,7 +1,8 @@
-//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data, live objects with
-//! values of Secrets.
+//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data, objects
+//! that are being deleted, live objects with values of Secrets.
 
 pub(crate) mod copied_data;
+pub(crate) mod held_deletions;
 pub(crate) mod live_secrets;
 pub(crate) mod refused_deletions;
 pub(crate) mod unknown_builds;

@@ -500,7 +500,7 @@ fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bo
         return recorded();
     }
     let [spec] = &specs[..] else {
-        return Err(format!("several Kustomizations apply different specs of {id}").into());
+        return Err(format!("{id} gets several specs, one after the other").into());
     };
     if text_at(spec, "/type") != "Static" || is_off {
         return Err(format!("it is not known which inputs {id} will export").into());

@@ -34,7 +34,11 @@ pub(crate) fn values(
 
 /// Returns the values that a release with a spec may have before those after the change, because an object in its `valuesFrom`
 /// changes more than once.
-pub(crate) fn values_between(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<Values>> {
+pub(crate) fn values_between(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+) -> Asked<Vec<Values>> {
     let mut all = vec![];
     for ValuesSource { reference, .. } in values_sources(&id.namespace, spec) {
         let Some(live) = comparison.derivation.answers.data(&reference).cloned() else { continue };
