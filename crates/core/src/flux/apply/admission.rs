@@ -38,6 +38,8 @@ pub(crate) struct ParameterRef {
     pub(crate) name: String,
     /// Empty for the namespace of the object that the policy is asked about, and for cluster-scoped parameters.
     namespace: String,
+    /// Selector of their labels; null without one.
+    selector: Value,
 }
 
 impl ParameterRef {
@@ -51,7 +53,13 @@ impl ParameterRef {
             kind: GroupKind::new(group_of(api_version), kind),
             name,
             namespace,
+            selector: binding["spec"]["paramRef"]["selector"].clone(),
         })
+    }
+
+    /// Returns true if the reference selects an object with these labels.
+    pub(crate) fn selects(&self, labels: &KeyValues) -> bool {
+        selects(&self.selector, labels)
     }
 
     /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels, or if

@@ -105,7 +105,7 @@ fn rule_of_binding<'w>(
         let Some(parameters) = ParameterRef::of(policy, binding) else {
             return AdmissionRule::of_policy(policy, binding, None);
         };
-        let changes = world.events.iter().filter(|event| parameters.may_be(&event.id, Some(namespace)));
+        let changes = world.events.iter().filter(|event| changes_parameter(world, event, &parameters, namespace));
         let changes: Vec<&Event> = changes.collect();
         events.extend(&changes);
         has_unknown_parameters = !changes.is_empty() && parameters.object(namespace).is_none();
@@ -116,6 +116,15 @@ fn rule_of_binding<'w>(
     let policy = old.or(new).map_or("", |policy| &policy.id.name);
     let name = format!("{kind} '{policy}' with binding '{}'", binding.id.name);
     Reached { name, before, after, events, has_unknown_parameters }
+}
+
+/// Returns true if an event changes a parameter of a policy for objects in a namespace, or which objects its selector selects.
+fn changes_parameter(world: &World<'_, '_>, event: &Event, parameters: &ParameterRef, namespace: &str) -> bool {
+    let labels = event.manifest().and_then(|manifest| manifest.pointer("/metadata/labels")?.as_object());
+    let pairs = labels.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
+    let after: KeyValues = pairs.collect();
+    let is_selected_live = world.state.live_object(&event.id).is_some_and(|live| parameters.selects(&live.labels));
+    parameters.may_be(&event.id, Some(namespace)) && (is_selected_live || parameters.selects(&after))
 }
 
 /// Returns the live object that is the parameter of a policy for objects in a namespace, as far as it is known.
@@ -220,7 +229,11 @@ pub(super) fn after_acceptance<'w>(
     for reached in rules.iter().filter(|rule| !rule.is_same()) {
         let Some(rule) = &reached.after else { continue };
         let is_coming = |event: &&Event| !event.is_deleted || is_parameter(world, event, &id.namespace);
-        let coming: Vec<&Event> = reached.events.iter().copied().filter(is_coming).collect();
+        let mut coming: Vec<&Event> = reached.events.iter().copied().filter(is_coming).collect();
+        if reached.has_unknown_parameters {
+            // Each parameter that is selected has a say of its own.
+            coming.retain(|event| precedence(world, event, owner, id, object) != Precedence::After);
+        }
         // The rule holds once all of these have happened, and the namespace must exist before an object in it does.
         let is_new = world.state.live_object(&id.namespace_object()).is_none() && !id.namespace.is_empty();
         let order: Vec<Precedence> = coming

@@ -159,6 +159,12 @@ fn a_parameter_of_a_policy_that_changes_changes_its_verdict() {
     assert_eq!(cluster.rows(&to("3")), set(&["delete a"]));
     let unchanged = after(vec![value("limits", "1"), cm("c")], value("b", "1"));
     assert_eq!(cluster.rows(&unchanged), set(&["delete? a"]), "an object that does not change is asked about too");
+    let cluster = of(json!({"selector": {"matchLabels": {"limits": "yes"}}, "namespace": NS}), "9");
+    assert_eq!(cluster.rows(&to("2")), set(&["delete a"]), "nothing is selected");
+    let mut selected = value("limits", "9");
+    selected["metadata"]["labels"] = json!({"limits": "yes"});
+    let labelled = after(vec![selected, cm("c")], value("b", "2"));
+    assert_eq!(cluster.rows(&labelled), set(&["delete? a"]), "the label selects one more");
 }
 
 #[test]
