@@ -47,7 +47,7 @@ pub fn approval_findings(config_map: Option<&Value>, snapshot: &Snapshot, now: D
     for object in &snapshot.objects {
         let Some(until) = object.annotations.get(DELETION_APPROVED_UNTIL) else { continue };
         // The policies read no fraction of a second and no other offset.
-        let is_read = |end: &DateTime<Utc>| end.to_rfc3339_opts(SecondsFormat::Secs, true) == **until;
+        let is_read = |end: &DateTime<Utc>| end.to_rfc3339_opts(SecondsFormat::Secs, true) == *until;
         match parse_time(until).filter(is_read) {
             Some(end) if end > now => {}
             Some(_) => findings.push(format!("the approval to delete {} ended at {until}", object.id)),
