@@ -50,7 +50,7 @@ impl ReportedFinding {
     /// Returns the same finding in some of several clusters: `in cluster eu`.
     #[must_use]
     pub(super) fn in_place(self, place: &str) -> Self {
-        let place = one_line(place);
+        let place = one_line(place.trim_start());
         Self { subject: format!("{} {place}", self.subject), message: format!("{place}: {}", self.message), ..self }
     }
 

@@ -134,7 +134,7 @@ fn applied(owner: &Applied, answer: &WhyGone) -> String {
     let revision = short_revision(&owner.revision);
     let has = match owner.has_commit {
         Some(true) => {
-            owner.first.map(|first| format!("; it first applied the commit{}", ago(first))).unwrap_or_default()
+            owner.first.map(|first| format!("; it applied the commit at least{}", ago(first))).unwrap_or_default()
         }
         Some(false) => "; that revision does not have the commit".to_owned(),
         None => "; the checkout lacks that revision".to_owned(),
@@ -153,8 +153,10 @@ fn events(answer: &WhyGone) -> Vec<String> {
 
 fn searched(answer: &WhyGone) -> String {
     let searched = &answer.searched;
-    let [from, to] =
-        [&searched.from, &searched.to].map(|commit| commit.as_ref().map_or("", |commit| short(&commit.sha)));
+    let (Some(from), Some(to)) = (&searched.from, &searched.to) else {
+        return "searched no commit: the branch has none that is as new".to_owned();
+    };
+    let [from, to] = [from, to].map(|commit| short(&commit.sha));
     let rest = if searched.whole { "the whole branch" } else { "the branch has older ones" };
     format!("searched {} from {from} back to {to}; {rest}", pluralize(searched.commits, "commit"))
 }

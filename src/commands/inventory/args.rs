@@ -1,8 +1,10 @@
 //! Arguments of `inventory`.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use chrono::{DateTime, NaiveDate};
 use clap::Args;
 
 use crate::commands::Session;
@@ -129,8 +131,8 @@ pub struct HistoryArgs {
     /// Branch that is deployed, if there are several
     #[arg(long, value_name = "BRANCH", requires = "why_gone", hide_short_help = true)]
     pub branch: Option<String>,
-    /// Search no older commits than DATE, such as 2026-11-01
-    #[arg(long, value_name = "DATE", requires = "why_gone", hide_short_help = true)]
+    /// Search no older commits than DATE, such as 2026-11-01 or 2026-11-01T08:00:00Z
+    #[arg(long, value_name = "DATE", requires = "why_gone", hide_short_help = true, value_parser = since)]
     pub since: Option<String>,
     /// Search at most N commits; a merge counts as one
     #[arg(
@@ -155,6 +157,13 @@ pub struct HistoryArgs {
     /// Program to build with, instead of the kubectl on PATH
     #[arg(long, value_name = "PATH", requires = "why_gone", hide_short_help = true)]
     pub kustomize: Option<PathBuf>,
+}
+
+/// Parses a date, or a time in RFC 3339. Git takes any text for a date, and a date for the present time on that day.
+fn since(text: &str) -> Result<String, String> {
+    let is_time = DateTime::parse_from_rfc3339(text).is_ok();
+    let midnight = NaiveDate::from_str(text).map(|day| format!("{day}T00:00:00Z"));
+    if is_time { Ok(text.to_owned()) } else { midnight.map_err(|_| "must be a date, such as 2026-11-01".to_owned()) }
 }
 
 impl InventoryArgs {

@@ -14,6 +14,7 @@ use gitops_core::flux::guard;
 use gitops_core::flux::history::evidence::{Applied, ControllerEvent, unobstructed};
 use gitops_core::flux::history::{Presence, Search, Verdict, WhyGone};
 use gitops_core::flux::kinds;
+use gitops_core::flux::simulation::Recorded;
 use gitops_core::flux::source::matching::commit_of;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapKind};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
@@ -21,6 +22,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::scheme::members::Members;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::plan::ReasonCode;
 use gitops_core::text::join_limited;
 
 /// Number of owners that a gap names.
@@ -94,7 +96,9 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
     }
     session.terminal.status("searching the history for the commit");
     let free = unobstructed(&snapshot, |id| asked.is_wanted(id));
+    let recorded = recorded(&snapshot);
     let query = HistoryQuery {
+        recorded: &recorded,
         is_wanted: &|id| asked.is_wanted(id),
         is_container: &|id| asked.is_container(id, &snapshot),
         limit: args.history.max_commits as usize,
@@ -103,19 +107,21 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
     let tree = tree_args(&args.history);
     let (mut search, checkout) = search_history(&tree, session, &free, args.snapshot.is_some(), &query).await?;
     if search.last.is_none() {
-        find_in_inventories(&asked, &snapshot, &mut search);
+        search.gaps.extend(unknown_before(&recorded));
     }
-    let live = snapshot.objects.iter().find(|object| asked.is_wanted(&object.id));
-    let Some(object) = live.map(|object| object.id.clone()).or_else(|| search.object.clone()).or_else(|| id(&asked))
-    else {
+    // What a commit has is asked about: an object of the same name in another namespace has nothing to do with it.
+    let Some(object) = search.object.clone().or(live(&asked, &snapshot)?).or_else(|| id(&asked)) else {
         // Neither the cluster nor a commit knows the type.
         return resource_args::served_types(word, &snapshot).map(|_| ExitCode::Done);
     };
     let commit = search.removal.as_ref().map(|removal| &removal.commit).or(search.last.as_ref());
     let has_commit = |revision: &str| checkout.has_in_history(commit_of(revision)?, &commit?.sha);
+    let merge = search.removal.as_ref().and_then(|removal| removal.merged_by.as_ref());
+    let landed = merge.or(commit).and_then(|commit| commit.date);
     let applied: Vec<Applied> =
-        search.owners.iter().filter_map(|owner| Applied::read(owner, &snapshot, has_commit)).collect();
+        search.owners.iter().filter_map(|owner| Applied::read(owner, &snapshot, landed, has_commit)).collect();
     let events = events(&object, &mut search, &snapshot, args, session).await?;
+    search.gaps.extend(events.first().filter(|_| search.last.is_none()).map(unsearched_owner));
     let state = presence(&object, &snapshot);
     let answer = WhyGone::new(search, object, state, applied, events, session.now);
     session.terminal.raw(&args.output.render(&answer, session.terminal.look(true))?)?;
@@ -126,36 +132,49 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
     Ok(exit)
 }
 
-/// Looks for an object that no commit shows in the inventories of releases and ResourceSets: commits show what these apply only
-/// where they change them.
-fn find_in_inventories(asked: &Asked<'_>, snapshot: &Snapshot, search: &mut Search) {
+/// Returns what the inventories of releases and ResourceSets list: commits show what these apply only where they change them.
+fn recorded(snapshot: &Snapshot) -> Recorded {
     let index = Index::build(snapshot);
-    let renders = |id: &ObjectId| guard::is_owner_kind(&id.group_kind()) && !id.is(GROUP, KIND);
-    let (mut listing, mut others) = (vec![], vec![]);
-    for owner in index.owners() {
-        let Some(id) = owner.object.map(|object| &object.id).filter(|id| renders(id)) else { continue };
+    let owners = index.owners().filter_map(|owner| {
+        let id = &owner.object?.id;
         let listed = match &owner.members {
-            Members::Listed(ids) => ids.iter().find(|id| asked.is_wanted(id)),
-            _ => None,
+            Members::Listed(ids) => ids.iter().cloned().collect(),
+            _ => BTreeSet::new(),
         };
-        match listed {
-            Some(object) => listing.push((id, object)),
-            None => others.push(id),
-        }
-    }
-    if let Some((_, object)) = listing.first() {
-        search.object = Some((*object).clone());
-        search.owners = listing.iter().map(|(owner, _)| (*owner).clone()).collect();
-        search.last = search.searched.from.clone();
-        search.gaps.clear();
-        search.notes.push("its owner lists it in its inventory; no commit that was searched shows it".to_owned());
-    } else if !others.is_empty() {
-        let message = format!(
-            "commits show what releases and ResourceSets apply only where they change them: what {} applied before is not known",
-            join_limited(others, NAMED)
-        );
-        let subject = "objects of releases and ResourceSets".to_owned();
-        search.gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message }.into());
+        (guard::is_owner_kind(&id.group_kind()) && !id.is(GROUP, KIND)).then(|| (id.clone(), listed))
+    });
+    owners.collect()
+}
+
+/// Returns the gap of releases and ResourceSets that may have applied an object before.
+fn unknown_before(recorded: &Recorded) -> Option<AnswerGap> {
+    let message = format!(
+        "commits show what releases and ResourceSets apply only where they change them: what {} applied before is not known",
+        join_limited(recorded.keys(), NAMED)
+    );
+    let subject = "objects of releases and ResourceSets".to_owned();
+    (!recorded.is_empty()).then(|| Gap { kind: GapKind::Failed, subject, namespace: None, message }.into())
+}
+
+/// Returns the gap of an owner that deleted an object which no commit has.
+fn unsearched_owner(event: &ControllerEvent) -> AnswerGap {
+    let message = "it deleted the object, and no commit that was searched has it: --repo names another checkout";
+    let subject = format!("the history of {}", event.owner);
+    Gap { kind: GapKind::Failed, subject, namespace: None, message: message.to_owned() }.into()
+}
+
+/// Returns the object that exists.
+///
+/// # Errors
+/// If there are several of that name.
+fn live(asked: &Asked<'_>, snapshot: &Snapshot) -> Result<Option<ObjectId>> {
+    let found = snapshot.objects.iter().map(|object| &object.id).filter(|id| asked.is_wanted(id));
+    let found: Vec<&ObjectId> = found.collect();
+    match found[..] {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        _ => Err(Error::usage(format!("\"{}/{}\" is not unique", asked.word, asked.name))
+            .hint(format!("name one with -n: {}", join_limited(found, NAMED)))),
     }
 }
 
@@ -213,7 +232,10 @@ async fn events(
     let namespaces: BTreeSet<&str> = owners.map(|id| &*id.namespace).collect();
     let (events, gaps) = controller_events(&session.cluster().await?, namespaces).await;
     search.gaps.extend(gaps.into_iter().map(|gap| AnswerGap { affects_answer: false, ..gap.into() }));
-    let about = events.into_iter().filter_map(|event| event.about(object, search.owners.iter().cloned()));
+    let reason = search.removal.as_ref().and_then(|removal| removal.reason.as_ref());
+    let is_upgrade = reason.is_some_and(|reason| reason.code == ReasonCode::NotInChart);
+    let uninstalled = search.owners.iter().filter(|_| !is_upgrade);
+    let about = events.into_iter().filter_map(|event| event.about(object, uninstalled.clone().cloned()));
     let about: Vec<ControllerEvent> = about.collect();
     if about.is_empty() && snapshot.object(object).is_none() {
         search.notes.push(

@@ -175,7 +175,8 @@ impl PlannedHandover {
                 Role::Hold if files.is_empty() => None,
                 Role::Hold => Some(format!("commit {patch}")),
                 Role::HeldChange => Some(format!("merge {change} together with {patch}")),
-                Role::Change => Some(format!("merge {change}")),
+                Role::Change if files.is_empty() => Some(format!("merge {change}")),
+                Role::Change => Some(format!("commit {patch}")),
             };
             let merged = self.merged.clone();
             let commit =
@@ -306,6 +307,9 @@ impl Role {
             Self::Hold if !has_patches => "run the commands".to_owned(),
             Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
+            Self::Change if has_patches => {
+                "commit this to the branch that is deployed: it takes back what the steps before have set".to_owned()
+            }
             Self::Change if !is_held => "merge the change".to_owned(),
             Self::Change => {
                 "take the patch of the step before back (`git apply -R`), so that the change is as it was".to_owned()

@@ -343,7 +343,7 @@ fn a_step_that_no_longer_holds_is_not_taken() {
     );
 }
 
-/// Number of random removals; `RETIRE_CASES` in the environment sets another one.
+/// Number of random removals; `RETIRE_CASES` in the environment sets another one, and `RETIRE_SEED` the first seed.
 const CASES: u64 = 4;
 
 #[test]
@@ -353,7 +353,7 @@ fn random_removals_leave_nothing() {
     let mut steps = vec![];
     let cluster = cluster();
     for case in 0..cases {
-        let mut random = Random::new(case);
+        let mut random = Random::new(number("RETIRE_SEED", 0) + case);
         let ns = format!("retire-{case}");
         let names = ["one", "two", "three"];
         let mut layout: Layout =

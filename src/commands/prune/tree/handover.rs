@@ -160,7 +160,7 @@ impl Trees {
                 pending.push((Role::HeldChange, patches, tree));
             }
         }
-        pending.push((Role::Change, vec![], self.target.clone()));
+        pending.push((Role::Change, self.settings_to_end(pending.len()), self.target.clone()));
         let (mut steps, mut state) = (vec![], start.clone());
         if !by_hand.is_empty() {
             let Field { name, value, .. } = Hold::Keep.field();
@@ -182,6 +182,13 @@ impl Trees {
 }
 
 impl Trees {
+    /// Returns the patches of the last step, if no step is `left` before it and what is deployed is the change with settings of
+    /// earlier steps.
+    fn settings_to_end(&self, left: usize) -> Vec<FilePatch> {
+        let patches = if left == 0 { FilePatch::between(&self.deployed, &self.target) } else { vec![] };
+        if patches.iter().all(FilePatch::ends_holds) { patches } else { vec![] }
+    }
+
     /// Returns the change with the holds that must outlast it.
     fn held_target(&self, holds: &Holds) -> Tree {
         let mut tree = self.target.clone();

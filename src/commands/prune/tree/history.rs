@@ -8,7 +8,7 @@ use crate::commands::Session;
 use crate::error::{Error, Result};
 use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::history::{Commit, DeletedOwner, Removal, Search, Searched};
-use gitops_core::flux::simulation::Declared;
+use gitops_core::flux::simulation::{Declared, Recorded};
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapKind};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -33,6 +33,8 @@ pub(crate) struct HistoryQuery<'q> {
     pub(crate) is_wanted: &'q dyn Fn(&ObjectId) -> bool,
     /// Objects whose deletion would take it along: its namespace, its definition.
     pub(crate) is_container: &'q dyn Fn(&ObjectId) -> bool,
+    /// Inventories of the owners whose objects the trees show only where they change these.
+    pub(crate) recorded: &'q Recorded,
     pub(crate) limit: usize,
     /// Date that git reads.
     pub(crate) since: Option<&'q str>,
@@ -97,7 +99,6 @@ impl History<'_, '_> {
         for commit in line {
             if self.planner.is_over() {
                 whole = false;
-                search.notes.push("the time for builds is over (--plan-timeout)".to_owned());
                 break;
             }
             let look = self.look(commit).await?;
@@ -152,7 +153,7 @@ impl History<'_, '_> {
             return Ok(Look { commit, trees, declared: newer.declared.clone() });
         }
         let is_looked_for = |id: &ObjectId| (query.is_wanted)(id) || (query.is_container)(id);
-        let declared = self.planner.declared(self.start, &trees, &is_looked_for).await?;
+        let declared = self.planner.declared(self.start, &trees, query.recorded, &is_looked_for).await?;
         Ok(Look { commit, trees, declared })
     }
 
@@ -250,7 +251,7 @@ impl History<'_, '_> {
 
     async fn declares(&mut self, object: &ObjectId, commit: &str) -> Result<bool> {
         let trees = self.trees(commit)?;
-        let declared = self.planner.declared(self.start, &trees, &|id| id == object).await?;
+        let declared = self.planner.declared(self.start, &trees, self.query.recorded, &|id| id == object).await?;
         Ok(!declared.objects.is_empty())
     }
 
@@ -269,7 +270,7 @@ impl History<'_, '_> {
             let message = if self.checkout.is_shallow() {
                 "this is a shallow clone: `git fetch --unshallow` fetches the rest"
             } else {
-                "they were not searched: --max-commits or --since allows more"
+                "they were not searched: --max-commits, --since or --search-timeout allows more"
             };
             search.gaps.push(gap("older commits", message.to_owned()));
         }
@@ -290,8 +291,11 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
     });
     let of_row = row.and_then(|row| row.owner.as_ref());
     let owner = owners.iter().find(|id| of_row.is_some_and(|owner| is_owner(id, owner))).or_else(|| owners.first());
+    // The cause of an upgrade is its release, which stays.
+    let is_deleted = |id: &&ObjectId| row_of(id, plan).is_some_and(Change::is_deletion);
+    let cause = row.and_then(|row| row.cause.as_ref()).filter(is_deleted);
     let mut removal = Removal {
-        cause: row.and_then(|row| row.cause.as_ref()).map(|cause| secrets.written(cause)),
+        cause: cause.map(|cause| secrets.written(cause)),
         action: row.map(|row| row.action),
         by: row.map(|row| row.by),
         owner: owner.cloned(),

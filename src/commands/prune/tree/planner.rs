@@ -27,7 +27,7 @@ use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
-use gitops_core::flux::simulation::{Declared, DryRunScope, Preview, PreviewInput, StateAfter};
+use gitops_core::flux::simulation::{Declared, DryRunScope, Preview, PreviewInput, Recorded, StateAfter};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::tree::Tree;
@@ -278,13 +278,14 @@ impl<'s> Planner<'s> {
         &mut self,
         state: &StepState<'_>,
         trees: &StepTrees,
+        recorded: &Recorded,
         is_wanted: &dyn Fn(&ObjectId) -> bool,
     ) -> Result<Declared> {
         let mut preview = Preview::new(self.input(state, trees));
-        self.finish(state, &mut preview).await?;
+        let finished = self.finish(state, &mut preview).await?;
         // A search looks at many trees, each once.
         self.answerer.answers.builds.forget_finished();
-        Ok(preview.declared(is_wanted))
+        Ok(preview.declared(&finished.plan, recorded, is_wanted))
     }
 
     /// Returns true if the time of the plan is over.

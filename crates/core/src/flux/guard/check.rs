@@ -1,6 +1,6 @@
 //! Findings about a guard: what is not installed as it should be, and approvals that ended or that nobody used.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::kubernetes::object::{list_at, parse_time, text_at};
@@ -46,7 +46,9 @@ pub fn approval_findings(config_map: Option<&Value>, snapshot: &Snapshot, now: D
     let mut findings = vec![];
     for object in &snapshot.objects {
         let Some(until) = object.annotations.get(DELETION_APPROVED_UNTIL) else { continue };
-        match parse_time(until) {
+        // The policies read no fraction of a second and no other offset.
+        let is_read = |end: &DateTime<Utc>| end.to_rfc3339_opts(SecondsFormat::Secs, true) == *until;
+        match parse_time(until).filter(is_read) {
             Some(end) if end > now => {}
             Some(_) => findings.push(format!("the approval to delete {} ended at {until}", object.id)),
             None => findings.push(format!("the approval to delete {} is no time in UTC: {until:?}", object.id)),

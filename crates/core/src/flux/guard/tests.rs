@@ -150,10 +150,12 @@ fn findings_name_what_is_missing_different_or_over() {
         claim("a").annotation(DELETION_APPROVED_UNTIL, "2026-03-01T11:00:00Z"),
         claim("b").annotation(DELETION_APPROVED_UNTIL, "2026-03-01T13:00:00Z"),
         claim("c").annotation(DELETION_APPROVED_UNTIL, "soon"),
+        claim("d").annotation(DELETION_APPROVED_UNTIL, "2026-03-01T15:00:00+02:00"),
     ]);
     let map = json!({"data": {"gone": "", "uid:/PersistentVolumeClaim/n/b": ""}});
     let found = approval_findings(Some(&map), &cluster, parse_time(NOW).unwrap());
-    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(found.len(), 4, "{found:?}");
     assert!(found[0].ends_with("/a -n n ended at 2026-03-01T11:00:00Z") && found[1].contains("\"soon\""), "{found:?}");
-    assert!(found[2].ends_with("/b -n n, which still exists"), "{found:?}");
+    assert!(found[2].contains("is no time in UTC: \"2026-03-01T15:00:00+02:00\""), "{found:?}");
+    assert!(found[3].ends_with("/b -n n, which still exists"), "{found:?}");
 }

@@ -130,13 +130,21 @@ impl FilePatch {
 
     /// Returns true if nothing but settings of steps is added or removed.
     pub fn is_of_holds(&self) -> bool {
-        let holds = [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete];
-        let is_setting = |line: &str| {
-            let other = ["prune: true", "suspend: false", "annotations:"].contains(&line);
-            other || holds.iter().any(|hold| hold.field().to_string() == line)
-        };
+        let is_other = |line: &str| ["prune: true", "suspend: false", "annotations:"].contains(&line);
+        // A file that is no text has no lines.
+        let lines: Vec<&str> = self.lines('+').chain(self.lines('-')).collect();
+        lines.iter().any(|line| is_hold(line)) && lines.iter().all(|line| is_other(line) || is_hold(line))
+    }
+
+    /// Returns true if nothing but settings of steps is taken back.
+    pub fn ends_holds(&self) -> bool {
+        self.is_of_holds() && !self.lines('+').any(is_hold)
+    }
+
+    /// Returns the lines that are added (`+`) or removed (`-`).
+    fn lines(&self, sign: char) -> impl Iterator<Item = &str> {
         let lines = self.diff.lines().filter(|line| !line.starts_with("---") && !line.starts_with("+++"));
-        lines.filter_map(|line| line.strip_prefix(['+', '-'])).all(|line| is_setting(line.trim()))
+        lines.filter_map(move |line| line.strip_prefix(sign)).map(str::trim)
     }
 
     /// Returns the differences between two trees.
@@ -150,6 +158,12 @@ impl FilePatch {
         };
         changed.map(|path| Self::of(path, text(&old, path).as_deref(), text(&new, path).as_deref())).collect()
     }
+}
+
+/// Returns true if a line of a manifest is the setting of a step.
+fn is_hold(line: &str) -> bool {
+    let holds = [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete];
+    holds.iter().any(|hold| hold.field().to_string() == line)
 }
 
 /// Sets the field of a hold in the manifest of an owner.
@@ -416,8 +430,10 @@ mod tests {
         let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap();
         let kept = set_field(&orphan, &owner("web"), Hold::KeepInventory).unwrap();
         assert!(of(&orphan).is_of_holds() && of(&kept).is_of_holds());
+        assert!(!of(&orphan).ends_holds() && FilePatch::of("root.yaml", Some(&kept), Some(ROOT)).ends_holds());
         assert!(!of(&kept.replace("./web", "./other")).is_of_holds());
         assert!(!FilePatch::of("root.yaml", Some(ROOT), None).is_of_holds());
+        assert!(!FilePatch::of("logo.png", None, None).is_of_holds());
     }
 
     #[test]

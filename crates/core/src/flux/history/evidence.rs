@@ -51,7 +51,7 @@ pub struct Applied {
     pub revision: String,
     /// True if the revision has the commit of the removal; `null` if the checkout does not have the revision.
     pub has_commit: Option<bool>,
-    /// First time at which the owner reconciled a revision with that commit, if its status still has it.
+    /// Time at which the owner had applied a revision with that commit: the earliest that its status proves.
     pub first: Option<DateTime<Utc>>,
     /// True if the owner is suspended now.
     pub suspended: bool,
@@ -59,13 +59,27 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Reads what an owner applied. `has_commit` says if a revision has the commit of the removal.
-    pub fn read(owner: &ObjectId, snapshot: &Snapshot, has_commit: impl Fn(&str) -> Option<bool>) -> Option<Self> {
+    /// Reads what an owner applied. `has_commit` says if a revision has the commit of the removal, which came into the branch
+    /// at `landed`.
+    ///
+    /// An entry of `status.history` stands for all revisions with equal builds and names the last of them, so that its first
+    /// reconciliation can be older than the commit.
+    /// Source: fluxcd/pkg/apis/meta `History.Upsert`.
+    pub fn read(
+        owner: &ObjectId,
+        snapshot: &Snapshot,
+        landed: Option<DateTime<Utc>>,
+        has_commit: impl Fn(&str) -> Option<bool>,
+    ) -> Option<Self> {
         let full = snapshot.resource(owner)?;
         let revision = full.text("/status/lastAppliedRevision")?.to_owned();
         let history = list_at(&full.content, "/status/history").iter();
         let with_commit = history.filter(|entry| has_commit(text_at(entry, "/metadata/revision")) == Some(true));
-        let first = with_commit.filter_map(|entry| parse_time(text_at(entry, "/firstReconciled"))).min();
+        let proven = with_commit.filter_map(|entry| {
+            let [first, last] = ["/firstReconciled", "/lastReconciled"].map(|time| parse_time(text_at(entry, time)));
+            first.filter(|first| landed.is_some_and(|landed| *first >= landed)).or(last)
+        });
+        let first = proven.min();
         Some(Self {
             has_commit: has_commit(&revision),
             first,

@@ -3,7 +3,7 @@
 use super::evidence::{Applied, ControllerEvent, unobstructed};
 use super::{Commit, Presence, Removal, Search, Verdict, WhyGone};
 use crate::flux::source::matching::commit_of;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, parse_time};
 use crate::plan::Action;
 use crate::testing;
 use chrono::DateTime;
@@ -73,21 +73,25 @@ fn an_event_is_about_an_object_if_a_line_says_that_it_is_deleted() {
 }
 
 #[test]
-fn the_first_time_of_a_revision_with_the_commit_is_read() {
-    let history = json!([
-        {"firstReconciled": "2026-01-03T00:00:00Z", "metadata": {"revision": "main@sha1:c"}},
-        {"firstReconciled": "2026-01-02T00:00:00Z", "metadata": {"revision": "main@sha1:b"}},
-        {"firstReconciled": "2026-01-01T00:00:00Z", "metadata": {"revision": "main@sha1:a"}},
-    ]);
+fn the_earliest_time_that_proves_the_commit_is_read() {
+    let entry = |revision: &str, first: &str, last: &str| {
+        json!({"firstReconciled": format!("2026-01-{first}T00:00:00Z"), "lastReconciled": format!("2026-01-{last}T00:00:00Z"),
+            "metadata": {"revision": format!("main@sha1:{revision}")}})
+    };
+    // A build that is older than the commit was applied again at a revision with it.
+    let history = json!([entry("c", "06", "07"), entry("b", "01", "08"), entry("a", "02", "03")]);
     let status = json!({"lastAppliedRevision": "main@sha1:c", "history": history});
     let full = testing::flux_object("Kustomization", json!({"spec": {"suspend": true}, "status": status}), &[]);
     let owner = full.object.id.clone();
     let snapshot = testing::snapshot(vec![], vec![full]);
     let has = |revision: &str| commit_of(revision).map(|commit| commit != "a");
-    let read = Applied::read(&owner, &snapshot, has).unwrap();
-    assert_eq!(read.first.unwrap().to_rfc3339(), "2026-01-02T00:00:00+00:00");
+    let landed = parse_time("2026-01-05T00:00:00Z");
+    let read = Applied::read(&owner, &snapshot, landed, has).unwrap();
+    assert_eq!(read.first.unwrap().to_rfc3339(), "2026-01-06T00:00:00+00:00");
     assert_eq!((read.has_commit, read.suspended), (Some(true), true));
-    assert_eq!(Applied::read(&object(), &snapshot, has), None, "an owner that is gone");
+    let undated = Applied::read(&owner, &snapshot, None, has).unwrap();
+    assert_eq!(undated.first.unwrap().to_rfc3339(), "2026-01-07T00:00:00+00:00");
+    assert_eq!(Applied::read(&object(), &snapshot, landed, has), None, "an owner that is gone");
 }
 
 #[test]

@@ -9,8 +9,11 @@ use super::model::node::{Pass, PassOutcome};
 use super::rows::secret_names::secret_mask;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::plan::Reason;
 use crate::plan::mask::SecretMask;
+use crate::plan::{Plan, Reason, ReasonCode};
+
+/// Objects in the inventories of releases and ResourceSets, by owner.
+pub type Recorded = BTreeMap<ObjectId, BTreeSet<ObjectId>>;
 
 /// Objects that owners declare in a revision. It is written without values of Secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,8 +25,9 @@ pub struct Declared {
 }
 
 impl Preview<'_> {
-    /// Returns the wanted objects that owners declare, after the last step. What derives from a Secret is left out.
-    pub fn declared(&self, is_wanted: impl Fn(&ObjectId) -> bool) -> Declared {
+    /// Returns the wanted objects that owners declare, after the last step, which gave `plan`. What derives from a Secret is
+    /// left out. An owner in `recorded` that the trees do not change declares what its inventory lists.
+    pub fn declared(&self, plan: &Plan, recorded: &Recorded, is_wanted: impl Fn(&ObjectId) -> bool) -> Declared {
         let mut declared = Declared::default();
         let secrets = secret_mask(&self.state);
         for node in self.state.nodes.iter().filter(|node| node.may_stay()) {
@@ -40,9 +44,19 @@ impl Preview<'_> {
             declared.add(&owner, objects.map(|(id, _)| id), &is_wanted);
         }
         for owner in &self.state.affected {
-            if let Reaction::Unknown(reason) = &owner.reaction {
-                declared.leave_open(&secrets.written(&owner.id), reason, &secrets);
+            let id = secrets.written(&owner.id);
+            match &owner.reaction {
+                Reaction::Unknown(reason) | Reaction::Waits(reason) => declared.leave_open(&id, reason, &secrets),
+                Reaction::Installs(remark) if !owner.id.is(GROUP, KIND) => {
+                    declared.leave_open(&id, &Reason::new(ReasonCode::NotFollowed, *remark), &secrets);
+                }
+                _ => {}
             }
+        }
+        let is_deleted = |id: &ObjectId| plan.changes().iter().any(|row| row.is_deletion() && row.object.id == *id);
+        let is_affected = |id: &ObjectId| self.state.affected.iter().any(|owner| owner.id == *id);
+        for (owner, listed) in recorded.iter().filter(|(id, _)| !is_affected(id) && !is_deleted(id)) {
+            declared.add(&secrets.written(owner), listed.iter(), &is_wanted);
         }
         for (owner, applies) in self.state.owner_applies() {
             declared.add(&secrets.written(owner), applies.objects.keys(), &is_wanted);

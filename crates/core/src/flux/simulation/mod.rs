@@ -35,7 +35,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
 pub use after::StateAfter;
-pub use declared::Declared;
+pub use declared::{Declared, Recorded};
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
 use model::node::Nodes;

@@ -191,7 +191,8 @@ impl Fleet {
         self.clusters.iter().filter(|cluster| cluster.state != ClusterState::SameCluster).count()
     }
 
-    /// Returns the place of something that these clusters have in common: `in 11 of 12 clusters (not in eu)`.
+    /// Returns the place of something that these clusters have in common: `in 11 of 12 clusters (not in eu)`. A cluster that
+    /// could not be planned for may have it too: `in 11 of 12 clusters (unknown in eu)`.
     pub fn place(&self, clusters: &[String]) -> String {
         let number = self.number();
         match clusters {
@@ -200,14 +201,19 @@ impl Fleet {
             _ => {}
         }
         let others = self.clusters.iter().filter(|cluster| cluster.state != ClusterState::SameCluster);
-        let others: Vec<&str> =
-            others.map(|cluster| &*cluster.name).filter(|name| !clusters.iter().any(|own| own == name)).collect();
-        let names = if others.len() < clusters.len().min(NAMED_CLUSTERS) {
-            format!("not in {}", others.join(", "))
-        } else {
-            join_limited(clusters, NAMED_CLUSTERS)
+        let others = others.filter(|cluster| !clusters.contains(&cluster.name));
+        let (unknown, without): (Vec<_>, Vec<_>) = others.partition(|cluster| cluster.state == ClusterState::Failed);
+        let listed = |word: &str, found: Vec<&FleetCluster>| {
+            let names = found.iter().map(|cluster| &*cluster.name);
+            (!found.is_empty()).then(|| format!("{word} in {}", join_limited(names, NAMED_CLUSTERS)))
         };
-        format!("in {} of {} ({names})", clusters.len(), pluralize(number, "cluster"))
+        let known = if without.len() < clusters.len().min(NAMED_CLUSTERS) {
+            listed("not", without)
+        } else {
+            Some(join_limited(clusters, NAMED_CLUSTERS))
+        };
+        let names: Vec<String> = known.into_iter().chain(listed("unknown", unknown)).collect();
+        format!("in {} of {} ({})", clusters.len(), pluralize(number, "cluster"), names.join("; "))
     }
 
     /// Returns a plan for each set of clusters that have something in common that no other cluster has, the largest set
@@ -458,6 +464,21 @@ mod tests {
         assert_eq!((fleet.complete, fleet.summary.delete, fleet.gaps.len()), (false, 1, 1));
         assert_eq!(fleet.gaps[0].context.as_deref(), Some("down"));
         assert_eq!(fleet.place(&["eu".to_owned()]), "in cluster eu");
+    }
+
+    #[test]
+    fn a_cluster_that_failed_is_not_said_to_lack_what_the_others_have() {
+        let deletes = |uid: &str| planned(plan(uid, &["a"], Fidelity::Verified));
+        let fleet = fleet(vec![
+            ("eu", deletes("1")),
+            ("us", deletes("2")),
+            ("ap", deletes("3")),
+            ("other", ClusterAnswer::Unaffected("no source of this cluster".to_owned())),
+            ("down", ClusterAnswer::Failed(gap("no answer"))),
+        ]);
+        let place = |names: &[&str]| fleet.place(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(place(&["eu", "us", "ap"]), "in 3 of 5 clusters (not in other; unknown in down)");
+        assert_eq!(place(&["eu", "us"]), "in 2 of 5 clusters (eu, us; unknown in down)");
     }
 
     #[test]

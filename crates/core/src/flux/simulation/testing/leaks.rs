@@ -865,7 +865,7 @@ fn played(cluster: &TestCluster, files: &Files, builds: build::Answers) -> (Fini
         Progress::Needs(needs) => Progress::Needs(needs),
     });
     assert_eq!(contradictions(&finished.plan), [""; 0]);
-    let Declared { objects, unknown } = preview.declared(|_| true);
+    let Declared { objects, unknown } = preview.declared(&finished.plan, &BTreeMap::new(), |_| true);
     let objects = objects.iter().map(|(id, owners)| format!("{id} of {owners:?}\n"));
     let unknown = unknown.iter().map(|(owner, reason)| format!("{owner}: {reason}\n"));
     (finished, objects.chain(unknown).collect(), next)

@@ -234,7 +234,8 @@ fn the_files_of_a_chart_in_the_tree_count() {
     assert_eq!(what("library", json!({})), format!("charts/lib/templates/y.yaml{source}"));
     assert_eq!(what("values", json!({})), format!("charts/values-prod.yaml{source}"));
     assert_eq!(what("other", json!({})), "");
-    assert_eq!(what("other", json!({"reconcileStrategy": "Revision"})), format!("charts/b/templates/z.yaml{source}"));
+    let revision = "GitRepository/flux-system/repo changes (reconcileStrategy: Revision)";
+    assert_eq!(what("other", json!({"reconcileStrategy": "Revision"})), revision);
     let unknown = unknown_rows(&cluster(&files("", json!({})), false).plan(&files("", json!({}))));
     assert!(unknown[0].contains("cannot be compared: its revision is not in the checkout"), "{unknown:?}");
 }

@@ -85,7 +85,8 @@ impl Comparison<'_, '_, '_> {
         Ok(changes)
     }
 
-    /// Returns the first used file of a source that differs from its deployed revision, in words.
+    /// Returns the first used file of a source that differs from its deployed revision, in words. A chart that follows every
+    /// revision changes with any file.
     fn file_changes(&self, source: &SourceId, files: &UsedFiles) -> Option<String> {
         let input = &self.state().input;
         let new = input.trees.get(source).filter(|_| !matches!(files, UsedFiles::None))?;
@@ -95,15 +96,18 @@ impl Comparison<'_, '_, '_> {
         let changed = match files {
             UsedFiles::All => first_change(old, new, |_| true),
             UsedFiles::None => None,
-            UsedFiles::Chart { follows_revision: true, .. } => first_change(old, new, |_| true),
-            UsedFiles::Chart { path, values_files, .. } => {
+            UsedFiles::Chart { path, values_files, follows_revision } => {
                 let mut directories = BTreeSet::new();
                 let is_known = [old, new].iter().all(|artifact| add_chart(artifact, path, &mut directories));
                 let values: BTreeSet<String> =
                     values_files.iter().filter_map(|file| path::resolve("", file.trim_start_matches('/'))).collect();
-                first_change(old, new, |at| {
+                let of_chart = first_change(old, new, |at| {
                     !is_known || values.contains(at) || directories.iter().any(|directory| is_below(at, directory))
-                })
+                });
+                if of_chart.is_none() && *follows_revision && first_change(old, new, |_| true).is_some() {
+                    return Some(format!("{source} changes (reconcileStrategy: Revision)"));
+                }
+                of_chart
             }
         };
         changed.map(|at| format!("{at} of {source} changes"))
