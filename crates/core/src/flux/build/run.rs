@@ -270,8 +270,9 @@ pub(super) fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &I
 ///
 /// Source: kustomize-controller v1.9.5 `internal/controller/kustomization_controller.go`, `build`.
 fn ensure_typed(manifest: &Value) -> Result<(), BuildFailure> {
-    let is_missing = |field: &&str| manifest.pointer(field).is_none_or(|value| value.is_null() || value == "");
-    let missing = ["/apiVersion", "/kind", "/metadata/name"].into_iter().find(is_missing);
+    let missing = ["/apiVersion", "/kind", "/metadata/name"]
+        .into_iter()
+        .find(|field| manifest.pointer(field).is_none_or(|value| value.is_null() || value == ""));
     match missing.filter(|_| !manifest.is_null()) {
         Some(field) => Err(BuildFailure::proven(format!("a manifest has no {}", field[1..].replace('/', ".")))),
         None => Ok(()),

@@ -73,7 +73,7 @@ pub(crate) fn data_after_change(
     live: &Lookup,
 ) -> Option<(Lookup, Option<PassId>)> {
     let id = reference.id();
-    let exists = derivation.state.live_object(&id).is_some();
+    let exists = derivation.state.is_live(&id);
     for node in derivation.state.nodes.iter().filter(|node| node.may_stay()) {
         let Some(last) = node.last_pass() else { continue };
         let Some(built) = last.new_inventory().and_then(|objects| objects.get(&id)) else { continue };

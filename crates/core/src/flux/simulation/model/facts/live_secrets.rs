@@ -77,8 +77,8 @@ fn objects_with_secrets(
         return None;
     }
     let cluster = state.target_of_live(live).unwrap_or_default();
-    let built = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref()));
-    let mut objects: Vec<(ObjectId, Held)> = built.map(|built| held_by(state, &built)).collect();
+    let placed = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref()));
+    let mut objects: Vec<(ObjectId, Held)> = placed.map(|built| held_by(state, &built)).collect();
     if let Members::Listed(members) = state.members(live) {
         let known: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id.clone()).collect();
         let others = members.into_iter().filter(|id| !known.contains(id));
@@ -149,14 +149,10 @@ impl State<'_> {
         let Some(held) = self.secrets.held(id) else {
             return data.values.values().any(|value| self.secrets.are_in_text(value.reveal()));
         };
-        let is_same = |open: &Value| {
-            let open = Data::read(open).values;
-            open.iter().all(|(key, value)| data.values.get(key) == Some(value))
-        };
         let applied = self.applied(id);
         let now = applied.iter().map(|applied| applied.built).filter(|built| built.masked.is_none());
-        let mut open = held.open.iter().chain(now.map(|built| &built.manifest));
-        held.in_manifest || !open.any(|open| is_same(open))
+        let mut open = held.open.iter().chain(now.map(|built| &built.manifest)).map(|open| Data::read(open).values);
+        held.in_manifest || !open.any(|open| open.iter().all(|(key, value)| data.values.get(key) == Some(value)))
     }
 
     /// Returns true if a live spec, in which no value of a Secret was applied last, can hold some all the same: it is not what

@@ -66,7 +66,7 @@ impl Place<'_> {
             Some(Members::Listed(members)) => members.contains(id),
             _ => false,
         };
-        !id.name.is_empty() && (is_own || state.live_object(id).is_none())
+        !id.name.is_empty() && (is_own || !state.is_live(id))
     }
 }
 
