@@ -46,12 +46,13 @@ pub(super) struct Builds<'s> {
 impl Builds<'_> {
     pub(super) async fn answer(&self, needs: Needs, answers: &mut Answers) -> Result<()> {
         let parallel = children_at_once();
-        let show = |done, all| self.progress.show(done, all);
         // A chart is rendered as soon as these are known.
         let renders_next =
             !(needs.kube_versions.is_empty() && needs.artifacts.is_empty() && needs.remote_charts.is_empty());
         let (built, rendered, generated, ()) = tokio::join!(
-            self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel, show),
+            self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| {
+                self.progress.show(done, all);
+            }),
             self.helm.run_all(needs.charts.into_values(), parallel),
             self.flux_operator.build_all(needs.resource_sets.into_values(), parallel),
             self.helm.prepare(renders_next)
