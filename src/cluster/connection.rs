@@ -15,7 +15,7 @@ use super::config::environment::Environment;
 use super::http::failure::Failure;
 use super::http::limits;
 use super::http::retry::Retries;
-use super::http::warnings::Warnings;
+use super::http::warnings::{WarningFilter, Warnings};
 use crate::error::Result;
 
 /// Maximum number of concurrent requests, each on its own HTTP/1.1 connection: enough to hide the latency of a remote
@@ -48,7 +48,7 @@ pub struct Cluster {
     in_flight: Arc<Semaphore>,
     warnings: Arc<Warnings>,
     /// Warnings that a type is deprecated are left out.
-    omits_deprecations: bool,
+    warning_filter: WarningFilter,
     /// The credentials impersonate another user, by --as or the kubeconfig.
     pub(crate) impersonates: bool,
     /// User to impersonate in every request.
@@ -88,7 +88,7 @@ impl Cluster {
             host: prepared.host,
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
             warnings: Arc::default(),
-            omits_deprecations: false,
+            warning_filter: WarningFilter::All,
             impersonates: prepared.impersonates,
             acting_as: None,
         })
@@ -108,7 +108,7 @@ impl Cluster {
             host: server.to_owned(),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
             warnings: Arc::default(),
-            omits_deprecations: false,
+            warning_filter: WarningFilter::All,
             impersonates: false,
             acting_as: None,
         }
@@ -161,7 +161,12 @@ impl Cluster {
     /// Returns the same connection for requests about types that the user did not choose: it leaves out the warnings that a
     /// type is deprecated.
     pub(crate) fn without_deprecations(&self) -> Self {
-        Self { omits_deprecations: true, ..self.clone() }
+        Self { warning_filter: WarningFilter::NoDeprecations, ..self.clone() }
+    }
+
+    /// Returns the same connection for requests about objects with values of Secrets, which warnings can quote.
+    pub(crate) fn without_warnings(&self) -> Self {
+        Self { warning_filter: WarningFilter::Nothing, ..self.clone() }
     }
 
     /// Returns the same connection as another user. The API server refuses every request if the user may not impersonate.
@@ -192,7 +197,7 @@ impl Cluster {
         let send = self.client.send(request.map(kube::client::Body::from));
         let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;
         let (parts, body) = answer.into_parts();
-        self.warnings.add(&parts.headers, self.omits_deprecations);
+        self.warnings.add(&parts.headers, self.warning_filter);
         let body = self.read_body(body).await?;
         tracing::debug!("{line}: {} in {} ms, {} bytes", parts.status, started.elapsed().as_millis(), body.len());
         if !parts.status.is_success() {

@@ -17,13 +17,32 @@ struct Received {
     unread: Vec<String>,
 }
 
+/// Warnings that are kept of the answers to some requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WarningFilter {
+    All,
+    /// For types that the user did not choose: all but those that a type is deprecated (`v1 Endpoints is deprecated in v1.33+; …`).
+    NoDeprecations,
+    /// For objects with values of Secrets, which the words of a policy or a webhook can quote.
+    Nothing,
+}
+
+impl WarningFilter {
+    fn lets_through(self, text: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::NoDeprecations => !text.contains(" is deprecated in v"),
+            Self::Nothing => false,
+        }
+    }
+}
+
 impl Warnings {
-    /// Adds the warnings of one answer, perhaps without those that its type is deprecated (`v1 Endpoints is deprecated in
-    /// v1.33+; …`).
-    pub(crate) fn add(&self, headers: &HeaderMap, omits_deprecations: bool) {
+    /// Adds the warnings of one answer that a filter lets through.
+    pub(crate) fn add(&self, headers: &HeaderMap, filter: WarningFilter) {
         let values = headers.get_all(WARNING).into_iter().filter_map(|value| value.to_str().ok());
         let mut texts: Vec<String> = values.flat_map(texts).collect();
-        texts.retain(|text| !(omits_deprecations && text.contains(" is deprecated in v")));
+        texts.retain(|text| filter.lets_through(text));
         if texts.is_empty() {
             return;
         }
@@ -77,9 +96,11 @@ mod tests {
         {
             headers.append(WARNING, format!("299 - \"{text}\"").parse().unwrap());
         }
-        for (omits_deprecations, expected) in [(false, 2), (true, 1)] {
+        for (filter, expected) in
+            [(WarningFilter::All, 2), (WarningFilter::NoDeprecations, 1), (WarningFilter::Nothing, 0)]
+        {
             let warnings = Warnings::default();
-            warnings.add(&headers, omits_deprecations);
+            warnings.add(&headers, filter);
             assert_eq!(warnings.take().len(), expected);
         }
     }

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::connection::Cluster;
 use crate::cluster::http::failure::Failure;
 use crate::cluster::read::fetch::object_path;
+use gitops_core::flux::apply::without_denial;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
 
 /// Progress of a deletion that the server accepted.
@@ -44,7 +45,8 @@ fn condition_text(condition: &Value) -> Option<String> {
 /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
 ///
 /// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
-/// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again.
+/// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again. What policies and
+/// webhooks say about a Secret is left out, as they can quote it.
 pub(crate) async fn delete(
     cluster: &Cluster,
     kind: &ResourceType,
@@ -65,7 +67,13 @@ pub(crate) async fn delete(
         .header(header::ACCEPT, "application/json")
         .body(options.to_string().into_bytes())
         .map_err(Failure::of_request)?;
-    let response = if dry_run { cluster.send(request).await? } else { cluster.send_without_retry(request).await? };
+    let is_secret = read.id.is("", "Secret");
+    let cluster = if is_secret { cluster.without_warnings() } else { cluster.clone() };
+    let answer = if dry_run { cluster.send(request).await } else { cluster.send_without_retry(request).await };
+    let response = answer.map_err(|failure| {
+        let shown = if is_secret { without_denial(&failure.message).into_owned() } else { failure.message };
+        Failure { message: shown, ..failure }
+    })?;
     check_answer(&response.body, kind, read).map_err(Failure::unreadable)
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 use test_support::cluster::with_kustomize_controller;
@@ -139,6 +140,54 @@ fn a_diff_and_a_refusal_show_no_value() {
     let refused = site.plan(&["--diff"]);
     assert_eq!(outcome(&refused, "apps"), ("blocked".to_owned(), "apply-refused".to_owned()), "{refused}");
     assert!(refused.stdout.contains("the message of the server is not shown"), "{refused}");
+}
+
+/// A policy that quotes a piece of a Secret, or what holds its value, when it denies or warns.
+fn policy(namespace: &str, name: &str, operation: &str, action: &str, quoted: &str) -> String {
+    format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+         matchConstraints: {{resourceRules: [{{apiGroups: [''], apiVersions: [v1], operations: [{operation}], \
+         resources: [configmaps, secrets]}}]}}\n  matchConditions: [{{name: quoted, expression: \"has({quoted})\"}}]\n  \
+         validations: [{{expression: 'false', messageExpression: \"'it is ' + string({quoted}).substring(1)\"}}]\n---\n\
+         apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {{name: {name}}}\n\
+         spec:\n  policyName: {name}\n  validationActions: [{action}]\n  \
+         matchResources: {{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: {namespace}}}}}}}\n---\n"
+    )
+}
+
+#[test]
+fn neither_policies_nor_warnings_can_quote_a_value() {
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: held, namespace: NAMESPACE}\n";
+    let site = Site::new("masked-policies", &[("apps/secret.yaml", secret)]);
+    let policies = [
+        policy(site.namespace, "deletions", "DELETE", "Deny", "oldObject.data.key"),
+        policy(site.namespace, "updates", "UPDATE", "Deny", "object.data.key"),
+        policy(site.namespace, "creations", "CREATE", "Deny", "object.data.refused"),
+        policy(site.namespace, "warnings", "CREATE", "Warn", "object.data.warned"),
+    ];
+    // The data of the live Secret are not in the tree.
+    let data = format!("{{\"stringData\": {{\"key\": \"{VALUE}\"}}}}");
+    cluster().kubectl(&["patch", "secret", "held", "-n", site.namespace, "--type=merge", "-p", &data]).unwrap();
+    cluster().kubectl_stdin(&["apply", "-f", "-"], &policies.concat()).unwrap();
+    let is_refused = || {
+        let trial = ["delete", "secret", "held", "-n", site.namespace, "--dry-run=server"];
+        Ok(cluster().kubectl(&trial).is_err())
+    };
+    cluster().wait_for("the policies to be enforced", Duration::from_secs(30), is_refused).unwrap();
+    let shown = |run: &Run| {
+        let pieces = ["unter2", "HVudGVyMg"];
+        assert!(pieces.iter().all(|piece| !run.stdout.contains(piece) && !run.stderr.contains(piece)), "{run}");
+        run.stdout.contains("denied request: the object holds values of Secrets")
+    };
+
+    std::fs::remove_file(site.tree.join("apps/secret.yaml")).unwrap();
+    site.write("apps/map.yaml", &config_map("warned", "b").replace("a: b", "warned: '${password}'"));
+    let run = site.plan(&["--max-percent=100"]);
+    assert!(shown(&run) && rows(&run).contains_key("keep Secret/held"), "{run}");
+    site.write("apps/map.yaml", &config_map("refused", "b").replace("a: b", "refused: '${password}'"));
+    site.write("apps/secret.yaml", &secret.replace("name: held", "labels: {a: b}, name: held"));
+    let run = site.plan(&[]);
+    assert!(shown(&run) && outcome(&run, "apps").1 == "apply-refused", "{run}");
 }
 
 #[test]

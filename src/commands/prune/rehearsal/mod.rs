@@ -158,7 +158,11 @@ impl<'a> Rehearsal<'a> {
     fn sender(&self, question: &Question) -> Option<Sender<'_>> {
         let controller = self.controllers.get(question.controller)?;
         let actors = controller.actors(&question.id)?;
-        Some(Sender { controller, actors, subject: actors.subject(controller.applier(question)) })
+        let mut subject = actors.subject(controller.applier(question));
+        if question.hides_denials() {
+            subject.cluster = subject.cluster.without_warnings();
+        }
+        Some(Sender { controller, actors, subject })
     }
 
     /// Returns the gap of a question without an answer.

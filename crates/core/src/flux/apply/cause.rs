@@ -6,11 +6,45 @@
 //! `plugin/pkg/admission/resourcequota/controller.go`, `pkg/registry/core/service/portallocator`, and
 //! `structured-merge-diff` (schemas).
 
+use std::borrow::Cow;
+
 use super::admission::ADMISSION;
 use crate::kubernetes::object::ObjectId;
 
 /// Replacement of a message of the server about an object with values of Secrets.
 pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
+
+/// Beginnings and ends of the server's words about a denial by an admission policy or a webhook, whose own words follow.
+const DENIALS: [(&str, &str); 4] = [
+    ("ValidatingAdmissionPolicy '", " denied request"),
+    ("admission webhook \"", "\" denied the request"),
+    ("admission webhook \"", "\" does not support dry run"),
+    ("failed calling webhook \"", "\""),
+];
+
+/// Returns a message of the server about a Secret without what a policy or a webhook says in it: these see the whole object.
+pub fn without_denial(message: &str) -> Cow<'_, str> {
+    denial(message).map_or(Cow::Borrowed(message), |denial| Cow::Owned(cut(denial)))
+}
+
+/// Returns what is shown of a message of the server about an object with values of Secrets: who denies it, or nothing.
+pub(super) fn without_values(message: &str) -> String {
+    denial(message).map_or_else(|| HIDDEN_MESSAGE.to_owned(), cut)
+}
+
+/// Returns who denies a request, in the words of the server; `None` if neither a policy nor a webhook does.
+fn denial(message: &str) -> Option<&str> {
+    DENIALS.iter().find_map(|(beginning, end)| {
+        let start = message.find(beginning)?;
+        let name = start + beginning.len();
+        let at = message[name..].find(end)?;
+        Some(&message[start..name + at + end.len()])
+    })
+}
+
+fn cut(denial: &str) -> String {
+    format!("{denial}: {HIDDEN_MESSAGE}")
+}
 
 /// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
 /// refuses the manifest for as long as it has this schema.
@@ -187,6 +221,25 @@ mod tests {
             (HIDDEN_MESSAGE, Cause::Unknown),
         ] {
             assert_eq!(Cause::of(message), cause, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_message_about_an_object_with_values_of_secrets_names_only_who_denies_it() {
+        let webhook = "admission webhook \"validate.kyverno.svc\" denied the request: pw hunter2 is weak";
+        let timeout = "Internal error occurred: failed calling webhook \"h.e.com\": hunter2";
+        for (message, shown) in [
+            (POLICY, Some("ValidatingAdmissionPolicy 'held' with binding 'bound' denied request")),
+            (webhook, Some("admission webhook \"validate.kyverno.svc\" denied the request")),
+            (timeout, Some("failed calling webhook \"h.e.com\"")),
+            (SCHEMA, None),
+            (QUOTA, None),
+        ] {
+            let cut = shown.map(|shown| format!("{shown}: {HIDDEN_MESSAGE}"));
+            assert_eq!(without_denial(message), cut.as_deref().unwrap_or(message));
+            let hidden = without_values(message);
+            assert_eq!(hidden, cut.unwrap_or_else(|| HIDDEN_MESSAGE.to_owned()));
+            assert_eq!(Cause::of(&hidden), if shown.is_some() { Cause::of(message) } else { Cause::Unknown });
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::{ESCALATION, HIDDEN_MESSAGE, is_of_schema};
+use super::cause::{ESCALATION, is_of_schema};
 use super::ignore_rules::unreplaceable_path;
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
@@ -93,14 +93,14 @@ impl DryRunResult {
         Self::NotValidated(NEW_NAMESPACE.to_owned())
     }
 
-    /// Replaces the message of the server, which can quote values of Secrets.
+    /// Changes the message of the server.
     #[must_use]
-    pub(crate) fn without_secrets(self) -> Self {
+    pub(super) fn map_message(self, map: impl FnOnce(&str) -> String) -> Self {
         match self {
-            Self::Refused(_) => Self::Refused(HIDDEN_MESSAGE.to_owned()),
-            Self::ServerFailed(_) => Self::ServerFailed(HIDDEN_MESSAGE.to_owned()),
-            Self::Recreated(_) => Self::Recreated(HIDDEN_MESSAGE.to_owned()),
-            Self::DeletedOnly(_) => Self::DeletedOnly(HIDDEN_MESSAGE.to_owned()),
+            Self::Refused(message) => Self::Refused(map(&message)),
+            Self::ServerFailed(message) => Self::ServerFailed(map(&message)),
+            Self::Recreated(message) => Self::Recreated(map(&message)),
+            Self::DeletedOnly(message) => Self::DeletedOnly(map(&message)),
             Self::Unchanged
             | Self::Created
             | Self::Accepted

@@ -14,6 +14,8 @@ pub(crate) mod schema;
 mod tests;
 pub mod update;
 
+pub use cause::without_denial;
+
 use super::build::objects::BuiltObject;
 use super::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::AppliedObject;
-use super::cause::HIDDEN_MESSAGE;
+use super::cause::{without_denial, without_values};
 use super::dry_run::DryRunResult;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -134,6 +134,22 @@ impl Question {
         &self.key
     }
 
+    /// Returns true if the words of policies and webhooks about the object can quote values of Secrets.
+    pub fn hides_denials(&self) -> bool {
+        self.is_private || self.id.is("", "Secret")
+    }
+
+    /// Returns an answer without what the server's message can quote of Secrets.
+    pub(crate) fn without_secrets(&self, answer: DryRunAnswer) -> DryRunAnswer {
+        if self.is_private {
+            answer.map_message(without_values)
+        } else if self.hides_denials() {
+            answer.map_message(|message| without_denial(message).into_owned())
+        } else {
+            answer
+        }
+    }
+
     /// Returns true if a Kustomization causes the change.
     pub fn is_of_kustomization(&self) -> bool {
         self.controller == kustomize_controller::NAME
@@ -146,12 +162,12 @@ fn kustomization(key: &NamespacedName) -> ObjectId {
 }
 
 impl DryRunAnswer {
-    /// Replaces the message of the server, which can quote values of Secrets.
+    /// Changes the message of the server.
     #[must_use]
-    pub(crate) fn without_secrets(self) -> Self {
+    fn map_message(self, map: impl FnOnce(&str) -> String) -> Self {
         match self {
-            Self::Result(result) => Self::Result(result.without_secrets()),
-            Self::Missing(gap) => Self::Missing(Gap { message: HIDDEN_MESSAGE.to_owned(), ..gap }),
+            Self::Result(result) => Self::Result(result.map_message(map)),
+            Self::Missing(gap) => Self::Missing(Gap { message: map(&gap.message), ..gap }),
         }
     }
 }

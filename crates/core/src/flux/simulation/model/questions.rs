@@ -64,8 +64,7 @@ impl Answers {
 impl DryRunAnswers {
     /// Records the answer to a question, without the message of the server if the object can hold values of Secrets.
     pub fn record(&mut self, question: &Question, answer: DryRunAnswer) {
-        let answer = if question.is_private { answer.without_secrets() } else { answer };
-        self.answers.insert(question.key().clone(), answer);
+        self.answers.insert(question.key().clone(), question.without_secrets(answer));
     }
 
     /// Records rights that could not be asked about. The subject of the gap names the account.
