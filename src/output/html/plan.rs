@@ -127,7 +127,7 @@ fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, 
     section
         .notes
         .extend(common.lines().map(|(label, text)| Prose::from(format!("Its objects, {label}: ")).foreign(text)));
-    section.notes.extend(group.old_records().map(|records| Prose::from(records)));
+    section.notes.extend(group.old_records().map(Prose::from));
     // Rows stand behind the row above them: the last ones are closed first.
     let mut open: Vec<Row<'a>> = vec![];
     for nested in &group.rows {

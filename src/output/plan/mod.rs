@@ -415,7 +415,7 @@ fn controller_upgrade(upgrade: &ControllerUpgrade) -> Prose {
 fn limited<T>(all: &[T], line: impl Fn(&T) -> Prose, what: &str) -> Vec<Prose> {
     let rest = all.len().saturating_sub(NAMED);
     let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", pluralize(rest, "object")));
-    all.iter().take(NAMED).map(line).chain(more.map(|more| Prose::from(more))).collect()
+    all.iter().take(NAMED).map(line).chain(more.map(Prose::from)).collect()
 }
 
 fn contested(contested: &Contested) -> Prose {

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::ownership::OwnerId;
-    use crate::plan::{Actor, PinnedObject};
+    use crate::plan::{Actor, OwnerOutcome, PinnedObject};
 
     fn row(action: Action, kind: &str, namespace: &str, name: &str) -> Change {
         let object = PinnedObject::absent(ObjectId::new("", kind, namespace, name));

@@ -59,7 +59,8 @@ pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
         exceeded.push(Alarm::new(AlarmCode::Incomplete, None, detail, Remedy::AllowIncomplete));
     }
     exceeded.extend(total(plan, limits));
-    for (owner, lost) in deletions_by_owner(plan) {
+    // Recreated objects count too.
+    for (owner, lost) in count_by_owner(plan.deletions()) {
         exceeded.extend(match base {
             Base::Staying(0) if limits.max_percent < 100 => Some(emptied(owner, lost, Remedy::CheckPaths)),
             Base::Staying(staying) => percentage(owner, "", lost, lost + staying, limits),
@@ -219,11 +220,6 @@ fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     let remedy = Remedy::Allow(permissions);
     let detail = format!("this deletes objects that Git cannot restore: {}", counts.join(", "));
     (!counts.is_empty()).then(|| Alarm::new(AlarmCode::NotAllowed, None, detail, remedy))
-}
-
-/// Number of objects of each owner that are deleted, recreated ones included.
-fn deletions_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
-    count_by_owner(plan.deletions())
 }
 
 /// Number of objects that each owner loses for good.

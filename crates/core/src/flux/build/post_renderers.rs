@@ -84,7 +84,7 @@ fn kustomized(
     let generated = GeneratedFile { directory: String::new(), file: FILE_NAMES[0].to_owned(), content };
     let inputs = checked_inputs(&artifact, &generated, context.features)?;
     let key = run_key(&artifact, &generated, &inputs);
-    let Some(result) = context.answers.run(&key) else {
+    let Some(result) = context.answers.runs.get(&key) else {
         context.needs.runs.insert(key.clone(), Run { key, artifact, generated, inputs, is_private });
         return Err(Interrupt::Missing);
     };

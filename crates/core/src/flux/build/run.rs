@@ -213,7 +213,7 @@ fn kustomize_output<'a>(
     is_private: bool,
 ) -> Result<KustomizeOutput<'a>, Interrupt> {
     let PreparedRun { generated, inputs, key } = prepared;
-    let Some(result) = context.answers.run(key) else {
+    let Some(result) = context.answers.runs.get(key) else {
         let (generated, inputs) = (generated.clone(), inputs.clone());
         let run = Run { key: key.clone(), artifact: artifact.clone(), generated, inputs, is_private };
         context.needs.runs.insert(key.clone(), run);
@@ -366,7 +366,7 @@ mod tests {
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
-                answers.record_data(reference, data.clone());
+                answers.data.insert(reference, data.clone());
             }
         }
         panic!("the build still needs answers after 3 steps");
@@ -400,7 +400,7 @@ mod tests {
         );
         needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(MAP.to_owned())));
         let reference = DataRef { kind: "ConfigMap".to_owned(), namespace: "n".to_owned(), name: "vars".to_owned() };
-        answers.record_data(reference.clone(), named("old"));
+        answers.data.insert(reference.clone(), named("old"));
         let none = DataOverrides::new();
         let overrides = [(reference, named("new"))].into();
         let build = |overrides: &DataOverrides| {

@@ -108,7 +108,7 @@ impl Preview<'_> {
         let unread = Lookup::Found(Data::default());
         let changed = ids.into_iter().filter_map(|id| {
             let reference = DataRef::of(id);
-            let live = answers.builds.data(&reference).unwrap_or(&unread);
+            let live = answers.builds.data.get(&reference).unwrap_or(&unread);
             let (new, _) = data_after_change(&derivation, &reference, live)?;
             Some((reference, new))
         });

@@ -40,7 +40,7 @@ pub(crate) fn variable_update(
     let mut waits_for_new_data = false;
     for source in variable_sources(spec.value()) {
         let reference = source.reference(&key.namespace);
-        let live = derivation.answers.data(&reference)?;
+        let live = derivation.answers.data.get(&reference)?;
         let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else { continue };
         if values(live) == values(&new) {
             continue;

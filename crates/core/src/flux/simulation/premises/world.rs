@@ -154,7 +154,7 @@ impl<'s, 'a> World<'s, 'a> {
     pub(super) fn read(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Option<&Value>> {
         let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
         let query = ClusterQuery { cluster: None, query: ObjectQuery { api_version, kind, namespace, name } };
-        match self.answers.builds.query(&query) {
+        match self.answers.builds.queries.get(&query) {
             Some(QueryAnswer::Found(found)) => Some(Some(found)),
             Some(QueryAnswer::Missing) => Some(None),
             Some(QueryAnswer::Unreadable(_)) => None,

@@ -54,7 +54,7 @@ fn objects_with_secrets(
         Some(held) if id.is(GROUP, KIND) => held.in_spec || held.is_assumed,
         held => held.is_some_and(|held| held.in_manifest || held.is_assumed),
     };
-    let reads_some = references.iter().any(|reference| match answers.data(reference) {
+    let reads_some = references.iter().any(|reference| match answers.data.get(reference) {
         Some(Lookup::Found(data)) => data.is_secret || state.holds_secrets_in_data(&reference.id(), data),
         _ => false,
     });
@@ -183,7 +183,7 @@ impl State<'_> {
     ) -> Cow<'o, DataOverrides> {
         for source in variable_sources(spec.value()) {
             let reference = source.reference(&key.namespace);
-            let live = answers.data(&reference).filter(|_| !overrides.contains_key(&reference));
+            let live = answers.data.get(&reference).filter(|_| !overrides.contains_key(&reference));
             let Some(Lookup::Found(data)) = live else { continue };
             if !data.is_secret && self.holds_secrets_in_data(&reference.id(), data) {
                 let data = Data { is_secret: true, ..data.clone() };

@@ -164,7 +164,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         key: Option<&str>,
     ) -> Asked<Option<Difference>> {
         let reference = DataRef::of(id);
-        let found = match self.derivation.answers.data(&reference) {
+        let found = match self.derivation.answers.data.get(&reference) {
             Some(Lookup::Found(data)) if built.undecrypted.is_none() => data.clone(),
             Some(Lookup::Missing) => return Ok(Some(Difference::Created)),
             Some(_) => return Ok(Some(Difference::NotCompared(self.why_not_compared(id)))),

@@ -59,7 +59,7 @@ fn live_replicas(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Aske
     let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
     let query = ObjectQuery { api_version: "apps/v1".to_owned(), kind, namespace, name };
     let query = ClusterQuery { cluster: id.cluster.clone(), query };
-    match comparison.derivation.answers.query(&query) {
+    match comparison.derivation.answers.queries.get(&query) {
         Some(QueryAnswer::Found(content)) => Ok(Some(replicas(content))),
         Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => Ok(None),
         None => {

@@ -29,7 +29,7 @@ use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::readiness::{Readiness, ready};
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator::{self, FORCE};
+use crate::ownership::schemes::flux_operator::FORCE;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
@@ -133,14 +133,7 @@ pub(super) fn expand(
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         keeps: kept(state, id, &removed),
-        applies: Some(OwnerApply {
-            trigger,
-            objects: new,
-            manager: flux_operator::NAME,
-            code: ReasonCode::Generated,
-            is_doubtful: false,
-            chart: None,
-        }),
+        applies: Some(OwnerApply::generated(trigger, new)),
         condition,
         ..Effect::default()
     };
@@ -182,7 +175,7 @@ fn failed_jobs(
             cluster: None,
             query: ObjectQuery { api_version: "batch/v1".to_owned(), kind, namespace, name },
         };
-        match comparison.derivation.answers.query(&query) {
+        match comparison.derivation.answers.queries.get(&query) {
             Some(QueryAnswer::Found(content)) => {
                 if matches!(ready(job, content), Readiness::Failed(_)) {
                     failed.insert(job.id.clone(), recreated_job());
@@ -329,7 +322,7 @@ fn generated_of<'i>(
         fields.insert("inputs".to_owned(), inputs.into());
     }
     let run = SetRun::new(id, &with_inputs, is_private);
-    let text = match comparison.derivation.answers.resource_set(&run.key) {
+    let text = match comparison.derivation.answers.resource_sets.get(&run.key) {
         Some(Ok(text)) => text,
         Some(Err(why)) => return Err(why.clone().into()),
         None => {

@@ -335,7 +335,7 @@ fn fetched_chart(
         RemoteChart::of_repository(known, name, range)
     };
     let is_exact = chart.range.is_empty() || is_exact(range)?;
-    let Some(files) = comparison.derivation.answers.remote_chart(&chart).cloned() else {
+    let Some(files) = comparison.derivation.answers.remote_charts.get(&chart).cloned() else {
         comparison.derivation.needs.remote_charts.insert(chart);
         return Err(Interrupt::Missing);
     };
@@ -349,7 +349,7 @@ fn fetched_chart(
 
 /// Reads a chart in the folder of `--charts`.
 fn chart_of_folder(comparison: &mut Comparison<'_, '_, '_>, stem: &str) -> Asked<Chart> {
-    let Some(files) = comparison.derivation.answers.folder_chart(stem).cloned() else {
+    let Some(files) = comparison.derivation.answers.folder_charts.get(stem).cloned() else {
         comparison.derivation.needs.folder_charts.insert(stem.to_owned());
         return Err(Interrupt::Missing);
     };
@@ -410,7 +410,7 @@ fn deployed_chart(
 /// Returns the chart in the artifact of a source.
 fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, source: &Resource) -> Asked<Chart> {
     let artifact = StoredArtifact::of(source)?;
-    let Some(files) = comparison.derivation.answers.artifact(&artifact.digest).cloned() else {
+    let Some(files) = comparison.derivation.answers.artifacts.get(&artifact.digest).cloned() else {
         comparison.derivation.needs.artifacts.insert(artifact.digest.clone(), artifact);
         return Err(Interrupt::Missing);
     };

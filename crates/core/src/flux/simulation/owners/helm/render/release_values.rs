@@ -38,7 +38,7 @@ pub(crate) fn values(
         if comparison.state().applied(&data_id).iter().any(|applied| applied.built.undecrypted.is_some()) {
             return Err(format!("{data_id} in its valuesFrom is encrypted").into());
         }
-        let Some(found) = comparison.derivation.answers.data(&reference).cloned() else {
+        let Some(found) = comparison.derivation.answers.data.get(&reference).cloned() else {
             comparison.derivation.needs.data.insert(reference);
             return Err(Interrupt::Missing);
         };

@@ -162,7 +162,7 @@ impl<'s> Place<'s> {
         Draft { chart, values, revision, skips_schema, spec }: Draft<'_>,
         seed: Seed,
     ) -> Asked<Rendering> {
-        let Some(kube_version) = comparison.derivation.answers.kube_version(&self.cluster).cloned() else {
+        let Some(kube_version) = comparison.derivation.answers.kube_versions.get(&self.cluster).cloned() else {
             comparison.derivation.needs.kube_versions.insert(self.cluster.clone());
             return Err(Interrupt::Missing);
         };
@@ -175,7 +175,7 @@ impl<'s> Place<'s> {
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
         while cluster.lookups.len() <= LOOKUPS {
             let run = ChartRun::new(chart, values, &cluster, &options)?;
-            let Some(output) = comparison.derivation.answers.chart(&run.key) else {
+            let Some(output) = comparison.derivation.answers.charts.get(&run.key) else {
                 comparison.derivation.needs.charts.insert(run.key.clone(), run);
                 return Err(Interrupt::Missing);
             };
