@@ -19,8 +19,11 @@ const HOSTS: [&str; 2] = ["kubectl", "flux"];
 pub fn called(program: Option<&OsStr>) -> String {
     let file = program.and_then(|program| Path::new(program).file_name()?.to_str()).unwrap_or_default();
     let name = file.strip_suffix(".exe").unwrap_or(file);
-    let host = |host: &&&str| name.strip_prefix(**host).is_some_and(|rest| rest.starts_with('-') && rest.len() > 1);
-    match HOSTS.iter().find(host) {
+    let host = HOSTS.iter().find(|host| {
+        let rest = name.strip_prefix(**host).and_then(|rest| rest.strip_prefix('-'));
+        rest.is_some_and(|rest| !rest.is_empty())
+    });
+    match host {
         Some(host) => format!("{host} {}", name[host.len() + 1..].replace('_', "-")),
         None if name.is_empty() => WRITTEN.to_owned(),
         None => name.to_owned(),

@@ -24,18 +24,20 @@ pub struct DocumentSchema {
     pub is_input: bool,
 }
 
+/// Returns a schema with its name, of a document that is written or, for `is_input`, read.
+fn of(name: &str, settings: &SchemaSettings, schema: fn(SchemaGenerator) -> Schema, is_input: bool) -> DocumentSchema {
+    let mut schema = schema(settings.clone().into_generator()).to_value();
+    let title = if is_input { format!("{name}, as it is read") } else { name.to_owned() };
+    name_schema(&mut schema, name, &title, is_input);
+    let stem = name.trim_start_matches("kubectl-gitops/").replace('/', "-");
+    let file = format!("{stem}{}.json", if is_input { ".input" } else { "" });
+    DocumentSchema { file, schema, is_input }
+}
+
 /// Returns the schemas of all documents.
 pub fn all() -> Vec<DocumentSchema> {
     let written = SchemaSettings::draft2020_12().for_serialize();
     let read = SchemaSettings::draft2020_12().for_deserialize();
-    let of = |name: &str, settings: &SchemaSettings, schema: fn(SchemaGenerator) -> Schema, is_input: bool| {
-        let mut schema = schema(settings.clone().into_generator()).to_value();
-        let title = if is_input { format!("{name}, as it is read") } else { name.to_owned() };
-        name_schema(&mut schema, name, &title, is_input);
-        let file = name.trim_start_matches("kubectl-gitops/").replace('/', "-");
-        let file = format!("{file}{}.json", if is_input { ".input" } else { "" });
-        DocumentSchema { file, schema, is_input }
-    };
     let (plan, snapshot): (fn(_) -> _, fn(_) -> _) =
         (SchemaGenerator::into_root_schema_for::<Plan>, SchemaGenerator::into_root_schema_for::<Snapshot>);
     vec![

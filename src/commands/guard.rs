@@ -233,13 +233,12 @@ async fn find_users(cluster: Option<&Cluster>, snapshot: &Snapshot, version: Opt
         for deployment in guard::deployments(snapshot, name) {
             let namespace = &deployment.id.namespace;
             let content = match cluster {
-                Some(cluster) => read_deployment(cluster, &deployment.id).await,
-                None => Ok(Value::Null),
+                Some(cluster) => read_deployment(cluster, &deployment.id).await.unwrap_or_else(|failure| {
+                    gaps.push(failure.gap(deployment.id.to_string(), None).into());
+                    Value::Null
+                }),
+                None => Value::Null,
             };
-            let content = content.unwrap_or_else(|failure| {
-                gaps.push(failure.gap(deployment.id.to_string(), None).into());
-                Value::Null
-            });
             let account_name = account_of(&content).or_else(|| recorded_account(&deployment.id, snapshot));
             let account = NamespacedName {
                 namespace: namespace.to_string(),
@@ -315,8 +314,8 @@ async fn read(wanted: &Value, cluster: &Cluster, snapshot: &Snapshot) -> Result<
     let [kind, namespace, name] = ["/kind", "/metadata/namespace", "/metadata/name"].map(|at| text_at(wanted, at));
     let id = ObjectId::new(group_of(text_at(wanted, "/apiVersion")), kind, namespace, name);
     let Some(served) = snapshot.type_of(&id) else { return Ok(None) };
-    let failed = |failure| Error::failed(format!("cannot read {id}: {failure}"));
-    cluster.fetch_json(served, &id).await.map_err(failed)
+    let found = cluster.fetch_json(served, &id).await;
+    found.map_err(|failure| Error::failed(format!("cannot read {id}: {failure}")))
 }
 
 /// Rejects a plan file for policies: who deletes is not in it.

@@ -215,7 +215,7 @@ fn known_types(index: &Index<'_>) -> Vec<ResourceType> {
         Members::Listed(ids) | Members::Remote(ids) => ids.as_slice(),
         _ => &[],
     });
-    let ids = recorded.chain(snapshot.objects.iter().map(|object| &object.id));
+    let ids = recorded.chain(snapshot.ids());
     let kinds: BTreeSet<GroupKind> = ids.map(ObjectId::group_kind).collect();
     for GroupKind { group, kind } in kinds {
         if snapshot.types.iter().any(|served| served.is(&group, &kind)) {

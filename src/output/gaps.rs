@@ -20,15 +20,15 @@ pub(crate) fn sentence(group: &GapGroup<'_>, named: usize) -> Prose {
 pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
     let first = group.first;
     let subjects: Vec<&str> = group.subjects().collect();
-    let text = Prose::default().own(if first.is_of_dry_runs() { DRY_RUNS } else { "" });
-    let text = match &subjects[..] {
-        [one] => text.foreign(one),
-        several => text.own(pluralize(several.len(), "type")),
+    let begun = Prose::from(if first.is_of_dry_runs() { DRY_RUNS } else { "" });
+    let what = match &subjects[..] {
+        [one] => begun.foreign(one),
+        several => begun.own(pluralize(several.len(), "type")),
     };
     let place = place(first);
     let cause = format!(" could not be read ({}", first.gap.kind.cause());
     let part_read = first.gap.part_read().unwrap_or_default();
-    let mut text = text.foreign_after("", &place).own(cause).foreign_after("; read in ", part_read).own(")");
+    let mut text = what.foreign_after("", &place).own(cause).foreign_after("; read in ", part_read).own(")");
     if subjects.len() > 1 {
         for (number, subject) in subjects.iter().take(named).enumerate() {
             text = text.own(if number == 0 { ": " } else { ", " }).foreign(subject);

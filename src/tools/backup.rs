@@ -26,7 +26,7 @@ impl Backup {
             .and_then(|()| std::fs::read_dir(directory))
             .map_err(|error| super::cannot_write("backup", directory, &error))?;
         let generated = directory.join(GENERATED);
-        if generated.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        if generated.is_symlink() {
             return Err(Error::failed(format!("cannot write backup {}: it is a link", generated.display()))
                 .hint("name a new directory with --backup"));
         }

@@ -37,9 +37,9 @@ pub fn read(path: &Path) -> Result<(PlanFile, String)> {
 
 /// Reads a plan that was written as a document or as a plan file, to show it again.
 pub fn read_document(path: &Path) -> Result<FinishedPlan> {
-    let failed = |why: &str| Error::failed(format!("cannot show plan {}: {}", path.display(), one_line(why)));
-    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| failed(&error.to_string()))?;
-    FinishedPlan::read(&text).map_err(|why| failed(&why))
+    let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| error.to_string());
+    let plan = text.and_then(|text| FinishedPlan::read(&text));
+    plan.map_err(|why| Error::failed(format!("cannot show plan {}: {}", path.display(), one_line(&why))))
 }
 
 /// Returns the error of a plan file that is not executed.

@@ -166,9 +166,9 @@ fn spend_size(value: &dyn Val) -> Result<(), ExecutionError> {
     if let Some(inner) = value.downcast_ref::<CelOptional<'_>>().and_then(CelOptional::inner) {
         return spend_size(inner);
     }
-    let Some(items) = value.as_iterable() else { return Ok(()) };
+    let Some(iterable) = value.as_iterable() else { return Ok(()) };
     let map = value.as_indexer().filter(|_| value.downcast_ref::<CelMap<'_>>().is_some());
-    let mut items = items.iter();
+    let mut items = iterable.iter();
     while let Some(item) = items.next() {
         spend_size(item)?;
         if let Some(map) = map {

@@ -92,15 +92,16 @@ fn check_aliases(text: &str) -> Result<(), Exceeded> {
 
 /// Returns the number of words that can be aliases, or 0 if nothing can be an anchor.
 fn number_of_aliases(text: &str) -> usize {
-    let words = |mark: u8| {
-        let bytes = text.as_bytes();
-        let places = bytes.iter().enumerate().filter(move |(_, byte)| **byte == mark);
-        places.filter(|(at, _)| {
-            let may_begin = at.checked_sub(1).is_none_or(|before| b" \t\n\r,[]{}:?-".contains(&bytes[before]));
-            may_begin && bytes.get(at + 1).is_some_and(|next| !next.is_ascii_whitespace())
-        })
-    };
-    if words(b'&').next().is_none() { 0 } else { words(b'*').count() }
+    if words_after(text, b'&').next().is_none() { 0 } else { words_after(text, b'*').count() }
+}
+
+/// Returns the places at which a word can begin with this mark.
+fn words_after(text: &str, mark: u8) -> impl Iterator<Item = usize> {
+    let bytes = text.as_bytes();
+    (0..bytes.len()).filter(move |at| bytes[*at] == mark).filter(|at| {
+        let may_begin = at.checked_sub(1).is_none_or(|before| b" \t\n\r,[]{}:?-".contains(&bytes[before]));
+        may_begin && bytes.get(at + 1).is_some_and(|next| !next.is_ascii_whitespace())
+    })
 }
 
 /// Number of the values of a document, with those that aliases repeat.

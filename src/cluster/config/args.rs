@@ -1,7 +1,7 @@
 //! kubectl's connection flags, which a plugin must define itself: kubectl does not pass its own on
 //! (docs/reference/kubectl-plugin.md 2.1). This module reads no file and no environment variable.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -127,16 +127,15 @@ impl ConnectionArgs {
     /// Returns the flags that select the same cluster and user again, each after a space, for a command to copy. The token is
     /// left out, because it is secret.
     pub(crate) fn of_same_cluster(&self) -> String {
-        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let mut flags = vec![
-            ("--kubeconfig", file(&self.kubeconfig)),
+            ("--kubeconfig", shown(self.kubeconfig.as_deref())),
             ("--context", self.context.clone()),
             ("--cluster", self.cluster.clone()),
             ("--user", self.user.clone()),
             ("--server", self.server.clone()),
-            ("--client-certificate", file(&self.client_certificate)),
-            ("--client-key", file(&self.client_key)),
-            ("--certificate-authority", file(&self.certificate_authority)),
+            ("--client-certificate", shown(self.client_certificate.as_deref())),
+            ("--client-key", shown(self.client_key.as_deref())),
+            ("--certificate-authority", shown(self.certificate_authority.as_deref())),
             ("--tls-server-name", self.tls_server_name.clone()),
             ("--as", self.impersonate.clone()),
             ("--as-uid", self.impersonate_uid.clone()),
@@ -158,6 +157,10 @@ impl ConnectionArgs {
     pub fn request_timeout(&self) -> Option<Duration> {
         Some(self.request_timeout.unwrap_or(DEFAULT_REQUEST_TIMEOUT)).filter(|limit| !limit.is_zero())
     }
+}
+
+fn shown(path: Option<&Path>) -> Option<String> {
+    path.map(|path| path.display().to_string())
 }
 
 /// Returns a value as one word of a shell: in single quotes, unless it has plain characters only.

@@ -38,8 +38,8 @@ pub(crate) async fn controller_events(
     cluster: &Cluster,
     namespaces: impl IntoIterator<Item = &str>,
 ) -> (Vec<ControllerEvent>, Vec<Gap>) {
-    let kinds = || DELETING_CONTROLLERS.iter().flat_map(|(_, kinds)| kinds.iter());
-    let places = namespaces.into_iter().flat_map(|place| kinds().map(move |(group, kind)| (place, *group, *kind)));
+    let kinds: Vec<_> = DELETING_CONTROLLERS.iter().flat_map(|(_, kinds)| kinds.iter()).collect();
+    let places = namespaces.into_iter().flat_map(|place| kinds.iter().map(move |(group, kind)| (place, *group, *kind)));
     let requests = places.map(async |(place, group, kind)| {
         let found = events(cluster, place, kind).await?;
         Ok(found.into_iter().filter_map(move |event| event.into_controller_event(group)))

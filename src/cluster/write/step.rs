@@ -69,10 +69,10 @@ enum Settled {
 
 /// Lists the content of a cascade. Fails with the reason to keep its root.
 pub(super) async fn list_content(cluster: &Cluster, content: &Content) -> Result<Vec<ObjectMetadata>, Reason> {
-    let cluster = &cluster.without_deprecations();
+    let quiet = cluster.without_deprecations();
     let query = Query { namespace: content.namespace.as_deref(), selector: None };
     let mut newer = vec![];
-    for listing in join_all(content.types.iter().map(|kind| cluster.list_metadata(kind, query))).await {
+    for listing in join_all(content.types.iter().map(|kind| quiet.list_metadata(kind, query))).await {
         if let Some(gap) = listing.gap {
             return Err(not_read(format!("{} in its cascade: {}", gap.subject, gap.message)));
         }

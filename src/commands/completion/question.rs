@@ -112,8 +112,9 @@ impl Line {
             deepest = subcommand;
         }
         let words = deepest.try_get_many::<String>("words").ok().flatten();
-        let directory = |id| deepest.try_get_one::<PathBuf>(id).ok().flatten().filter(|path| path.is_dir());
-        let checkout = directory("repo").or_else(|| directory("directory"));
+        let mut given =
+            ["repo", "directory"].into_iter().filter_map(|id| deepest.try_get_one::<PathBuf>(id).ok().flatten());
+        let checkout = given.find(|path| path.is_dir());
         let all_namespaces = matches!(deepest.try_get_one::<bool>("all_namespaces"), Ok(Some(true)));
         Self {
             connection: ConnectionArgs { verb: "complete", ..connection },

@@ -6,7 +6,6 @@ pub mod args;
 mod execution;
 pub(super) mod fleet;
 pub mod flux_v1;
-mod leaked;
 pub mod manifests;
 mod policy;
 pub(super) mod preflight;
@@ -32,7 +31,7 @@ use crate::output::text::duration::human;
 use crate::output::text::sanitize::one_line;
 use crate::suggest::nearest;
 use crate::tools::plan_file;
-use args::{ExecutionArgs, PruneArgs, System};
+use args::{ExecutionArgs, Include, PruneArgs, System};
 use execution::{PlanSource, Request};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
@@ -41,6 +40,7 @@ use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::sequence::Sequence;
 use gitops_core::plan::{FinishedPlan, Plan, filter};
 use gitops_core::prune::collectors::request::CollectorRequest;
+use gitops_core::prune::leaked::PruneOptions;
 use policy::PolicyFile;
 use review::ReviewedPlan;
 use spokes::SpokeClusters;
@@ -71,7 +71,7 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     let mut snapshot = session.snapshot(execution.planning.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
         return execution::run(
-            |session, index| Ok(PlanSource::Cluster(leaked::options(args, session, index)?)),
+            |session, index| Ok(PlanSource::Cluster(args.selection(session, index)?)),
             request,
             snapshot,
             session,
@@ -170,6 +170,20 @@ impl PruneArgs {
         Ok(())
     }
 
+    /// Translates the flags for an index, in which the owners must exist.
+    fn selection(&self, session: &Session, index: &Index<'_>) -> Result<PruneOptions> {
+        let namespace = session.connection.namespace.clone();
+        let named = self.owners.iter().map(|text| owners::find(text, namespace.as_deref(), index));
+        Ok(PruneOptions {
+            owners: named.collect::<Result<_>>()?,
+            system: self.by.as_deref().map(owners::system).transpose()?,
+            include_orphaned: self.include.contains(&Include::Orphaned),
+            assume_no_hub: self.assume_no_hub,
+            allowed: self.execution.allowed(),
+            namespace,
+        })
+    }
+
     /// Finishes the plan of a tree on a state of the cluster.
     fn finish(
         &self,
@@ -180,7 +194,7 @@ impl PruneArgs {
         session: &Session,
     ) -> Result<(FinishedPlan, Result<()>)> {
         let index = Index::build(snapshot);
-        let options = leaked::options(self, session, &index)?;
+        let options = self.selection(session, &index)?;
         if options.is_restricted() {
             filter::restrict_to_owners(&mut plan, &|owner| options.includes(owner), &index);
         }

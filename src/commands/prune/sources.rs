@@ -126,8 +126,8 @@ fn no_source(
 
 /// Returns the flags that make a directory the content of a source, for each source that something uses.
 fn source_flags(directory: &str, snapshot: &Snapshot) -> String {
-    let used = matching::sources_in_use(snapshot);
-    let used = used.iter().filter(|id| id.kind == "GitRepository" && matching::source(snapshot, id).is_some());
+    let all = matching::sources_in_use(snapshot);
+    let used = all.iter().filter(|id| id.kind == "GitRepository" && matching::source(snapshot, id).is_some());
     let flags: Vec<String> = used.map(|id| format!("--source {id}={directory}")).collect();
     match &flags[..] {
         [] => format!("--source GitRepository/NAMESPACE/NAME={directory}"),

@@ -17,7 +17,7 @@ use crate::commands::Session;
 use crate::commands::contexts::CLUSTERS_AT_ONCE;
 use crate::error::{Error, Result};
 use crate::tools::snapshot_file;
-use gitops_core::kubernetes::object::{ObjectId, Resource};
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, DEFAULT_KEY, Snapshot};
 use gitops_core::ownership::index::hub::access;
 
@@ -56,8 +56,9 @@ impl FromStr for Spoke {
         if parts.iter().any(|part| part.is_empty()) || cluster.is_empty() {
             return Err(FORM.to_owned());
         }
-        let key = key.filter(|key| *key != DEFAULT_KEY).map(str::to_owned);
-        Ok(Self { config: ObjectId::new("", kind, namespace, name), key, cluster: cluster.to_owned() })
+        let config = ObjectId::new("", kind, namespace, name);
+        let other_key = key.filter(|key| *key != DEFAULT_KEY);
+        Ok(Self { config, key: other_key.map(str::to_owned), cluster: cluster.to_owned() })
     }
 }
 
@@ -72,8 +73,8 @@ impl Display for Spoke {
 impl Spoke {
     /// Returns true if a cluster has the Secret or ConfigMap, or an owner that names it.
     pub(super) fn is_of(&self, snapshot: &Snapshot) -> bool {
-        let is_named = |owner: &Resource| access(owner).is_some_and(|access| access.id == self.config);
-        snapshot.object(&self.config).is_some() || snapshot.resources.iter().any(is_named)
+        snapshot.object(&self.config).is_some()
+            || snapshot.resources.iter().filter_map(access).any(|access| access.id == self.config)
     }
 }
 
@@ -163,17 +164,21 @@ fn places<'s>(spokes: &'s [Spoke], session: &Session, offline: bool) -> Result<V
     Ok(found)
 }
 
+/// Returns true if two clusters have the same uid, or the same URL where a uid is not known.
+fn is_same(one: &ClusterIdentity, other: &ClusterIdentity) -> bool {
+    match (one.uid.as_str(), other.uid.as_str()) {
+        ("", _) | (_, "") => one.server.trim_end_matches('/') == other.server.trim_end_matches('/'),
+        (one, other) => one == other,
+    }
+}
+
 /// Refuses a cluster that was read already: its objects would be two objects each.
 fn ensure_is_other(name: &str, own: &ClusterIdentity, snapshot: &Snapshot) -> Result<()> {
-    let is_same = |other: &ClusterIdentity| match (own.uid.as_str(), other.uid.as_str()) {
-        ("", _) | (_, "") => own.server.trim_end_matches('/') == other.server.trim_end_matches('/'),
-        (own, other) => own == other,
-    };
-    if is_same(&snapshot.cluster) {
+    if is_same(own, &snapshot.cluster) {
         return Err(Error::usage(format!("--spoke: {name} is the cluster that is planned"))
             .hint("leave this --spoke out; what a kubeconfig applies to its own cluster is not followed"));
     }
-    match snapshot.spokes.iter().find(|(_, other)| is_same(&other.cluster)) {
+    match snapshot.spokes.iter().find(|(_, other)| is_same(own, &other.cluster)) {
         Some((other, _)) => Err(Error::usage(format!("--spoke: {name} and {other} are the same cluster"))
             .hint("name the cluster in the same way for all of its Secrets")),
         None => Ok(()),

@@ -114,7 +114,7 @@ fn tree_row(node: &TreeNode) -> Row<'_> {
     };
     if let Some(owner) = &node.owner {
         row.tag = owner_tag(owner);
-        row.note = Prose::default().own(objects(owner.objects)).foreign_after(": ", &not_ready(owner));
+        row.note = Prose::from(objects(owner.objects)).foreign_after(": ", &not_ready(owner));
     }
     if node.cut {
         row.note = row.note.own(" … its objects are shown elsewhere");

@@ -119,7 +119,7 @@ pub(super) fn gap_notices(gaps: &[AnswerGap]) -> Vec<(Tone, Prose)> {
         let counts = group.first.affects_answer;
         let label = if counts { "Gap: " } else { "Not read, and of no effect on the answer: " };
         let sentence = gaps::sentence(&group, usize::MAX);
-        let text = sentence.parts().iter().fold(Prose::default().own(label), |text, part| text.part(part.clone()));
+        let text = sentence.parts().iter().fold(Prose::from(label), |text, part| text.part(part.clone()));
         (if counts { Tone::Warn } else { Tone::Plain }, text)
     });
     notices.collect()

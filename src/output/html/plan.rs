@@ -42,18 +42,17 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
     let complete = if fleet.is_complete() { "yes" } else { "no: see the gaps" };
     page.facts.push(("Complete", complete.to_owned()));
     for alarm in fleet::alarm_lines(fleet) {
-        page.notices.push((Tone::Bad, Prose::default().own("Alarm ").foreign(alarm)));
+        page.notices.push((Tone::Bad, Prose::from("Alarm ").foreign(alarm)));
     }
     if !fleet.alarms().is_empty() {
         let hint = remedies(fleet.alarms().iter().map(|alarm| &alarm.part));
-        page.notices.push((Tone::Info, Prose::default().own(format!("Hint: {hint}."))));
+        page.notices.push((Tone::Info, Prose::from(format!("Hint: {hint}."))));
     }
     page.notices.extend(gap_notices(fleet.gaps()));
     for CommonPlan { clusters, plan, differing } in plans {
         let place = fleet.place(clusters);
         if let Some(words) = fleet::differing_words(*differing) {
-            page.notices
-                .push((Tone::Info, Prose::default().own("Deleted ").foreign(&place).own(format!(": {words}."))));
+            page.notices.push((Tone::Info, Prose::from("Deleted ").foreign(&place).own(format!(": {words}."))));
         }
         page.notices.extend(notices(plan));
         page.sections.extend(sections(plan).into_iter().map(|section| {
@@ -80,15 +79,15 @@ fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
 fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
     let mut notices = vec![];
     for alarm in shown_alarms(plan) {
-        notices.push((Tone::Bad, Prose::default().own("Alarm: ").foreign(&alarm.detail)));
+        notices.push((Tone::Bad, Prose::from("Alarm: ").foreign(&alarm.detail)));
     }
     let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()).to_string());
     for hint in hint.into_iter().chain(way_without_loss(plan)) {
-        notices.push((Tone::Info, Prose::default().own(format!("Hint: {hint}."))));
+        notices.push((Tone::Info, Prose::from(format!("Hint: {hint}."))));
     }
     if plan.changes().iter().any(|change| change.certainty == Certainty::Race) {
         let words = "A question mark (delete?): it depends on what happens first, as the reason or the row above says.";
-        notices.push((Tone::Info, Prose::default().own(words)));
+        notices.push((Tone::Info, Prose::from(words)));
     }
     notices.extend(gap_notices(plan.gaps()));
     notices.extend(warnings(plan).into_iter().map(|text| (Tone::Warn, text)));
@@ -122,13 +121,13 @@ fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, 
         section.notes.extend(has_own_reason(row).then(|| owner_explanation(plan, row)));
     }
     if let Some(reason) = &common.reason {
-        let words = Prose::default().own("Its objects: ").own(reason.code.to_string());
+        let words = Prose::from("Its objects: ").own(reason.code.to_string());
         section.notes.push(words.foreign_after(": ", &reason.text()));
     }
-    section.notes.extend(
-        common.lines().map(|(label, text)| Prose::default().own(format!("Its objects, {label}: ")).foreign(text)),
-    );
-    section.notes.extend(group.old_records().map(|records| Prose::default().own(records)));
+    section
+        .notes
+        .extend(common.lines().map(|(label, text)| Prose::from(format!("Its objects, {label}: ")).foreign(text)));
+    section.notes.extend(group.old_records().map(Prose::from));
     // Rows stand behind the row above them: the last ones are closed first.
     let mut open: Vec<Row<'a>> = vec![];
     for nested in &group.rows {

@@ -208,7 +208,7 @@ fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a
     }
     let common = Common::of(&group.rows);
     if let Some(reason) = &common.reason {
-        let words = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.text());
+        let words = Prose::from(reason.code.to_string()).foreign_after(": ", &reason.text());
         notes += &format!("Reason of its objects, unless another one stands there: {}\n\n", quote(&words));
     }
     for (label, text) in common.lines() {

@@ -42,8 +42,8 @@ impl<'p> Common<'p> {
             let label = if *is_of_all {
                 "condition".to_owned()
             } else {
-                let sorts = sorts.iter().map(|(action, code)| format!("{action}? ({code})"));
-                format!("condition of {}", sorts.collect::<Vec<_>>().join(", "))
+                let races: Vec<_> = sorts.iter().map(|(action, code)| format!("{action}? ({code})")).collect();
+                format!("condition of {}", races.join(", "))
             };
             (label, *text)
         })
@@ -56,11 +56,10 @@ impl<'p> Common<'p> {
 
     fn without_conditions(&self, change: &Change) -> Reason {
         let sort = sort(change);
-        let is_said = |condition: &String| {
-            self.conditions.iter().any(|said| said.sorts.contains(&sort) && said.text == condition)
-        };
+        let of_sort = self.conditions.iter().filter(|said| said.sorts.contains(&sort));
+        let said: Vec<&str> = of_sort.map(|said| said.text).collect();
         let mut own = change.reason.clone();
-        own.conditions.retain(|condition| !is_said(condition));
+        own.conditions.retain(|condition| !said.contains(&condition.as_str()));
         own
     }
 

@@ -412,8 +412,10 @@ fn gap_messages(plan: &Plan) -> Vec<String> {
     let reasons: Vec<&str> = plan.unknown_owners().map(|row| &*row.reason.detail).collect();
     let mut groups = GapGroup::of(plan.gaps());
     // A reason can go on with what may be deleted.
-    let is_told = |message: &str| reasons.iter().any(|reason| reason.starts_with(message));
-    groups.retain(|group| group.first.affects_answer && !is_told(&group.first.gap.message));
+    groups.retain(|group| {
+        let message = &*group.first.gap.message;
+        group.first.affects_answer && !reasons.iter().any(|reason| reason.starts_with(message))
+    });
     let messages = groups.iter().map(|group| {
         let more = if group.others.is_empty() { "" } else { "; -v 1 lists them" };
         format!("{}{more}", gaps::sentence(group, gaps::NAMED))

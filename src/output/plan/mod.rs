@@ -254,12 +254,11 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
 pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Prose {
     let NestedRow { change, depth, condition } = row;
     let mut reason = common.own_reason(&row);
-    let is_said_above = |said: &String| condition.is_some_and(|id| *said == if_deleted(id));
-    reason.conditions.retain(|said| !is_said_above(said));
+    reason.conditions.retain(|said| condition.is_none_or(|above| *said != if_deleted(above)));
     let mut text = if depth > 0 && follows_from_place(change) {
         Prose::default().foreign_after("", &reason.text())
     } else if depth > 0 {
-        Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.text())
+        Prose::from(reason.code.to_string()).foreign_after(": ", &reason.text())
     } else if common.reason.as_ref() == Some(&reason) && change.cause.is_none() {
         Prose::default()
     } else {
@@ -288,7 +287,7 @@ const OF_STAYING_OWNERS: [ReasonCode; 7] = [
 
 /// Returns the reason of a change with its cause.
 fn explanation(change: &Change, reason: &Reason) -> Prose {
-    let text = Prose::default().own(reason.code.to_string()).foreign_after(": ", &reason.text());
+    let text = Prose::from(reason.code.to_string()).foreign_after(": ", &reason.text());
     match &change.cause {
         Some(cause) if change.action == Action::Keep => text.own("; ").foreign(cause).own(" is deleted"),
         // The owner stays, and the row names it.
@@ -316,7 +315,7 @@ pub(crate) fn has_own_reason(row: &OwnerOutcome) -> bool {
 
 /// Returns the reason of an owner. One that another owner blocks stands below that one, whose reason is the same.
 pub(crate) fn owner_explanation(plan: &Plan, row: &OwnerOutcome) -> Prose {
-    let text = Prose::default().own(row.reason.code.to_string());
+    let text = Prose::from(row.reason.code.to_string());
     match plan.blocking_owner(row) {
         Some(cause) => text.own(" (").foreign(&cause.owner).own(")"),
         None => text.foreign_after(": ", &row.reason.text()),
@@ -410,13 +409,13 @@ pub fn warnings(plan: &Plan) -> Vec<Prose> {
 fn controller_upgrade(upgrade: &ControllerUpgrade) -> Prose {
     let ControllerUpgrade { from, to, rules } = upgrade;
     let text = format!("this changes kustomize-controller from {from} to {to}, and the plan has the rules of {from}");
-    Prose::default().own(format!("{text}. In {to}: {}", rules.join("; ")))
+    Prose::from(format!("{text}. In {to}: {}", rules.join("; ")))
 }
 
 fn limited<T>(all: &[T], line: impl Fn(&T) -> Prose, what: &str) -> Vec<Prose> {
     let rest = all.len().saturating_sub(NAMED);
     let more = (rest > 0).then(|| format!("{} more {what}; -o json lists them", pluralize(rest, "object")));
-    all.iter().take(NAMED).map(line).chain(more.map(|more| Prose::default().own(more))).collect()
+    all.iter().take(NAMED).map(line).chain(more.map(Prose::from)).collect()
 }
 
 fn contested(contested: &Contested) -> Prose {
@@ -433,7 +432,7 @@ fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> Prose {
 /// Returns what an object waits for that finalizers keep.
 fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
     let finalizers = blocked.finalizers.join(", ");
-    let text = Prose::default().own("will stay terminating");
+    let text = Prose::from("will stay terminating");
     match &blocked.controller {
         Some(controller) => {
             text.own(": ").foreign(controller).own(" removes ").foreign(finalizers).own(" and is deleted too")
@@ -451,34 +450,33 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     let (mut percent, mut number) = (0, 0);
     let mut kinds: Vec<&str> = vec![];
     for alarm in alarms {
-        let own = |words: &str| Prose::default().own(words);
         advice.push(match &alarm.remedy {
             Some(Remedy::CheckPaths) => {
                 percent = 100;
-                own("check the paths that this change touches")
+                "check the paths that this change touches".into()
             }
             Some(Remedy::RaiseMaxPercent(least)) => {
                 percent = percent.max(*least);
-                own(REVIEW)
+                REVIEW.into()
             }
             Some(Remedy::RaiseMaxDelete(least)) => {
                 number = number.max(*least);
-                own(REVIEW)
+                REVIEW.into()
             }
             Some(Remedy::Allow(allowed)) => {
                 kinds.extend(allowed.iter().map(|kind| kind.name()));
-                own(REVIEW)
+                REVIEW.into()
             }
             Some(Remedy::Unblock) => {
-                own("correct what blocks owners; until then their controller applies and prunes nothing of them")
+                "correct what blocks owners; until then their controller applies and prunes nothing of them".into()
             }
-            Some(Remedy::RemoveReferences) => own("keep what is still needed, or remove what needs it first"),
+            Some(Remedy::RemoveReferences) => "keep what is still needed, or remove what needs it first".into(),
             Some(Remedy::AllowIncomplete) => {
                 flags.push("--allow-incomplete".to_owned());
-                own("get the missing permissions")
+                "get the missing permissions".into()
             }
-            Some(Remedy::FollowPolicy(file)) => own("the rules are in ").foreign(file),
-            Some(Remedy::InspectOwner) | None => own("the inventory of the owner may be broken; inspect it first"),
+            Some(Remedy::FollowPolicy(file)) => Prose::from("the rules are in ").foreign(file),
+            Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".into(),
         });
     }
     flags.extend((percent > 0).then(|| format!("--max-percent={percent}")));
@@ -487,7 +485,7 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     let mut told: Vec<Prose> = vec![];
     for text in advice {
         // Who checks the paths reviews the plan.
-        let is_general = text == Prose::default().own(REVIEW) && !told.is_empty();
+        let is_general = text == Prose::from(REVIEW) && !told.is_empty();
         if !is_general && !told.contains(&text) {
             told.push(text);
         }

@@ -18,8 +18,7 @@ impl Render for Handover {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
 
     fn text(&self, wide: bool, look: Look) -> String {
-        let line = |text: &str| wrap(&one_line(text), 0, CONTINUED, look.width) + "\n";
-        format!("{}{}\n{}", line(&heading(self)), text_of_steps(&self.steps, wide, look), line(&end(self)))
+        format!("{}{}\n{}", line(&heading(self), look), text_of_steps(&self.steps, wide, look), line(&end(self), look))
     }
 
     /// Returns the names of the objects that are lost without the steps.
@@ -32,12 +31,16 @@ impl Render for Handover {
     }
 }
 
+/// Returns a text as a line of its own, broken where it is too wide.
+pub(super) fn line(text: &str, look: Look) -> String {
+    wrap(&one_line(text), 0, CONTINUED, look.width) + "\n"
+}
+
 /// Returns the steps as text: each with its patches, its plan, and how to see that it is done.
 pub(crate) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> String {
-    let line = |text: &str| wrap(&one_line(text), 0, CONTINUED, look.width) + "\n";
     let mut text = String::new();
     for step in steps {
-        text += &format!("\n{}", line(&format!("Step {}: {}", step.number, step.title)));
+        text += &format!("\n{}", line(&format!("Step {}: {}", step.number, step.title), look));
         for patch in &step.patches {
             text += &escape(&patch.diff);
         }
@@ -45,12 +48,12 @@ pub(crate) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> S
             text += &format!("$ {}\n", one_line(command));
         }
         text += &step.plan.text(wide, look);
-        text += &line(&format!("Plan: {}", summary(&step.plan, true)));
+        text += &line(&format!("Plan: {}", summary(&step.plan, true)), look);
         for command in commands_when_done(step) {
             text += &format!("{}\n", one_line(&command));
         }
         for remark in remarks(step) {
-            text += &line(&remark);
+            text += &line(&remark, look);
         }
     }
     text

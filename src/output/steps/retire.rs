@@ -1,11 +1,9 @@
 //! Text of the steps of a removal.
 
-use super::handover::{CONTINUED, comment_of_steps, text_of_steps};
+use super::handover::{comment_of_steps, line, text_of_steps};
 use crate::output::document;
 use crate::output::format::{Look, Part, Render};
 use crate::output::markdown::escape::span;
-use crate::output::text::sanitize::one_line;
-use crate::output::text::wrap::wrap;
 use gitops_core::flux::retire::{ClaimFate, Retirement};
 use gitops_core::text::{join_limited, pluralize};
 
@@ -16,9 +14,9 @@ impl Render for Retirement {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
 
     fn text(&self, wide: bool, look: Look) -> String {
-        let line = |text: String| wrap(&one_line(&text), 0, CONTINUED, look.width) + "\n";
-        let data: String = self.data.iter().map(fate).map(line).collect();
-        format!("{}{data}{}\n{}", line(heading(self)), text_of_steps(&self.steps, wide, look), line(end(self)))
+        let data: String = self.data.iter().map(|lost| line(&fate(lost), look)).collect();
+        let steps = text_of_steps(&self.steps, wide, look);
+        format!("{}{data}{steps}\n{}", line(&heading(self), look), line(&end(self), look))
     }
 
     /// Returns the names of the objects that the steps delete.

@@ -73,9 +73,9 @@ pub(crate) fn summary(sequence: &Sequence) -> String {
 }
 
 fn cells(lost: &LostObject) -> [String; 3] {
-    let step = |number: usize| format!("step {number}");
-    let deleted = format!("{}{}", step(lost.deleted_in), certainty(lost));
-    [deleted, lost.created_again_in.map_or("never".to_owned(), step), lost.not_restored.join(", ")]
+    let deleted = format!("step {}{}", lost.deleted_in, certainty(lost));
+    let created = lost.created_again_in.map_or("never".to_owned(), |number| format!("step {number}"));
+    [deleted, created, lost.not_restored.join(", ")]
 }
 
 fn certainty(lost: &LostObject) -> &'static str {

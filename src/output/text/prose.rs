@@ -15,6 +15,13 @@ pub(crate) enum ProsePart {
     Foreign(String),
 }
 
+impl<W: Into<String>> From<W> for Prose {
+    /// Begins a sentence with words of this program.
+    fn from(words: W) -> Self {
+        Self(vec![ProsePart::Own(words.into())])
+    }
+}
+
 impl Prose {
     /// Adds words of this program.
     #[must_use]

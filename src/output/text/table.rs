@@ -164,24 +164,27 @@ fn least(title: &str) -> usize {
     if identity.contains(&title) { width } else { LEAST.max(title.len()) }
 }
 
+fn width_of(character: char) -> usize {
+    measure_text_width(character.encode_utf8(&mut [0; 4]))
+}
+
 /// Cuts a text in the middle if it is wider than this. Two thirds of what stays are its beginning.
 fn cut(text: &str, width: usize) -> Cow<'_, str> {
     if measure_text_width(text) <= width {
         return text.into();
     }
-    let of = |character: char| measure_text_width(character.encode_utf8(&mut [0; 4]));
     let end_width = width.saturating_sub(1) / 3;
     let (mut start, mut end) = (String::new(), vec![]);
     let (mut used, mut used_by_end) = (1, 0);
     for character in text.chars().rev().take_while(|character| {
-        used_by_end += of(*character);
+        used_by_end += width_of(*character);
         used_by_end <= end_width
     }) {
-        used += of(character);
+        used += width_of(character);
         end.push(character);
     }
     for character in text.chars().take_while(|character| {
-        used += of(*character);
+        used += width_of(*character);
         used <= width
     }) {
         start.push(character);

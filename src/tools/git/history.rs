@@ -42,8 +42,8 @@ impl Checkout {
     pub fn branches(&self) -> Result<Vec<String>> {
         let listing = self.text(&["for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes"])?;
         let names = listing.lines().filter_map(|name| {
-            let remote = || name.strip_prefix("refs/remotes/")?.split_once('/').map(|(_, branch)| branch);
-            name.strip_prefix("refs/heads/").or_else(remote)
+            let local = name.strip_prefix("refs/heads/");
+            local.or_else(|| Some(name.strip_prefix("refs/remotes/")?.split_once('/')?.1))
         });
         Ok(names.filter(|name| *name != HEAD).map(str::to_owned).collect())
     }

@@ -125,15 +125,14 @@ fn check_objects(git: &Git<'_>, top: &Path, repository: &Path) -> Result<()> {
 
 /// Returns a link among the objects of a repository, or among the directories that have them.
 fn link_below(common: &Path, objects: &Path) -> Option<PathBuf> {
-    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_symlink());
     let own = [objects.to_owned(), common.join("refs"), common.join("packed-refs"), common.join("HEAD")];
-    let links_in = |folder: &Path| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink())).map(|entry| entry.path()).next()
-    };
-    let folders = std::fs::read_dir(objects).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut all = [objects.to_owned()].into_iter().chain(folders);
-    own.into_iter().find(|path| is_link(path)).or_else(|| all.find_map(|folder| links_in(&folder)))
+    let below = entries(objects).chain(entries(objects).flat_map(|folder| entries(&folder)));
+    own.into_iter().chain(below).find(|path| path.is_symlink())
+}
+
+/// Returns the paths in a folder; none if it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// Adds the reason and the way out to git's refusal of a repository of another user.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::tools::files;
+use gitops_core::kubernetes::object::text_at;
 
 /// Name of the repository in the file of a run.
 pub(super) const NAME: &str = "repository";
@@ -23,11 +24,8 @@ impl UserRepository {
         let mut document: Value =
             gitops_core::yaml::check_depth(&text).ok().and_then(|()| serde_yaml::from_str(&text).ok())?;
         let entries = document.get_mut("repositories")?.as_array_mut()?;
-        let is_same = |entry: &Value| {
-            let own = entry.get("url").and_then(Value::as_str).unwrap_or_default();
-            own.trim_end_matches('/') == url.trim_end_matches('/')
-        };
-        let mut entry = entries.iter().find(|entry| is_same(entry))?.clone();
+        let named = url.trim_end_matches('/');
+        let mut entry = entries.iter().find(|entry| text_at(entry, "/url").trim_end_matches('/') == named)?.clone();
         entry["name"] = json!(NAME);
         Some(Self(entry))
     }

@@ -58,10 +58,13 @@ fn fitting(processors: usize, available: Option<u64>) -> usize {
 /// Returns the memory that is left on this machine or for this container, in bytes; `None` where the system does not say it.
 fn available_memory() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| free_of_machine(&text));
-    let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok();
-    let container =
-        || Some(read("max")?.trim().parse::<u64>().ok()?.saturating_sub(read("current")?.trim().parse().ok()?));
-    [machine, container()].into_iter().flatten().min()
+    let container = memory_of_container("max").zip(memory_of_container("current"));
+    [machine, container.map(|(most, used)| most.saturating_sub(used))].into_iter().flatten().min()
+}
+
+/// Returns a number of bytes that the kernel tells of this container: `max` or `current`.
+fn memory_of_container(name: &str) -> Option<u64> {
+    std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok()?.trim().parse().ok()
 }
 
 fn free_of_machine(text: &str) -> Option<u64> {

@@ -242,11 +242,11 @@ impl KustomizationSpec {
 
     /// Returns the entries of `spec.healthCheckExprs` that decide the health of the objects of a kind.
     pub(crate) fn health_exprs(&self, kind: &GroupKind) -> Vec<&Value> {
-        let is_of_kind = |entry: &&Value| {
+        let of_kind = list_at(&self.fields, "/healthCheckExprs").iter().filter(|entry| {
             let group = entry_text(entry, "apiVersion").map_or("", group_of);
             group == &*kind.group && entry_text(entry, "kind") == Some(&*kind.kind)
-        };
-        list_at(&self.fields, "/healthCheckExprs").iter().filter(is_of_kind).collect()
+        });
+        of_kind.collect()
     }
 
     /// Returns an expression of `spec.healthCheckExprs` that `is_valid` does not accept.

@@ -72,11 +72,10 @@ pub(crate) fn live_hooks<'a>(
     events: &'static [HookEvent],
 ) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
     let owner = [release.object.id.name.to_string(), release.object.id.namespace.to_string()];
-    let is_own = move |object: &&ObjectMetadata| {
+    let own = snapshot.objects.iter().filter(move |object| {
         [NAME, NAMESPACE].iter().zip(&owner).all(|(key, value)| object.labels.get(key) == Some(value))
-    };
-    let hooks = snapshot.objects.iter().filter(is_own);
-    let found = hooks.filter_map(|object| Some((object, Hook::of_live(object)?)));
+    });
+    let found = own.filter_map(|object| Some((object, Hook::of_live(object)?)));
     found.filter(move |(_, hook)| hook.runs_at(events))
 }
 

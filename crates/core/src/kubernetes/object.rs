@@ -375,6 +375,10 @@ impl ObjectMetadata {
         Self { resource_version, created_by, last_change: last_change.clone(), ..self.clone() } == *other
     }
 
+    pub(crate) fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|own| **own == *finalizer)
+    }
+
     pub fn controller_reference(&self) -> Option<&OwnerReference> {
         self.owner_references.iter().find(|reference| reference.controller)
     }

@@ -215,6 +215,11 @@ impl Snapshot {
         self.changed_during_read.binary_search(&owner.uid).is_ok()
     }
 
+    /// Returns the identities of the objects of this cluster, sorted.
+    pub fn ids(&self) -> impl Iterator<Item = &ObjectId> {
+        self.objects.iter().map(|object| &object.id)
+    }
+
     /// Returns the metadata of an object.
     pub fn object(&self, id: &ObjectId) -> Option<&ObjectMetadata> {
         let objects = &self.of_cluster(id.cluster.as_ref())?.objects;

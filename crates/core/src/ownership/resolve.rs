@@ -54,8 +54,9 @@ impl Index<'_> {
     /// where the object stays: if it has no list, or if nothing but labels and annotations claims the object.
     fn resolve_alias(&self, recorded: &[OwnerId], others: &[ResolvedClaim], claim: &mut Claim) {
         let live = self.owners_with_alias(&claim.owner);
-        let is_named = |id: &OwnerId| recorded.contains(id) || others.iter().any(|other| other.claim.owner == *id);
-        let named = live.iter().find(|owner| is_named(&owner.id));
+        let named = live
+            .iter()
+            .find(|owner| recorded.contains(&owner.id) || others.iter().any(|other| other.claim.owner == owner.id));
         let proven = live.iter().find(|owner| is_proven(owner, &claim.owner));
         let is_bare = claim.strength >= Strength::Bare;
         let harmless = live.iter().find(|owner| is_bare || !matches!(owner.members, Members::Listed(_)));

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, ReasonCode};
+use super::{Action, Certainty, Change, Outcome, Plan, ReasonCode};
 use crate::kubernetes::object::ObjectId;
 use crate::text::pluralize;
 
@@ -35,10 +35,10 @@ fn untold_race(row: &Change) -> Option<String> {
     if row.certainty == Certainty::Certain {
         return conditions.first().map(|condition| format!("{id} is certain, and has a condition: {condition}"));
     }
-    let is_told = |condition: &String| !condition.trim().is_empty() && condition.trim_end() == condition;
+    let is_told = !conditions.is_empty()
+        && conditions.iter().all(|condition| !condition.trim().is_empty() && condition.trim_end() == condition);
     let is_unread = row.action == Action::Unknown;
-    (!is_unread && (conditions.is_empty() || !conditions.iter().all(is_told)))
-        .then(|| format!("{id} is a race that does not say what it depends on: {}", row.reason))
+    (!is_unread && !is_told).then(|| format!("{id} is a race that does not say what it depends on: {}", row.reason))
 }
 
 /// Returns a contradiction if an object is certainly created in a namespace that is certainly deleted for good.
@@ -50,15 +50,15 @@ fn created_in_deleted_namespace(row: &Change, rows: &BTreeMap<&ObjectId, Vec<&Ch
     }
     let namespace = id.namespace_object();
     let same = rows.get(&namespace)?;
-    let is_deleted = |row: &&&Change| row.action == Action::Delete && row.certainty == Certainty::Certain;
-    same.iter().find(is_deleted).map(|_| format!("{id} is created, and {namespace} is deleted"))
+    let is_deleted = same.iter().any(|row| row.action == Action::Delete && row.certainty == Certainty::Certain);
+    is_deleted.then(|| format!("{id} is created, and {namespace} is deleted"))
 }
 
 /// Returns the owners that are deleted by their outcome and have no row.
 fn deletions_without_row(plan: &Plan, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Vec<String> {
     let deleted = plan.owners().iter().filter(|row| row.outcome == Outcome::Deleted);
-    let is_row = |row: &&OwnerOutcome| rows.keys().any(|id| row.owner.is_object(id));
-    deleted.filter(|row| !is_row(row)).map(|row| format!("{} is deleted, and has no row", row.owner)).collect()
+    let missing = deleted.filter(|row| !rows.keys().any(|id| row.owner.is_object(id)));
+    missing.map(|row| format!("{} is deleted, and has no row", row.owner)).collect()
 }
 
 /// Returns a contradiction if an object stays and its namespace does not.
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::ownership::OwnerId;
-    use crate::plan::{Actor, PinnedObject};
+    use crate::plan::{Actor, OwnerOutcome, PinnedObject};
 
     fn row(action: Action, kind: &str, namespace: &str, name: &str) -> Change {
         let object = PinnedObject::absent(ObjectId::new("", kind, namespace, name));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
-use super::{Action, Change, EmptiedFile, Outcome, OwnerOutcome, Plan, ReasonCode};
+use super::{Action, Change, EmptiedFile, Outcome, Plan, ReasonCode};
 use crate::ownership::index::{Index, Owner};
 use crate::ownership::{Members, OwnerId, OwnerStatus};
 use crate::text::{join_limited, pluralize};
@@ -59,7 +59,8 @@ pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
         exceeded.push(Alarm::new(AlarmCode::Incomplete, None, detail, Remedy::AllowIncomplete));
     }
     exceeded.extend(total(plan, limits));
-    for (owner, lost) in deletions_by_owner(plan) {
+    // Recreated objects count too.
+    for (owner, lost) in count_by_owner(plan.deletions()) {
         exceeded.extend(match base {
             Base::Staying(0) if limits.max_percent < 100 => Some(emptied(owner, lost, Remedy::CheckPaths)),
             Base::Staying(staying) => percentage(owner, "", lost, lost + staying, limits),
@@ -110,9 +111,9 @@ pub(crate) fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> 
 /// Returns the alarms of kustomization files that are built and list no resource any more. Who removes an application removes
 /// its entry or its file; one entry is an object that is removed.
 fn files_emptied(plan: &Plan, emptied: &[Alarm], limits: &Limits) -> Vec<Alarm> {
-    let is_new = |file: &&EmptiedFile| !emptied.iter().any(|alarm| alarm.owner.as_ref() == Some(&file.owner));
-    let files = plan.emptied_files().iter().filter(|file| file.entries > 1).filter(is_new);
-    let alarms = files.map(|EmptiedFile { owner, path, entries }| {
+    let files = plan.emptied_files().iter().filter(|file| file.entries > 1);
+    let new = files.filter(|file| !emptied.iter().any(|alarm| alarm.owner.as_ref() == Some(&file.owner)));
+    let alarms = new.map(|EmptiedFile { owner, path, entries }| {
         let detail =
             format!("this removes {entries} entries from {path}, which {owner} still builds without any resource");
         Alarm::new(AlarmCode::FileEmptied, Some(owner), detail, Remedy::CheckPaths)
@@ -168,11 +169,9 @@ fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
 /// Returns the alarm of owners that apply today and that the change would block, at once or once their dependency is deleted. To
 /// suspend an owner is a decision.
 fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
-    let is_blocked = |row: &&OwnerOutcome| row.outcome == Outcome::Blocked || row.loses_dependency();
-    let applied_today =
-        plan.owners().iter().filter(is_blocked).filter(|row| {
-            index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended
-        });
+    let all = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked || row.loses_dependency());
+    let applied_today = all
+        .filter(|row| index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended);
     // The reason of an owner that waits for another one of them is that of the other.
     let blocked: Vec<_> = applied_today
         .map(|row| match plan.blocking_owner(row) {
@@ -204,8 +203,8 @@ fn still_referenced(plan: &Plan) -> Vec<Alarm> {
     if !more.is_empty() {
         details.push(format!("this deletes {} more that others still refer to", pluralize(more.len(), "object")));
     }
-    let alarm = |detail| Alarm::new(AlarmCode::StillReferenced, None, detail, Remedy::RemoveReferences);
-    details.into_iter().map(alarm).collect()
+    let alarms = details.into_iter();
+    alarms.map(|detail| Alarm::new(AlarmCode::StillReferenced, None, detail, Remedy::RemoveReferences)).collect()
 }
 
 /// Returns the alarm of deletions that need a permission. A plan that this tool executes keeps these objects instead.
@@ -221,11 +220,6 @@ fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     let remedy = Remedy::Allow(permissions);
     let detail = format!("this deletes objects that Git cannot restore: {}", counts.join(", "));
     (!counts.is_empty()).then(|| Alarm::new(AlarmCode::NotAllowed, None, detail, remedy))
-}
-
-/// Number of objects of each owner that are deleted, recreated ones included.
-fn deletions_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
-    count_by_owner(plan.deletions())
 }
 
 /// Number of objects that each owner loses for good.

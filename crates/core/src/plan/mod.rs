@@ -344,7 +344,6 @@ impl Plan {
         self.document.emptied_files = files;
     }
 
-    /// Sets the suspended owners that the change does not touch.
     /// Version of kustomize-controller that the change installs, if its rules are others.
     pub fn controller_upgrade(&self) -> Option<&ControllerUpgrade> {
         self.document.controller_upgrade.as_ref()
@@ -354,6 +353,7 @@ impl Plan {
         self.document.controller_upgrade = upgrade;
     }
 
+    /// Sets the suspended owners that the change does not touch.
     pub(crate) fn set_untouched_owners(&mut self, owners: BTreeSet<OwnerId>) {
         self.document.untouched_owners = owners;
     }

@@ -36,7 +36,7 @@ pub(crate) async fn read_referrers(
     snapshot: &Snapshot,
     namespace: Option<&Arc<str>>,
 ) -> (Vec<Referrer>, Vec<Gap>) {
-    let cluster = &cluster.without_deprecations();
+    let quiet = &cluster.without_deprecations();
     let known = snapshot.types.iter().filter(|kind| is_referrer(&kind.group, &kind.kind));
     let kinds: Vec<ResourceType> = known.filter(|kind| lacks_content(snapshot, kind)).cloned().collect();
     let requests = kinds.iter().map(|kind| ListRequest {
@@ -45,12 +45,12 @@ pub(crate) async fn read_referrers(
         namespace: namespace.filter(|_| kind.namespaced && &*kind.group != "gateway.networking.k8s.io").cloned(),
         selector: "".into(),
     });
-    let (mut items, mut gaps) = list_all::<LiveReferrer>(cluster, requests).await;
+    let (mut items, mut gaps) = list_all::<LiveReferrer>(quiet, requests).await;
     if namespace.is_none() {
-        let namespaces = Namespaces::to_read(cluster, &snapshot.objects);
-        items.extend(read_in_namespaces::<LiveReferrer>(cluster, &kinds, "", &namespaces, &mut gaps).await);
+        let namespaces = Namespaces::to_read(quiet, &snapshot.objects);
+        items.extend(read_in_namespaces::<LiveReferrer>(quiet, &kinds, "", &namespaces, &mut gaps).await);
     }
-    gaps.retain(|gap| !snapshot.gaps.iter().any(|known| known.subject == gap.subject));
+    gaps.retain(|gap| is_new(gap, snapshot));
     let mut referrers: Vec<Referrer> = items.into_iter().filter_map(|item| item.0).collect();
     referrers.sort_by(|a, b| a.object.cmp(&b.object));
     (referrers, gaps)
@@ -81,9 +81,12 @@ pub(crate) async fn add_stored_versions(cluster: &Cluster, snapshot: &mut Snapsh
         cluster.without_deprecations().list_full(&definitions.cloned().collect::<Vec<_>>(), Query::default()).await;
     let stored = contents.iter().map(|full| (full.object.id.name.to_string(), stored_versions(full)));
     snapshot.stored_versions = stored.collect();
-    let is_new = |gap: &Gap| !snapshot.gaps.iter().any(|known| known.subject == gap.subject);
-    let new: Vec<Gap> = gaps.into_iter().filter(is_new).collect();
+    let new: Vec<Gap> = gaps.into_iter().filter(|gap| is_new(gap, snapshot)).collect();
     snapshot.gaps.extend(new);
+}
+
+fn is_new(gap: &Gap, snapshot: &Snapshot) -> bool {
+    !snapshot.gaps.iter().any(|known| known.subject == gap.subject)
 }
 
 fn stored_versions(definition: &Resource) -> Vec<String> {

@@ -196,8 +196,7 @@ impl Actors {
     ) -> Result<bool, Failure> {
         let right: Right = (account.clone(), verb, kind.resource(), namespace.to_owned(), name.map(str::to_owned));
         let cell = lock(&self.rights).entry(right).or_default().clone();
-        let review = || is_account_allowed(&self.cluster, account, verb, kind, namespace, name);
-        cell.get_or_init(review).await.clone()
+        cell.get_or_init(|| is_account_allowed(&self.cluster, account, verb, kind, namespace, name)).await.clone()
     }
 
     /// Returns the rights that could not be asked about since the last call.

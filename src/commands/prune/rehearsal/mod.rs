@@ -67,13 +67,13 @@ impl<'a> Rehearsal<'a> {
         kustomize_controller: KustomizeController,
         spokes: &SpokeClusters,
     ) -> Self {
-        let cluster = cluster.with_request_timeout(REQUEST_LIMIT);
+        let own = cluster.with_request_timeout(REQUEST_LIMIT);
         let limited = spokes.iter().map(|(name, spoke)| (name.clone(), spoke.with_request_timeout(REQUEST_LIMIT)));
         let spokes: SpokeClusters = limited.collect();
-        let controller = Controller::new(kustomize_controller::NAME, user, None, &cluster, &spokes);
+        let controller = Controller::new(kustomize_controller::NAME, user, None, &own, &spokes);
         Self {
             controllers: [(kustomize_controller::NAME, controller)].into(),
-            cluster,
+            cluster: own,
             spokes,
             snapshot,
             kustomize_controller,

@@ -46,12 +46,13 @@ pub(super) struct Builds<'s> {
 impl Builds<'_> {
     pub(super) async fn answer(&self, needs: Needs, answers: &mut Answers) -> Result<()> {
         let parallel = children_at_once();
-        let show = |done, all| self.progress.show(done, all);
         // A chart is rendered as soon as these are known.
         let renders_next =
             !(needs.kube_versions.is_empty() && needs.artifacts.is_empty() && needs.remote_charts.is_empty());
         let (built, rendered, generated, ()) = tokio::join!(
-            self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel, show),
+            self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| {
+                self.progress.show(done, all);
+            }),
             self.helm.run_all(needs.charts.into_values(), parallel),
             self.flux_operator.build_all(needs.resource_sets.into_values(), parallel),
             self.helm.prepare(renders_next)
@@ -59,25 +60,19 @@ impl Builds<'_> {
         for (key, output) in built? {
             answers.record_run(key, output);
         }
-        for (key, output) in rendered? {
-            answers.record_chart(key, output);
-        }
-        for (key, output) in generated? {
-            answers.record_resource_set(key, output);
-        }
+        answers.charts.extend(rendered?);
+        answers.resource_sets.extend(generated?);
         for name in needs.kube_versions {
             let recorded = self.snapshot.of_cluster(name.as_ref()).map(|cluster| cluster.kube_version.clone());
             let version = match name.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name)) {
                 Some(cluster) => cluster.version().await.ok(),
                 None => recorded.filter(|version| !version.is_empty()),
             };
-            answers.record_kube_version(name, version);
+            answers.kube_versions.insert(name, version);
         }
-        let queries = needs.queries.into_iter().map(|query| async move { (self.query(&query).await, query) });
+        let queries = needs.queries.into_iter().map(|query| async move { (query.clone(), self.query(&query).await) });
         let answered: Vec<_> = stream::iter(queries).buffered(CHARTS_AT_ONCE).collect().await;
-        for (answer, query) in answered {
-            answers.record_query(query, answer);
-        }
+        answers.queries.extend(answered);
         for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
             answers.record_remote_chart(chart, archive);
         }
@@ -86,7 +81,7 @@ impl Builds<'_> {
                 Some(charts) => charts.read(&stem),
                 None => Err("--charts is not given".to_owned()),
             };
-            answers.record_folder_chart(stem, files);
+            answers.folder_charts.insert(stem, files);
         }
         let artifacts = needs.artifacts.into_values();
         let fetches = artifacts.map(|artifact| async move { (self.fetch_chart(&artifact).await, artifact) });
@@ -100,7 +95,7 @@ impl Builds<'_> {
                 Some(cluster) => look_up(cluster, &reference).await,
                 None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
             };
-            answers.record_data(reference, found);
+            answers.data.insert(reference, found);
         }
         Ok(())
     }

@@ -368,10 +368,12 @@ impl<'s> Planner<'s> {
     /// Returns the content of the sources with these files, which no revision has.
     pub(super) fn files(&self, tree: &Tree) -> StepTrees {
         let snapshot = self.answerer.builds.snapshot;
-        let pack = |id| Arc::new(Artifact::pack(tree, &sources::options(snapshot, id)));
-        let artifacts = self.folders.keys().map(|id| (id.clone(), pack(id))).collect();
+        let artifacts = self.folders.keys().map(|id| {
+            let artifact = Artifact::pack(tree, &sources::options(snapshot, id));
+            (id.clone(), Arc::new(artifact))
+        });
         let subject = Subject { dirty: true, ..self.subject.clone() };
-        StepTrees { artifacts, gaps: vec![], subject, by_hand: BTreeSet::new() }
+        StepTrees { artifacts: artifacts.collect(), gaps: vec![], subject, by_hand: BTreeSet::new() }
     }
 
     /// Returns what the sources have deployed.
@@ -455,10 +457,8 @@ impl<'s> Planner<'s> {
 impl StepTrees {
     /// Returns true if the sources have the same content as in other trees.
     pub(super) fn equal(&self, other: &Self) -> bool {
-        let digests = |trees: &Self| -> Vec<String> {
-            trees.artifacts.values().map(|artifact| artifact.digest().to_owned()).collect()
-        };
-        digests(self) == digests(other)
+        let [own, others] = [self, other].map(|trees| trees.artifacts.values().map(|artifact| artifact.digest()));
+        own.eq(others)
     }
 
     /// Returns the revisions that the sources have with these trees.

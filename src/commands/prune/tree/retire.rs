@@ -108,20 +108,17 @@ struct Play<'o> {
 impl Play<'_> {
     /// Lets Kustomizations delete their objects that would leave them behind.
     async fn prepare<'s>(&mut self, planner: &mut Planner<'s>, state: &mut StepState<'s>) -> Result<FoundStep> {
-        let is_in_git = |id: &&ObjectId| {
-            let mut units = self.order.steps.iter().flatten();
-            units.any(|unit| unit.removes.contains(*id) && matches!(unit.way, Way::Git(_)))
-        };
-        let (in_git, by_hand): (Vec<&ObjectId>, Vec<&ObjectId>) = self.order.keeping.iter().partition(is_in_git);
+        let units = self.order.steps.iter().flatten().filter(|unit| matches!(unit.way, Way::Git(_)));
+        let pruned: BTreeSet<&ObjectId> = units.flat_map(|unit| &unit.removes).collect();
+        let (in_git, by_hand): (Vec<&ObjectId>, Vec<&ObjectId>) =
+            self.order.keeping.iter().partition(|id| pruned.contains(id));
         let holds: Holds = in_git.into_iter().map(|id| (id.clone(), Hold::Delete)).collect();
-        let prepares: BTreeSet<ObjectId> = by_hand.into_iter().cloned().collect();
+        let prepared: Vec<ObjectId> = by_hand.into_iter().cloned().collect();
         let patches = patch(&mut self.tree, &holds)?;
-        let prepared = prepares.clone();
         state.edit(|snapshot| prepared.iter().for_each(|id| let_delete(snapshot, id)));
         let step = self.step(patches, BTreeSet::new(), &[], planner, state).await?;
-        let written = |id: &ObjectId| step.secrets.written(id);
-        let keeping = self.order.keeping.iter().map(written).collect();
-        let prepares = prepares.iter().map(written).collect();
+        let prepares = prepared.iter().map(|id| step.secrets.written(id)).collect();
+        let keeping = self.order.keeping.iter().map(|id| step.secrets.written(id)).collect();
         Ok(FoundStep { prepares, keeping, ..step })
     }
 
@@ -162,13 +159,13 @@ impl Play<'_> {
     async fn step<'s>(
         &mut self,
         patches: Vec<FilePatch>,
-        by_hand: BTreeSet<ObjectId>,
+        deleted: BTreeSet<ObjectId>,
         units: &[Unit],
         planner: &mut Planner<'s>,
         state: &mut StepState<'s>,
     ) -> Result<FoundStep> {
         let mut trees = planner.files(&self.tree);
-        trees.by_hand.clone_from(&by_hand);
+        trees.by_hand.clone_from(&deleted);
         let (mut finished, mut next) = planner.step(state, &trees).await?;
         finished.plan.set_live_referrers(self.referrers.clone());
         planner.describe(&mut finished.plan, &trees);
@@ -183,12 +180,12 @@ impl Play<'_> {
         next.edit(|snapshot| once_gone(&judged, snapshot));
         order.judge(units, &judged, before, &next.snapshot).map_err(|no_order| refused(no_order.masked(secrets)))?;
         let data = fates(&judged, before, self.steps + 1).into_iter().map(|fate| fate.masked(secrets)).collect();
-        let strangers = order.strangers(&judged, before).into_iter();
-        let strangers = strangers.map(|(id, cause)| (secrets.written(&id), secrets.written(&cause))).collect();
+        let found = order.strangers(&judged, before).into_iter();
+        let strangers = found.map(|(id, cause)| (secrets.written(&id), secrets.written(&cause))).collect();
         self.steps += 1;
         *state = next;
         let removes = units.iter().flat_map(|unit| unit.removes.iter().map(|id| secrets.written(id))).collect();
-        let by_hand = by_hand.iter().map(|id| secrets.written(id)).collect();
+        let by_hand = deleted.iter().map(|id| secrets.written(id)).collect();
         let (prepares, keeping) = (BTreeSet::new(), BTreeSet::new());
         let PlannedStep { secrets, snapshot: before, .. } = planned;
         Ok(FoundStep { patches, removes, by_hand, prepares, keeping, plan, secrets, data, strangers, before })

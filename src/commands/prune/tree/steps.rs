@@ -76,18 +76,21 @@ impl StepsFile {
     ///
     /// Fails if it cannot be read, has another form, or a step is not exactly one thing.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let unusable = |why: &str| {
-            Error::usage(format!("cannot use --steps {}: {}", path.display(), one_line(why)))
+        Self::read_steps(path).map_err(|why| {
+            Error::usage(format!("cannot use --steps {}: {}", path.display(), one_line(&why)))
                 .hint("it has `steps:`, a list of one each of commit, suspend, resume, annotate, delete and wait")
-        };
-        let text = files::read_named_text(path, limits::MAX_FILE).map_err(|error| unusable(&error.to_string()))?;
-        let value = yaml::document(&text).map_err(|error| unusable(&error.to_string()))?;
-        let file: Self = serde_json::from_value(value).map_err(|error| unusable(&error.to_string()))?;
+        })
+    }
+
+    fn read_steps(path: &Path) -> Result<Self, String> {
+        let text = files::read_named_text(path, limits::MAX_FILE).map_err(|error| error.to_string())?;
+        let value = yaml::document(&text).map_err(|error| error.to_string())?;
+        let file: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
         if file.entries.is_empty() {
-            return Err(unusable("it has no steps"));
+            return Err("it has no steps".to_owned());
         }
         for (at, step) in file.entries.iter().enumerate() {
-            step.act().map_err(|why| unusable(&format!("step {}: {why}", at + 1)))?;
+            step.act().map_err(|why| format!("step {}: {why}", at + 1))?;
         }
         Ok(file)
     }
@@ -144,18 +147,17 @@ impl StepEntry {
         current: &StepTrees,
         checked_out: &StepTrees,
     ) -> Result<(String, StepTrees)> {
-        let in_step = |error: Error| Error { message: format!("step {number}: {}", error.message), ..error };
         let mut trees = current.clone();
         trees.by_hand.clear();
         let (act, object) = match self.act().map_err(Error::usage)? {
             Act::ByHand(act, object) => (act, object),
             Act::Commit(CHECKED_OUT) => return Ok((checked_out.subject.tree_text(), checked_out.clone())),
             Act::Commit(revision) => {
-                let trees = planner.revision(revision).map_err(in_step)?;
+                let trees = planner.revision(revision).map_err(|error| in_step(number, error))?;
                 return Ok((trees.subject.tree_text(), trees));
             }
         };
-        let id = self.find(object, &state.snapshot).map_err(in_step)?;
+        let id = self.find(object, &state.snapshot).map_err(|error| in_step(number, error))?;
         match act {
             ByHand::Delete => trees.by_hand = BTreeSet::from([id.clone()]),
             ByHand::Annotate(annotations) => state.edit(|snapshot| annotate(snapshot, &id, annotations)),
@@ -169,7 +171,7 @@ impl StepEntry {
                         state.edit(|snapshot| annotate(snapshot, &id, &BTreeMap::from([(key.to_owned(), value)])));
                     }
                     Some(Suspends::Nothing) | None => {
-                        return Err(in_step(Error::usage(format!("{id} cannot be suspended"))));
+                        return Err(in_step(number, Error::usage(format!("{id} cannot be suspended"))));
                     }
                 }
             }
@@ -221,6 +223,10 @@ pub(super) fn annotate(snapshot: &mut Snapshot, id: &ObjectId, annotations: &BTr
         Some(content) => snapshot.replace_resource(id, Some(Resource { object, content })),
         None => snapshot.replace_object(id, Some(object)),
     }
+}
+
+fn in_step(number: usize, error: Error) -> Error {
+    Error { message: format!("step {number}: {}", error.message), ..error }
 }
 
 /// Sets or removes `spec.suspend`, as `suspend --spec` and `resume --spec` do.

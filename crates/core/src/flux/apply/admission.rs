@@ -186,14 +186,16 @@ pub(crate) fn deleted_object(id: &ObjectId, labels: &KeyValues) -> Value {
 
 /// Returns true if a rule is about the kind, the name and the operation of a request.
 fn is_about(rule: &Value, request: AdmissionRequest<'_>) -> bool {
-    let has = |list: &str, words: &[&str]| {
-        list_at(rule, list).iter().filter_map(Value::as_str).any(|word| words.contains(&word))
-    };
     let names = list_at(rule, "/resourceNames");
-    has("/operations", &["*", request.operation])
-        && has("/apiGroups", &["*", &request.kind.group])
-        && has("/resources", &["*", "*/*", &request.kind.plural])
+    has_any(rule, "/operations", &["*", request.operation])
+        && has_any(rule, "/apiGroups", &["*", &request.kind.group])
+        && has_any(rule, "/resources", &["*", "*/*", &request.kind.plural])
         && (names.is_empty() || names.iter().any(|name| *name == *request.id.name))
+}
+
+/// Returns true if a list of a rule has one of these words.
+fn has_any(rule: &Value, list: &str, words: &[&str]) -> bool {
+    list_at(rule, list).iter().filter_map(Value::as_str).any(|word| words.contains(&word))
 }
 
 /// Returns true if a label selector selects labels. Without a selector, all are selected.

@@ -76,8 +76,8 @@ impl DryRunResult {
             return Some(Self::NotValidated("its kind gets another scope".to_owned()));
         }
         // A definition of the same change begins to serve it; without one, the build fails.
-        let snapshot = snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(snapshot);
-        if snapshot.serves(&id.group_kind(), &built.version) == Some(false) {
+        let cluster = snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(snapshot);
+        if cluster.serves(&id.group_kind(), &built.version) == Some(false) {
             return Some(Self::NotValidated("its version is new".to_owned()));
         }
         None
@@ -285,12 +285,13 @@ const COUNTED: [&str; 7] =
 /// Removes the ports and addresses of a Service that the live one holds.
 fn free_addresses(manifest: &mut Value, live: &Value) {
     let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let held = |value: &Value, pointer: &str| live.pointer(pointer) == Some(value);
-    spec.retain(|key, value| match key.as_str() {
-        "clusterIP" => value == "None" || !held(value, "/spec/clusterIP"),
-        "clusterIPs" => !held(value, "/spec/clusterIPs"),
-        "healthCheckNodePort" => !held(value, "/spec/healthCheckNodePort"),
-        _ => true,
+    spec.retain(|key, value| {
+        let is_held = live.get("spec").and_then(|spec| spec.get(key)) == Some(&*value);
+        match key.as_str() {
+            "clusterIP" => value == "None" || !is_held,
+            "clusterIPs" | "healthCheckNodePort" => !is_held,
+            _ => true,
+        }
     });
     let node_ports: Vec<&Value> = list_at(live, "/spec/ports").iter().filter_map(|port| port.get("nodePort")).collect();
     let ports = spec.get_mut("ports").and_then(Value::as_array_mut);

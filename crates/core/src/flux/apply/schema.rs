@@ -68,11 +68,11 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_n
     let Some(schema) = found.and_then(|found| found.pointer("/schema/openAPIV3Schema")) else {
         return Fit::Unknown(format!("has no schema for version {version}"));
     };
-    let mut manifest = manifest.clone();
+    let mut filled = manifest.clone();
     if is_new {
-        fill_defaults(&mut manifest, schema);
+        fill_defaults(&mut filled, schema);
     }
-    let Some(fields) = manifest.as_object() else { return Fit::Unknown("has another format".to_owned()) };
+    let Some(fields) = filled.as_object() else { return Fit::Unknown("has another format".to_owned()) };
     let validation = Validation { is_new, steps: Cell::new(MAX_STEPS) };
     let mut fit = validation.required(fields, schema, "");
     for (key, value) in fields {
@@ -80,7 +80,7 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_n
             fit = fit.and(|| validation.field(value, schema, &format!("/{key}"), key));
         }
     }
-    fit.and(|| validation.rules(&manifest, schema, ""))
+    fit.and(|| validation.rules(&filled, schema, ""))
 }
 
 /// Adds the defaults of absent fields, as the API server does before it validates.
@@ -261,8 +261,8 @@ fn scalar_fit(value: &Value, schema: &Value, pointer: &str) -> Fit {
 
 fn text_fit(text: &str, schema: &Value, pointer: &str) -> Fit {
     let length = text.chars().count() as u64;
-    let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
-    if limit("maxLength").is_some_and(|most| length > most) || limit("minLength").is_some_and(|least| length < least) {
+    let [least, most] = ["minLength", "maxLength"].map(|key| schema.get(key).and_then(Value::as_u64));
+    if most.is_some_and(|most| length > most) || least.is_some_and(|least| length < least) {
         return Fit::invalid(pointer, format!("{}: Invalid length", dotted(pointer)));
     }
     if schema.get("format").is_some() {
@@ -277,8 +277,8 @@ fn text_fit(text: &str, schema: &Value, pointer: &str) -> Fit {
 }
 
 fn number_fit(number: f64, schema: &Value, pointer: &str) -> Fit {
-    let limit = |key: &str| schema.get(key).and_then(Value::as_f64);
-    if limit("maximum").is_some_and(|most| number > most) || limit("minimum").is_some_and(|least| number < least) {
+    let [least, most] = ["minimum", "maximum"].map(|key| schema.get(key).and_then(Value::as_f64));
+    if most.is_some_and(|most| number > most) || least.is_some_and(|least| number < least) {
         return Fit::invalid(pointer, format!("{}: is out of range", dotted(pointer)));
     }
     Fit::Valid

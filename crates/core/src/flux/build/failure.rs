@@ -131,7 +131,8 @@ impl KustomizeExit<'_> {
             return BuildFailure::unknown(ReasonCode::BuildCrashed, with("a signal ended kustomize", &message));
         };
         if code != 1 || is_panic(&message) {
-            let detail = with(&format!("kustomize ended with exit code {code}"), first_line(&message));
+            let first_line = message.lines().next().unwrap_or_default();
+            let detail = with(&format!("kustomize ended with exit code {code}"), first_line);
             return BuildFailure::unknown(ReasonCode::BuildCrashed, detail);
         }
         if self.fetches {
@@ -151,10 +152,6 @@ impl KustomizeExit<'_> {
 
 fn with(what: &str, message: &str) -> String {
     if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") }
-}
-
-fn first_line(message: &str) -> &str {
-    message.lines().next().unwrap_or_default()
 }
 
 /// Returns true for the text of a program written in Go that crashed.

@@ -110,18 +110,25 @@ pub(super) struct RunOutput {
     pub(super) digest: OnceLock<String>,
 }
 
-/// Results of the I/O so far.
+/// Results of the I/O so far, each with the reason where there is none.
 #[derive(Debug, Default)]
 pub struct Answers {
-    runs: HashMap<String, RunResult>,
-    data: HashMap<DataRef, Lookup>,
-    charts: HashMap<String, Result<ChartOutput, String>>,
-    artifacts: HashMap<String, ChartResult>,
-    folder_charts: HashMap<String, ChartResult>,
-    remote_charts: HashMap<RemoteChart, ChartResult>,
-    kube_versions: HashMap<Option<Arc<str>>, Option<String>>,
-    queries: HashMap<ClusterQuery, QueryAnswer>,
-    resource_sets: HashMap<String, Result<String, String>>,
+    pub(super) runs: HashMap<String, RunResult>,
+    /// What ConfigMaps and Secrets hold.
+    pub data: HashMap<DataRef, Lookup>,
+    /// Results of `helm template` by the keys of the runs.
+    pub charts: HashMap<String, Result<ChartOutput, String>>,
+    /// Files of packed charts by the digests of their archives.
+    pub(crate) artifacts: HashMap<String, ChartResult>,
+    /// Files of the charts in the folder of `--charts`, by `NAME-VERSION`.
+    pub folder_charts: HashMap<String, ChartResult>,
+    /// Files of fetched charts.
+    pub(crate) remote_charts: HashMap<RemoteChart, ChartResult>,
+    /// Versions of the API servers, such as `v1.33.1`, by cluster; `None` for one that cannot be read.
+    pub kube_versions: HashMap<Option<Arc<str>>, Option<String>>,
+    pub queries: HashMap<ClusterQuery, QueryAnswer>,
+    /// Resources of ResourceSets by the keys of the runs.
+    pub resource_sets: HashMap<String, Result<String, String>>,
     /// Builds that lacked no answer.
     pub(super) finished: FinishedBuilds,
     pub(super) prepared: Arc<PreparedRuns>,
@@ -192,11 +199,6 @@ impl Answers {
         self.runs.insert(key, output);
     }
 
-    /// Records what a ConfigMap or Secret holds.
-    pub fn record_data(&mut self, reference: DataRef, found: Lookup) {
-        self.data.insert(reference, found);
-    }
-
     /// Replaces what is known of ConfigMaps and Secrets, with nothing where there is no answer, and returns what was known of
     /// them. Another step of a plan sees other content.
     pub fn swap_data(&mut self, data: BTreeMap<DataRef, Option<Lookup>>) -> BTreeMap<DataRef, Option<Lookup>> {
@@ -228,11 +230,6 @@ impl Answers {
         secrets.flat_map(|data| data.values.values())
     }
 
-    /// Records the result of `helm template`, or the reason why it has none.
-    pub fn record_chart(&mut self, key: String, output: Result<ChartOutput, String>) {
-        self.charts.insert(key, output);
-    }
-
     /// Records a packed chart, or the reason why it cannot be read. An archive with another digest is refused.
     pub fn record_artifact(&mut self, artifact: &StoredArtifact, archive: Result<&[u8], String>) {
         let checked = archive.and_then(|archive| check_digest(archive, &artifact.digest).map(|()| archive));
@@ -240,74 +237,9 @@ impl Answers {
         self.artifacts.insert(artifact.digest.clone(), files);
     }
 
-    /// Records the files of a chart in the folder of `--charts`, or the reason why it cannot be read.
-    pub fn record_folder_chart(&mut self, stem: String, files: ChartResult) {
-        self.folder_charts.insert(stem, files);
-    }
-
-    /// Returns the files of a chart in the folder of `--charts`; `None` if they were not recorded.
-    pub(crate) fn folder_chart(&self, stem: &str) -> Option<&ChartResult> {
-        self.folder_charts.get(stem)
-    }
-
     /// Records the files of a fetched chart, or the reason why it cannot be fetched.
     pub fn record_remote_chart(&mut self, chart: RemoteChart, archive: Result<Vec<u8>, String>) {
         self.remote_charts.insert(chart, archive.and_then(|archive| unpack(&archive).map(Arc::new)));
-    }
-
-    /// Returns the files of a fetched chart; `None` if they were not recorded.
-    pub(crate) fn remote_chart(&self, chart: &RemoteChart) -> Option<&ChartResult> {
-        self.remote_charts.get(chart)
-    }
-
-    /// Records the version of the API server of a cluster, such as `v1.33.1`; `None` if it cannot be read.
-    pub fn record_kube_version(&mut self, cluster: Option<Arc<str>>, version: Option<String>) {
-        self.kube_versions.insert(cluster, version);
-    }
-
-    /// Returns the files of a packed chart with a digest, or the reason why there are none; `None` if it was not recorded.
-    pub(crate) fn artifact(&self, digest: &str) -> Option<&ChartResult> {
-        self.artifacts.get(digest)
-    }
-
-    /// Returns the version of the API server of a cluster, which may be unknown; `None` if it was not recorded.
-    pub(crate) fn kube_version(&self, cluster: &Option<Arc<str>>) -> Option<&Option<String>> {
-        self.kube_versions.get(cluster)
-    }
-
-    /// Returns the result of `helm template`, or the reason why it has none; `None` if it was not recorded.
-    pub fn chart(&self, key: &str) -> Option<&Result<ChartOutput, String>> {
-        self.charts.get(key)
-    }
-
-    /// Records the answer to a query.
-    pub fn record_query(&mut self, query: ClusterQuery, answer: QueryAnswer) {
-        self.queries.insert(query, answer);
-    }
-
-    /// Returns the answer to a query; `None` if it was not recorded.
-    pub(crate) fn query(&self, query: &ClusterQuery) -> Option<&QueryAnswer> {
-        self.queries.get(query)
-    }
-
-    /// Records the resources of a ResourceSet, or the reason why there are none.
-    pub fn record_resource_set(&mut self, key: String, output: Result<String, String>) {
-        self.resource_sets.insert(key, output);
-    }
-
-    /// Returns the resources of a ResourceSet, or the reason why there are none; `None` if they were not recorded.
-    pub(crate) fn resource_set(&self, key: &str) -> Option<&Result<String, String>> {
-        self.resource_sets.get(key)
-    }
-
-    /// Returns the result of a run; `None` if it was not recorded.
-    pub(super) fn run(&self, key: &str) -> Option<&RunResult> {
-        self.runs.get(key)
-    }
-
-    /// Returns what a ConfigMap or Secret holds; `None` if it was not recorded.
-    pub fn data(&self, reference: &DataRef) -> Option<&Lookup> {
-        self.data.get(reference)
     }
 }
 
@@ -338,6 +270,6 @@ impl<'a> BuildContext<'a> {
 
     /// Returns what a ConfigMap or Secret holds or will hold; `None` if it was not recorded.
     pub(super) fn data(&self, reference: &DataRef) -> Option<&'a Lookup> {
-        self.overrides.get(reference).or_else(|| self.answers.data(reference))
+        self.overrides.get(reference).or_else(|| self.answers.data.get(reference))
     }
 }

@@ -32,25 +32,36 @@ pub(crate) fn post_rendered(
     is_private: bool,
     context: &mut BuildContext<'_>,
 ) -> Result<Vec<Value>, Interrupt> {
-    let renderers = || list_at(spec, "/postRenderers").iter().filter_map(|renderer| renderer.get("kustomize"));
-    let mut run = |manifests: Vec<Value>| {
-        let rendered =
-            renderers().filter(|renderer| renderer.is_object()).try_fold(manifests, |manifests, renderer| {
-                if manifests.is_empty() { Ok(manifests) } else { kustomized(manifests, renderer, is_private, context) }
-            });
-        let mut rendered: Vec<Value> = rendered?;
-        rendered.iter_mut().for_each(|manifest| add_common(manifest, spec));
-        Ok::<_, Interrupt>(rendered)
-    };
     let strategy = text_at(spec, "/postRenderStrategy");
     if ["", "combined"].contains(&strategy) {
-        return run(manifests);
+        return rendered_at_once(manifests, spec, is_private, context);
     }
-    let is_hook = |manifest: &Value| annotations(manifest).is_some_and(|annotations| annotations.contains_key(HOOK));
-    let (hooks, others): (Vec<Value>, Vec<Value>) = manifests.into_iter().partition(is_hook);
-    let mut rendered = run(others)?;
-    rendered.extend(if strategy == "separate" { run(hooks)? } else { hooks });
+    let (hooks, others): (Vec<Value>, Vec<Value>) = manifests
+        .into_iter()
+        .partition(|manifest| annotations(manifest).is_some_and(|annotations| annotations.contains_key(HOOK)));
+    let mut rendered = rendered_at_once(others, spec, is_private, context)?;
+    rendered.extend(match strategy {
+        "separate" => rendered_at_once(hooks, spec, is_private, context)?,
+        _ => hooks,
+    });
     Ok(rendered)
+}
+
+/// Returns manifests as one run of all post-renderers changes them.
+fn rendered_at_once(
+    mut manifests: Vec<Value>,
+    spec: &Value,
+    is_private: bool,
+    context: &mut BuildContext<'_>,
+) -> Result<Vec<Value>, Interrupt> {
+    let renderers = list_at(spec, "/postRenderers").iter().filter_map(|renderer| renderer.get("kustomize"));
+    for renderer in renderers.filter(|renderer| renderer.is_object()) {
+        if !manifests.is_empty() {
+            manifests = kustomized(manifests, renderer, is_private, context)?;
+        }
+    }
+    manifests.iter_mut().for_each(|manifest| add_common(manifest, spec));
+    Ok(manifests)
 }
 
 /// Returns manifests as kustomize changes them with the images and patches of one post-renderer.
@@ -73,7 +84,7 @@ fn kustomized(
     let generated = GeneratedFile { directory: String::new(), file: FILE_NAMES[0].to_owned(), content };
     let inputs = checked_inputs(&artifact, &generated, context.features)?;
     let key = run_key(&artifact, &generated, &inputs);
-    let Some(result) = context.answers.run(&key) else {
+    let Some(result) = context.answers.runs.get(&key) else {
         context.needs.runs.insert(key.clone(), Run { key, artifact, generated, inputs, is_private });
         return Err(Interrupt::Missing);
     };

@@ -86,13 +86,13 @@ pub(crate) fn permuted(
 
 /// Returns an input with the provider that gives it.
 fn with_provider(input: &Value, provider: &ObjectId) -> Value {
-    let mut input = input.clone();
-    if let Some(fields) = input.as_object_mut() {
+    let mut provided = input.clone();
+    if let Some(fields) = provided.as_object_mut() {
         let (kind, name, namespace) = (&provider.kind, &provider.name, &provider.namespace);
         let about = json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "name": name, "namespace": namespace});
         fields.insert("provider".to_owned(), about);
     }
-    input
+    provided
 }
 
 /// Returns a name as the key of inputs in templates: small letters and digits, in words that `_` separates.

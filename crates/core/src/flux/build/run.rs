@@ -213,7 +213,7 @@ fn kustomize_output<'a>(
     is_private: bool,
 ) -> Result<KustomizeOutput<'a>, Interrupt> {
     let PreparedRun { generated, inputs, key } = prepared;
-    let Some(result) = context.answers.run(key) else {
+    let Some(result) = context.answers.runs.get(key) else {
         let (generated, inputs) = (generated.clone(), inputs.clone());
         let run = Run { key: key.clone(), artifact: artifact.clone(), generated, inputs, is_private };
         context.needs.runs.insert(key.clone(), run);
@@ -270,8 +270,9 @@ pub(super) fn run_key(artifact: &Artifact, generated: &GeneratedFile, inputs: &I
 ///
 /// Source: kustomize-controller v1.9.5 `internal/controller/kustomization_controller.go`, `build`.
 fn ensure_typed(manifest: &Value) -> Result<(), BuildFailure> {
-    let is_missing = |field: &&str| manifest.pointer(field).is_none_or(|value| value.is_null() || value == "");
-    let missing = ["/apiVersion", "/kind", "/metadata/name"].into_iter().find(is_missing);
+    let missing = ["/apiVersion", "/kind", "/metadata/name"]
+        .into_iter()
+        .find(|field| manifest.pointer(field).is_none_or(|value| value.is_null() || value == ""));
     match missing.filter(|_| !manifest.is_null()) {
         Some(field) => Err(BuildFailure::proven(format!("a manifest has no {}", field[1..].replace('/', ".")))),
         None => Ok(()),
@@ -365,7 +366,7 @@ mod tests {
             needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(output.to_owned())));
             for reference in needs.data {
                 assert_eq!(reference.namespace, "n");
-                answers.record_data(reference, data.clone());
+                answers.data.insert(reference, data.clone());
             }
         }
         panic!("the build still needs answers after 3 steps");
@@ -399,7 +400,7 @@ mod tests {
         );
         needs.runs.into_keys().for_each(|key| answers.record_run(key, Ok(MAP.to_owned())));
         let reference = DataRef { kind: "ConfigMap".to_owned(), namespace: "n".to_owned(), name: "vars".to_owned() };
-        answers.record_data(reference.clone(), named("old"));
+        answers.data.insert(reference.clone(), named("old"));
         let none = DataOverrides::new();
         let overrides = [(reference, named("new"))].into();
         let build = |overrides: &DataOverrides| {

@@ -40,9 +40,9 @@ pub(crate) fn generate(
     };
     let mut workspace = Workspace::new(contents);
     for artifact in artifacts {
-        let is_unchanged = |alias: &str| matches!(contents.get(alias), Some(SourceContent::Unchanged(_)));
+        let mut copied = artifact.copy.iter().map(|operation| contents.get(&operation.alias));
         let is_apart = !contents.contains_key(&artifact.name)
-            && artifact.copy.iter().all(|operation| is_unchanged(&operation.alias));
+            && copied.all(|content| matches!(content, Some(SourceContent::Unchanged(_))));
         let made = if is_apart && stays(&artifact) {
             Made::Same
         } else {

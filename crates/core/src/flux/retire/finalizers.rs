@@ -17,11 +17,6 @@ pub(super) fn servers<'a>(object: &ObjectMetadata, index: &Index<'a>) -> Vec<&'a
     let snapshot = index.snapshot();
     let Some(kind) = snapshot.type_of(&object.id) else { return vec![] };
     let Some(definition) = snapshot.object(&kind.definition()) else { return vec![] };
-    let workloads = || snapshot.objects.iter().filter(|object| is_workload(&object.id));
-    let of = |owners: &[&OwnerId]| -> Vec<&'a ObjectId> {
-        let own = workloads().filter(|it| index.recorded_by(&it.id).iter().any(|owner| owners.contains(&owner)));
-        own.map(|object| &object.id).collect()
-    };
     let owners: Vec<&OwnerId> = index.recorded_by(&definition.id).iter().collect();
     let near = index.owners().filter(|owner| {
         let parents = owner.object.map_or(&[][..], |object| index.recorded_by(&object.id));
@@ -32,13 +27,20 @@ pub(super) fn servers<'a>(object: &ObjectMetadata, index: &Index<'a>) -> Vec<&'a
             || needs.any(|key| owners.iter().any(|of| (&*of.namespace, &*of.name) == (&*key.namespace, &*key.name)))
     });
     let near: Vec<&OwnerId> = near.map(|owner| &owner.id).collect();
-    let named = || {
-        let same = |object: &ObjectMetadata, key: &str| {
-            definition.labels.get(key).is_some_and(|own| object.labels.get(key) == Some(own))
-        };
-        workloads().filter(|object| APPLICATION.iter().any(|key| same(object, key))).map(|object| &object.id).collect()
-    };
-    [of(&owners), of(&near), named()].into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+    let workloads: Vec<&ObjectMetadata> = snapshot.objects.iter().filter(|object| is_workload(&object.id)).collect();
+    let recorded: [Vec<&ObjectId>; 2] = [&owners, &near].map(|owners| {
+        let own = workloads.iter().filter(|it| index.recorded_by(&it.id).iter().any(|owner| owners.contains(&owner)));
+        own.map(|object| &object.id).collect()
+    });
+    let named = workloads.iter().filter(|object| is_of_same_application(object, definition)).map(|object| &object.id);
+    recorded.into_iter().find(|found| !found.is_empty()).unwrap_or_else(|| named.collect())
+}
+
+fn is_of_same_application(object: &ObjectMetadata, definition: &ObjectMetadata) -> bool {
+    APPLICATION.iter().any(|key| {
+        let name = definition.labels.get(key);
+        name.is_some() && object.labels.get(key) == name
+    })
 }
 
 fn is_workload(id: &ObjectId) -> bool {

@@ -123,7 +123,7 @@ pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<Claim
     let fates = live.flat_map(|claim| {
         let near =
             |id: &&ObjectId| id.is("snapshot.storage.k8s.io", "VolumeSnapshot") && id.namespace == claim.id.namespace;
-        let snapshots: Vec<ObjectId> = snapshot.objects.iter().map(|object| &object.id).filter(near).cloned().collect();
+        let snapshots: Vec<ObjectId> = snapshot.ids().filter(near).cloned().collect();
         let fate = move |volume: Option<&ObjectId>, reason: Reason, loses_data| ClaimFate {
             claim: claim.id.clone(),
             step,
@@ -251,7 +251,7 @@ impl Order {
                 || (is_terminating(last) && !is_terminating(first))
                 || (lost(&after, id) && !lost(&before, id))
         };
-        let ids: BTreeSet<&ObjectId> = last.objects.iter().map(|object| &object.id).filter(|id| is_left(id)).collect();
+        let ids: BTreeSet<&ObjectId> = last.ids().filter(|id| is_left(id)).collect();
         ids.into_iter().cloned().collect()
     }
 }

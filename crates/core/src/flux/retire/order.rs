@@ -46,15 +46,16 @@ impl NoOrder {
 }
 
 /// The way in which something is removed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// The manifest leaves the tree of this Kustomization, which prunes the object.
     Git(NamespacedName),
+    #[default]
     ByHand,
 }
 
 /// Objects that are removed at once, and those that are deleted with them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     pub way: Way,
     /// Objects that are removed.
@@ -134,8 +135,7 @@ fn listed<'o>(owner: &'o Owner<'_>) -> impl Iterator<Item = &'o ObjectId> {
 impl<'a> Units<'a> {
     /// Adds the owners among the targets, those in the namespaces among them, and the owners that they manage.
     fn add_owners(&mut self, targets: &BTreeSet<ObjectId>) -> Result<(), NoOrder> {
-        let of_namespaces = self.snapshot.objects.iter().map(|object| &object.id);
-        let of_namespaces = of_namespaces.filter(|id| targets.contains(&id.namespace_object()));
+        let of_namespaces = self.snapshot.ids().filter(|id| targets.contains(&id.namespace_object()));
         let mut queue: Vec<&ObjectId> = targets.iter().chain(of_namespaces).collect();
         while let Some(id) = queue.pop() {
             let Some(owner) = self.index.owner_of_object(id) else { continue };
@@ -197,9 +197,8 @@ impl<'a> Units<'a> {
                 return Err(NoOrder::new(namespace, "this namespace is never deleted"));
             }
             let mut loose: BTreeMap<Way, BTreeSet<ObjectId>> = BTreeMap::new();
-            let content = self.snapshot.objects.iter().map(|object| &object.id);
-            let content = content.filter(|id| id.namespace_object() == *namespace && self.unit_of(id).is_none());
-            for id in content {
+            let content = self.snapshot.ids().filter(|id| id.namespace_object() == *namespace);
+            for id in content.filter(|id| self.unit_of(id).is_none()) {
                 match self.manager(id) {
                     Some(parent) if parent.is_here(GROUP, KIND) => {
                         loose.entry(Way::Git(NamespacedName::of(&parent))).or_default().insert(id.clone());
@@ -249,8 +248,8 @@ impl<'a> Units<'a> {
         for object in waiting {
             let own = self.unit_of(&object.id);
             // What an owner manages that stays is refused with its namespace or its definition.
-            let taken_along = || self.container_unit(object).filter(|_| self.manager(&object.id).is_none());
-            let Some(at) = own.or_else(taken_along) else { continue };
+            let of_container = self.container_unit(object).filter(|_| self.manager(&object.id).is_none());
+            let Some(at) = own.or(of_container) else { continue };
             let Some(serving) = self.serving_unit(object, served)? else { continue };
             if own.is_some_and(|own| own != serving) {
                 self.edges.insert((at, serving));
@@ -430,8 +429,9 @@ impl<'a> Units<'a> {
     fn layers(mut self) -> Result<Vec<Vec<Unit>>, NoOrder> {
         let (mut steps, mut left): (Vec<Vec<Unit>>, BTreeSet<usize>) = (vec![], (0..self.units.len()).collect());
         while !left.is_empty() {
-            let is_waiting = |at: &usize| self.edges.iter().any(|(first, then)| then == at && left.contains(first));
-            let ready: Vec<usize> = left.iter().filter(|at| !is_waiting(at)).copied().collect();
+            let open = self.edges.iter().filter(|(first, _)| left.contains(first));
+            let waiting: BTreeSet<usize> = open.map(|(_, then)| *then).collect();
+            let ready: Vec<usize> = left.difference(&waiting).copied().collect();
             if ready.is_empty() {
                 let names: Vec<String> =
                     left.iter().filter_map(|at| self.units[*at].removes.first()).map(ToString::to_string).collect();
@@ -440,8 +440,7 @@ impl<'a> Units<'a> {
                 return Err(NoOrder::new(&first.unwrap_or_else(|| ObjectId::new("", "", "", "")), rule));
             }
             left.retain(|at| !ready.contains(at));
-            let empty = || Unit { way: Way::ByHand, removes: BTreeSet::new(), takes: BTreeSet::new() };
-            steps.push(ready.into_iter().map(|at| std::mem::replace(&mut self.units[at], empty())).collect());
+            steps.push(ready.into_iter().map(|at| std::mem::take(&mut self.units[at])).collect());
         }
         Ok(steps)
     }

@@ -123,8 +123,8 @@ impl<'r> DryRuns<'r> {
             _ => String::new(),
         };
         let (owner, spec, id, manifest) = (owner.clone(), spec.clone(), id.clone(), built.manifest.clone());
-        let condition = condition.map(str::to_owned);
-        self.refusals.push(Refusal { owner, id, manifest, spec, message, is_late, condition });
+        let refusal = Refusal { owner, id, manifest, spec, message, is_late, condition: condition.map(str::to_owned) };
+        self.refusals.push(refusal);
     }
 
     fn add_deletion(&mut self, question: &Question, result: &DryRunResult, condition: Option<&str>) {

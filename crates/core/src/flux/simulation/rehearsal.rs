@@ -195,10 +195,13 @@ impl Rehearsal {
             if known.is_none() {
                 needed.push(question.clone());
             }
-            let known = known.map(DryRunAnswer::Result);
-            let standing = Standing::default();
-            let asked = AskedChange { question, known, is_hidden, is_unread, standing };
-            self.asked.push(asked);
+            self.asked.push(AskedChange {
+                question,
+                known: known.map(DryRunAnswer::Result),
+                is_hidden,
+                is_unread,
+                standing: Standing::default(),
+            });
         }
         needed
     }
@@ -331,7 +334,7 @@ impl State<'_> {
     /// Returns true if an object is live and in the inventory of a Kustomization.
     fn is_listed(&self, owner: &NamespacedName, id: &ObjectId) -> bool {
         let owner = self.node(&NodeId::live(owner));
-        self.live_object(id).is_some() && owner.is_some_and(|node| node.inventory.contains(id))
+        self.is_live(id) && owner.is_some_and(|node| node.inventory.contains(id))
     }
 
     /// Returns the deletions of a plan of this preview that kustomize-controller sends.

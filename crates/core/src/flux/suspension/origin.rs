@@ -70,8 +70,7 @@ impl ResumeOptions {
             return true;
         }
         let annotations = &full.object.annotations;
-        let is_wanted = |wanted: &str| wanted_message(wanted) == message_of(full);
-        let has_message = self.message.as_deref().is_none_or(is_wanted);
+        let has_message = self.message.as_deref().is_none_or(|wanted| wanted_message(wanted) == message_of(full));
         let has_link = self.link.as_deref().is_none_or(|wanted| annotations.get(LINK) == Some(wanted));
         has_message && has_link && (self.is_choice() || is_own(full))
     }

@@ -10,8 +10,7 @@ pub(crate) const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 /// Returns the finalizer by which Kubernetes keeps a claim for its Pods or a volume for its claim, if the object has it.
 pub fn protection(object: &ObjectMetadata) -> Option<&'static str> {
-    let has = |finalizer: &&str| object.finalizers.iter().any(|own| **own == **finalizer);
-    [CLAIM_PROTECTION, VOLUME_PROTECTION].into_iter().find(has)
+    [CLAIM_PROTECTION, VOLUME_PROTECTION].into_iter().find(|finalizer| object.has_finalizer(finalizer))
 }
 
 /// Finalizer that keeps a Service until the cloud has removed its load balancer. The service controller removes it, which since

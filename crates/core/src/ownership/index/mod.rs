@@ -111,7 +111,7 @@ impl<'a> Index<'a> {
         let mut index = Self {
             snapshot,
             owners: BTreeMap::new(),
-            positions: snapshot.objects.iter().map(|object| &object.id).zip(0..).collect(),
+            positions: snapshot.ids().zip(0..).collect(),
             groups: vec![vec![]],
             recorded: vec![0; snapshot.objects.len()],
             absent: HashMap::new(),

@@ -19,8 +19,8 @@ pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<Invent
     let mut merged: Option<InventoryDocument> = None;
     let (mut contexts, mut gaps) = (vec![], vec![]);
     let read = answers.iter().filter_map(|(context, answer)| {
-        let answer = answer.as_ref().ok()?;
-        Some((&*answer.cluster.as_ref()?.uid, answer.gaps.len(), &**context))
+        let found = answer.as_ref().ok()?;
+        Some((&*found.cluster.as_ref()?.uid, found.gaps.len(), &**context))
     });
     let same = same_clusters(read);
     for (context, answer) in answers {

@@ -54,7 +54,7 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
     let cloud = cloud_presence(plan, snapshot);
     let mut all = vec![];
     for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {
-        let is_balanced = object.finalizers.iter().any(|finalizer| **finalizer == *LOAD_BALANCER);
+        let is_balanced = object.has_finalizer(LOAD_BALANCER);
         let is_of_cloud = is_balanced && object.id.cluster.is_none();
         let presence = if is_of_cloud { cloud.clone() } else { system.presence(&object.id) };
         let remaining_claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !gone.contains(claim));
@@ -104,15 +104,18 @@ fn unanswered_group(namespace: &ObjectMetadata, plan: &Plan, snapshot: &Snapshot
     })
 }
 
+fn is_cloud_controller(id: &ObjectId) -> bool {
+    id.cluster.is_none() && id.name.contains(CLOUD_CONTROLLER)
+}
+
 /// Returns the presence of the controller that removes the load balancers of Services.
 fn cloud_presence(plan: &Plan, snapshot: &Snapshot) -> ControllerPresence {
-    let is_cloud = |id: &&ObjectId| id.cluster.is_none() && id.name.contains(CLOUD_CONTROLLER);
     let workloads = ["Deployment", "DaemonSet"];
-    let mut deleted = plan.deletions().map(|change| &change.object.id).filter(is_cloud);
+    let mut deleted = plan.deletions().map(|change| &change.object.id).filter(|id| is_cloud_controller(id));
     if let Some(id) = deleted.find(|id| workloads.iter().any(|kind| id.is("apps", kind))) {
         return ControllerPresence::Deleted(id.clone());
     }
-    let mut here = snapshot.objects.iter().map(|object| &object.id).filter(is_cloud);
+    let mut here = snapshot.ids().filter(|id| is_cloud_controller(id));
     let leases = GroupKind::new("coordination.k8s.io", "Lease");
     let is_unknown = snapshot.resource_type(&leases).is_none() || snapshot.gaps_hiding(&leases).next().is_some();
     if is_unknown || here.next().is_some() {

@@ -1,7 +1,5 @@
 //! Adds to a plan which deleted objects are still needed by what stays.
 
-use std::collections::BTreeSet;
-
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::references::{Departures, Staying, StillReferenced};
 use crate::kubernetes::referrer::Referrer;
@@ -41,10 +39,10 @@ pub(super) fn add_references(plan: &mut Plan, snapshot: &Snapshot) {
 }
 
 fn still_referenced(plan: &Plan, snapshot: &Snapshot) -> Vec<StillReferenced> {
-    let of = |action: Action| -> BTreeSet<&ObjectId> {
+    let [gone, recreated] = [Action::Delete, Action::Recreate].map(|action| {
         plan.changes().iter().filter(|change| change.action == action).map(|change| &change.object.id).collect()
-    };
-    let departures = Departures { gone: of(Action::Delete), recreated: of(Action::Recreate) };
+    });
+    let departures = Departures { gone, recreated };
     if departures.gone.is_empty() && departures.recreated.is_empty() {
         return vec![];
     }

@@ -182,8 +182,10 @@ fn remove_library_type(files: &mut ChartFiles) {
     let Some(mut about) = about.filter(|about| text_at(about, "/type") == "library") else { return };
     about["type"] = "application".into();
     files.insert(CHART_FILE.to_owned(), about.to_string().into_bytes().into());
-    let is_partial = |at: &str| at.rsplit('/').next().is_some_and(|name| name.starts_with('_'));
-    files.retain(|at, _| !at.starts_with("templates/") || is_partial(at));
+    files.retain(|at, _| {
+        let name = at.rsplit('/').next().unwrap_or_default();
+        !at.starts_with("templates/") || name.starts_with('_')
+    });
 }
 
 impl Chart {
@@ -290,13 +292,17 @@ const BOOLEANS: [&str; 6] = ["on", "off", "yes", "no", "y", "n"];
 
 /// Returns true if all versions of YAML read the keys and texts of these values alike.
 fn is_unambiguous(values: &Value) -> bool {
-    let is_plain = |text: &String| !BOOLEANS.contains(&text.to_lowercase().as_str());
     match values {
-        Value::Object(fields) => fields.iter().all(|(key, value)| is_plain(key) && is_unambiguous(value)),
+        Value::Object(fields) => fields.iter().all(|(key, value)| is_text(key) && is_unambiguous(value)),
         Value::Array(items) => items.iter().all(is_unambiguous),
-        Value::String(text) => is_plain(text),
+        Value::String(text) => is_text(text),
         _ => true,
     }
+}
+
+/// Returns true if no version of YAML reads a word as true or false.
+fn is_text(word: &str) -> bool {
+    !BOOLEANS.contains(&word.to_lowercase().as_str())
 }
 
 /// Returns the `valuesFiles` of the spec of a chart.

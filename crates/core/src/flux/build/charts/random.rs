@@ -137,12 +137,12 @@ impl Seed {
 
     /// Returns the named templates that replacements include.
     pub(super) fn templates() -> String {
-        let template = |text: &str| {
+        let templates = REPEATED.map(|text| {
             format!(
                 "{{{{- define \"kubectl-gitops.{text}\" -}}}}{{{{- repeat (int .) \"{text}\" -}}}}{{{{- end -}}}}\n"
             )
-        };
-        REPEATED.map(template).concat()
+        });
+        templates.concat()
     }
 }
 
@@ -210,8 +210,8 @@ impl Tainted {
 /// Returns the use that templates and values make of functions whose results differ.
 pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness {
     let texts: Vec<Vec<Vec<Token<'t>>>> = texts.map(actions).collect();
-    let has_random = |token: &Token<'_>| matches!(token, Token::Word(word) if is_random(word));
-    if !texts.iter().flatten().flatten().any(has_random) {
+    let mut tokens = texts.iter().flatten().flatten();
+    if !tokens.any(|token| matches!(token, Token::Word(word) if is_random(word))) {
         return Randomness::None;
     }
     let mut tainted = Tainted::default();
@@ -251,11 +251,13 @@ pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness
 /// Returns what is known of the result of an action; `None` if it is not random.
 fn taint_of(tainted: &Tainted, text: usize, action: &[Token<'_>]) -> Option<Taint> {
     let taint = action.iter().filter_map(|token| tainted.of(text, *token)).max()?;
-    let is_plain = |word: &str| {
-        let is_value = word.starts_with(['$', '.']) || word.starts_with(|c: char| c.is_ascii_digit());
-        is_value || is_random(word) || NEUTRAL.contains(&word)
-    };
-    Some(if words(action).all(is_plain) { taint } else { Taint::Changed })
+    Some(if words(action).all(is_neutral) { taint } else { Taint::Changed })
+}
+
+/// Returns true if an action with a word can pass a random text on as it is.
+fn is_neutral(word: &str) -> bool {
+    let is_value = word.starts_with(['$', '.']) || word.starts_with(|c: char| c.is_ascii_digit());
+    is_value || is_random(word) || NEUTRAL.contains(&word)
 }
 
 /// Adds what an action assigns, and the keys before each random part of it.

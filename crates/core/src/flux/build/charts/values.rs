@@ -101,20 +101,19 @@ impl Values {
         let first = texts.iter().position(|(source, _)| !source.target_path.is_empty());
         let mut overriding = None;
         for (at, (source, text)) in texts.iter().enumerate() {
-            let text = text.reveal();
             if Some(at) == first {
                 // The first one with a path changes the maps of the spec in place where it has them from there, and then
                 // overrides them. The later ones find copies.
                 let merged = self.merged();
                 overriding = inline.filter(|inline| source.shares_map(&merged, inline)).map(|_| (source, text));
             }
-            self.add_source(source, text)?;
+            self.add_source(source, text.reveal())?;
         }
         if let Some(inline) = inline.filter(|inline| inline.is_object()) {
             self.add_text(inline.to_string());
         }
         match overriding {
-            Some((source, text)) => self.add_source(source, text),
+            Some((source, text)) => self.add_source(source, text.reveal()),
             None => Ok(()),
         }
     }
@@ -153,8 +152,8 @@ impl ValuesSource<'_> {
     fn shares_map(&self, before: &Value, inline: &Value) -> bool {
         let Some((parents, _)) = self.target_path.rsplit_once('.') else { return false };
         let pointer = format!("/{}", parents.replace('.', "/"));
-        let is_map = |value: &Value| value.pointer(&pointer).is_some_and(Value::is_object);
-        is_map(inline) && !is_map(before)
+        let [own, earlier] = [inline, before].map(|values| values.pointer(&pointer));
+        own.is_some_and(Value::is_object) && !earlier.is_some_and(Value::is_object)
     }
 
     /// Returns the names in the path. Fails if one is more than a plain name.

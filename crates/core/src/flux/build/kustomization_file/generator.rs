@@ -85,11 +85,11 @@ fn list_manifests(artifact: &Artifact, directory: &str) -> Map<String, Value> {
     let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
     let below = artifact.directories_below(directory).filter(|at| super::find(artifact, at).is_some());
     let directories: BTreeSet<&str> = below.filter_map(|at| at.strip_prefix(&prefix)).collect();
-    let is_below_any = |at: &str| path::ancestors(at).any(|above| directories.contains(above));
     let files = artifact.files_below(directory).filter_map(|at| at.strip_prefix(&prefix));
     let manifests = files.filter(|at| at.ends_with(".yaml") || at.ends_with(".yml"));
     let all = directories.iter().copied().chain(manifests);
-    let mut resources: Vec<&str> = all.filter(|at| !is_below_any(at)).collect();
+    let listed = all.filter(|at| !path::ancestors(at).any(|above| directories.contains(above)));
+    let mut resources: Vec<&str> = listed.collect();
     // In the order of a walk by segments: `a/x` comes before `a-b`.
     resources.sort_by(|a, b| a.split('/').cmp(b.split('/')));
     let mut content = Map::new();

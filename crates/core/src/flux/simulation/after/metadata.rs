@@ -25,13 +25,12 @@ pub(super) struct AppliedMetadata {
 impl AppliedMetadata {
     /// Reads the labels and annotations of a manifest, and of `commonMetadata`, which overwrites them.
     pub(super) fn of(built: &BuiltObject, spec: Option<&KustomizationSpec>) -> Self {
-        let pairs = |field: &str| {
+        let [labels, mut annotations] = ["labels", "annotations"].map(|field| {
             let own = built.manifest.pointer(&format!("/metadata/{field}"));
             let common = spec.and_then(|spec| spec.value().pointer(&format!("/commonMetadata/{field}")));
             let maps = [own, common].into_iter().flatten().filter_map(Value::as_object).flatten();
             maps.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect::<BTreeMap<_, _>>()
-        };
-        let (labels, mut annotations) = (pairs("labels"), pairs("annotations"));
+        });
         annotations.retain(|key, _| is_kept(key));
         Self { labels, annotations }
     }
@@ -59,13 +58,12 @@ impl AppliedMetadata {
     /// Applies them to an object as a field manager. Keys that it applied before and that no other manager owns are
     /// removed. `flags` name the managers that kustomize-controller takes over; `None` for another controller.
     pub(super) fn apply(&self, object: &mut ObjectMetadata, manager: &str, flags: Option<&ControllerFlags>) {
-        let is_replaced = |entry: &ManagedFieldsEntry| {
+        let replaced = object.managed_fields.extract_if(.., |entry| {
             let is_own = &*entry.manager == manager && entry.applies;
             let is_taken_over = flags.is_some_and(|flags| flags.takes_over(&entry.manager, entry.applies));
             entry.subresource.is_empty() && (is_own || is_taken_over)
-        };
-        let replaced: Vec<ManagedFieldsEntry> =
-            object.managed_fields.extract_if(.., |entry| is_replaced(entry)).collect();
+        });
+        let replaced: Vec<ManagedFieldsEntry> = replaced.collect();
         let others = &object.managed_fields;
         object.labels = after_apply(&object.labels, &self.labels, |key| loses(key, &replaced, others, |e| &e.labels));
         object.annotations = after_apply(&object.annotations, &self.annotations, |key| {
@@ -115,12 +113,10 @@ fn loses(
     others: &[ManagedFieldsEntry],
     keys: impl Fn(&ManagedFieldsEntry) -> &Vec<Box<str>>,
 ) -> bool {
-    let owns = |entry: &ManagedFieldsEntry| keys(entry).iter().any(|own| **own == *key);
-    replaced.iter().any(owns) && !others.iter().any(owns)
+    replaced.iter().flat_map(&keys).any(|own| **own == *key) && !others.iter().flat_map(&keys).any(|own| **own == *key)
 }
 
 fn after_apply(live: &KeyValues, applied: &BTreeMap<String, String>, is_lost: impl Fn(&str) -> bool) -> KeyValues {
     let staying = live.iter().filter(|(key, _)| !applied.contains_key(*key) && !is_lost(key));
-    let applied = applied.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    staying.chain(applied).collect()
+    staying.chain(applied.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
 }

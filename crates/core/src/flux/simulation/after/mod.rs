@@ -108,7 +108,7 @@ impl Preview<'_> {
         let unread = Lookup::Found(Data::default());
         let changed = ids.into_iter().filter_map(|id| {
             let reference = DataRef::of(id);
-            let live = answers.builds.data(&reference).unwrap_or(&unread);
+            let live = answers.builds.data.get(&reference).unwrap_or(&unread);
             let (new, _) = data_after_change(&derivation, &reference, live)?;
             Some((reference, new))
         });
@@ -223,7 +223,7 @@ impl Successor<'_, '_> {
         };
         metadata.apply(&mut object, manager, flags);
         let Some(cluster) = self.cluster_of(id) else { return };
-        let content = cluster.resource(id).map(|full| full.content.clone());
+        let known = cluster.resource(id).map(|full| full.content.clone());
         let kind = kinds::find(&id.group, &id.kind);
         if let (Some((defined, namespaced)), Some((_, versions))) = (defined_kind(built), served_versions(built)) {
             define(
@@ -235,20 +235,21 @@ impl Successor<'_, '_> {
                 versions.first().copied().unwrap_or_default(),
             );
         }
-        if kind.is_none() && content.is_none() {
+        if kind.is_none() && known.is_none() {
             return cluster.replace_object(id, Some(object));
         }
-        let mut content = content.unwrap_or_else(|| json!({}));
+        let mut content = known.unwrap_or_else(|| json!({}));
         // The spec of a Kustomization is that of its last pass.
-        if let Some(spec) = built.manifest.get("spec").filter(|_| kind.is_some() && (is_new || !id.is(GROUP, KIND))) {
-            let mut spec = spec.clone();
+        if let Some(applied) = built.manifest.get("spec").filter(|_| kind.is_some() && (is_new || !id.is(GROUP, KIND)))
+        {
+            let mut spec = applied.clone();
             // Without them, an owner that is applied as it is would have another generation than the one that it observed.
             add_defaults(&id.kind, &mut spec);
             let suspend = object.managed_fields.iter().any(|entry| entry.suspend && &*entry.manager != manager);
             if let (true, Some(live)) = (suspend, content.pointer("/spec/suspend")) {
                 spec["suspend"] = live.clone();
             }
-            own_spec(&mut object, manager, built.manifest.get("spec").unwrap_or(&Value::Null));
+            own_spec(&mut object, manager, applied);
             object.generation += i64::from(is_new || content.get("spec") != Some(&spec));
             content["spec"] = spec;
         }
@@ -312,8 +313,8 @@ impl Successor<'_, '_> {
     /// Writes what helm-controller and Helm record of an installation or an upgrade.
     fn record_release(&mut self, owner: &ObjectId, target: &ReleaseTarget, (chart, version): &(String, String)) {
         let Some(Resource { object, mut content }) = self.snapshot.resource(owner).cloned() else { return };
-        let records = self.snapshot.objects.iter();
-        let records = records.filter(|object| releases::is_record_of(object, &target.storage_namespace, &target.name));
+        let objects = self.snapshot.objects.iter();
+        let records = objects.filter(|object| releases::is_record_of(object, &target.storage_namespace, &target.name));
         let last = records.filter_map(|record| record.labels.get("version")?.parse::<u64>().ok()).max();
         let revision = last.unwrap_or_default() + 1;
         let name = format!("sh.helm.release.v1.{}.v{revision}", target.name);
@@ -446,10 +447,9 @@ fn define(
         return;
     }
     let plural = text_at(&built.manifest, "/spec/names/plural").into();
-    let version = version.into();
     cluster.types.push(ResourceType {
         group,
-        version,
+        version: version.into(),
         kind,
         plural,
         singular: "".into(),

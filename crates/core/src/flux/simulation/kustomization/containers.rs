@@ -38,7 +38,7 @@ impl Effect {
 /// Returns the namespace and the definition that an object needs, as far as they exist.
 fn containers_of<'i>(state: &'i State<'_>, id: &'i ObjectId) -> impl Iterator<Item = ObjectId> + 'i {
     let namespace = (!id.namespace.is_empty()).then(|| id.namespace_object());
-    namespace.into_iter().chain(definition_of(state, id)).filter(|id| state.live_object(id).is_some())
+    namespace.into_iter().chain(definition_of(state, id)).filter(|id| state.is_live(id))
 }
 
 /// Returns the definition of the kind of an object; `None` for a kind that is not served.
@@ -59,7 +59,7 @@ fn loses_its_scope(state: &State<'_>, id: &ObjectId, consequences: &Consequences
     let Some(definition) = definition_of(state, id) else { return false };
     let replaced = consequences.outcomes.get(&definition).filter(|it| it.may_end_as(FinalState::Recreated));
     let is_namespaced = replaced.and_then(|_| {
-        let mut last = state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects()?.get(&definition));
+        let mut last = state.nodes.iter().filter_map(|node| node.last_pass()?.applied(&definition));
         last.find_map(defined_kind)
     });
     is_namespaced.is_some_and(|(_, is_namespaced)| is_namespaced == id.namespace.is_empty())
@@ -127,11 +127,10 @@ fn effect_of_container(
         return Some(Effect::race(container));
     }
     let outcomes = consequences.outcomes.get(container)?;
-    let loses_scope = |id: &ObjectId| {
+    let changes_scope = objects.keys().any(|id| {
         definition_of(derivation.state, id).as_ref() == Some(container)
             && loses_its_scope(derivation.state, id, consequences)
-    };
-    let changes_scope = objects.keys().any(loses_scope);
+    });
     if !outcomes.may_end_as(FinalState::Deleted) && !changes_scope {
         return None;
     }
@@ -148,7 +147,7 @@ fn effect_of_container(
         && outcomes.always_ends_as(FinalState::Deleted)
         && objects.iter().any(|(id, built)| {
             !is_never_applied(built, spec)
-                && derivation.state.live_object(id).is_none()
+                && !derivation.state.is_live(id)
                 && containers_of(derivation.state, id).any(|needed| needed == *container)
         });
     Some(if fails { Effect::Fails(format!("{container} is deleted before")) } else { Effect::race(container) })

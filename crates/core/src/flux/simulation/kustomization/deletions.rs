@@ -21,13 +21,17 @@ pub(crate) fn deletion_of(
 ) -> Option<KustomizationDeletion> {
     let (triggers, is_certain) = deletion_triggers(derivation, &live.object.id)?;
     let is_awaited = !derivation.consequences.is_collected(&live.object.id);
-    let has_finalizer = live.object.finalizers.iter().any(|finalizer| &**finalizer == FINALIZER);
     let specs = specs_before(derivation, &triggers, live, changes);
-    let finalization_of = if has_finalizer { finalization } else { deletion_without_finalizer };
+    let finalization_of = if live.object.has_finalizer(FINALIZER) { finalization } else { deletion_without_finalizer };
     let finalizations = specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
     let account = specs.last().and_then(|spec| derivation.state.input.flags.service_account(spec));
-    let account = account.map(str::to_owned);
-    Some(KustomizationDeletion { triggers, is_certain, is_awaited, account, finalization: of_any_spec(finalizations) })
+    Some(KustomizationDeletion {
+        triggers,
+        is_certain,
+        is_awaited,
+        account: account.map(str::to_owned),
+        finalization: of_any_spec(finalizations),
+    })
 }
 
 /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent
@@ -142,7 +146,7 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
     let flags = &derivation.state.input.flags;
     let Some(account) = flags.service_account(spec) else { return Finalization::DeletesObjects };
     let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
-    if derivation.state.live_object(&account).is_none() {
+    if !derivation.state.is_live(&account) {
         Finalization::LeavesObjects(format!("needs {account}, which does not exist"))
     } else if derivation.consequences.may_be_deleted(&account) {
         Finalization::Depends(format!("its {account} is deleted too"))

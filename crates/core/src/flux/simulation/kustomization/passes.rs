@@ -67,15 +67,15 @@ fn apply_refusals(
     });
     let (open, certain): (Vec<&Refusal>, Vec<&Refusal>) = refusals.partition(|refusal| refusal.condition.is_some());
     let first = certain.into_iter().min_by(|a, b| {
-        let key = |refusal: &Refusal| (stage(&refusal.id, custom), refusal.is_late);
+        let [earlier, later] = [a, b].map(|refusal| (stage(&refusal.id, custom), refusal.is_late));
         let order = if a.is_late { apply_order(&a.id, &b.id) } else { Ordering::Equal };
-        key(a).cmp(&key(b)).then(order)
+        earlier.cmp(&later).then(order)
     });
     let failing = first.map(|refusal| stage(&refusal.id, custom));
-    let mut open =
+    let mut may_stop =
         open.into_iter().filter(|refusal| failing.is_none_or(|failing| stage(&refusal.id, custom) < failing));
-    let condition = open.find_map(|refusal| refusal.condition.clone());
-    let condition = condition.map(|condition| Reason::new(ReasonCode::MayBeRefused, condition));
+    let condition =
+        may_stop.find_map(|refusal| Some(Reason::new(ReasonCode::MayBeRefused, refusal.condition.clone()?)));
     let stopped = first.map(|refusal| {
         let stop = if refusal.is_late { stop_from } else { stop_at };
         stop(objects.clone(), &refusal.id, refusal.message.clone(), custom)
@@ -514,7 +514,7 @@ impl Derivation<'_, '_> {
         };
         if state.spec_may_hold_secrets(key, spec) {
             // Nothing is shown that the cluster does not show.
-            for object in built.iter_mut().filter(|object| state.live_object(&object.id).is_none()) {
+            for object in built.iter_mut().filter(|object| !state.is_live(&object.id)) {
                 let is_served = state.input.snapshot.resource_type(&object.id.group_kind()).is_some();
                 object.hide(is_served);
             }

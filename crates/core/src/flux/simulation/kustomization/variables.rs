@@ -42,7 +42,7 @@ pub(crate) fn variable_update(
     let mut waits_for_new_data = false;
     for source in variable_sources(spec.value()) {
         let reference = source.reference(&key.namespace);
-        let live = derivation.answers.data(&reference)?;
+        let live = derivation.answers.data.get(&reference)?;
         let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else { continue };
         let between = data_between(derivation, &reference, live, &new);
         update.between.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
@@ -111,7 +111,7 @@ pub(crate) fn data_after_change(
     live: &Lookup,
 ) -> Option<(Lookup, Option<PassId>)> {
     let id = reference.id();
-    let exists = derivation.state.live_object(&id).is_some();
+    let exists = derivation.state.is_live(&id);
     for node in derivation.state.nodes.iter().filter(|node| node.may_stay()) {
         let Some(last) = node.last_pass() else { continue };
         let Some(built) = last.new_inventory().and_then(|objects| objects.get(&id)) else { continue };

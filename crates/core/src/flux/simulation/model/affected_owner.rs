@@ -11,6 +11,7 @@ use super::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_operator;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// An owner that a change affects.
@@ -86,6 +87,14 @@ pub(crate) struct OwnerApply {
     pub(crate) is_doubtful: bool,
     /// Name and version of the chart, if they are those of a release.
     pub(crate) chart: Option<(String, String)>,
+}
+
+impl OwnerApply {
+    /// Returns the application of what flux-operator generates.
+    pub(crate) fn generated(trigger: PassId, objects: Arc<BuiltObjects>) -> Self {
+        let (manager, code) = (flux_operator::NAME, ReasonCode::Generated);
+        Self { trigger, objects, earlier: vec![], manager, code, is_doubtful: false, chart: None }
+    }
 }
 
 /// The part of a deletion that only the render of a chart decides.

@@ -164,7 +164,7 @@ impl<'a> State<'a> {
 
 /// Returns the manifest of an object that a pass applies and that can change it.
 fn changed_by<'p>(pass: &'p Pass, id: &ObjectId, exists: bool) -> Option<&'p BuiltObject> {
-    let built = pass.applied_objects()?.get(id)?;
+    let built = pass.applied(id)?;
     let is_skipped = exists && is_marked(built, &pass.spec, SSA, "ifnotpresent");
     (!is_skipped && !is_never_applied(built, &pass.spec)).then_some(built)
 }

@@ -25,6 +25,12 @@ pub(crate) struct ArtifactState {
     pub(crate) is_optional: bool,
 }
 
+impl ArtifactState {
+    pub(crate) fn new(content: ArtifactContent, trigger: Option<PassId>) -> Self {
+        Self { content, trigger, is_optional: false }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ArtifactContent {
     Made(Arc<Artifact>),

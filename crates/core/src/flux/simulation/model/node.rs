@@ -205,6 +205,11 @@ impl Pass {
         self.outcome.applied_objects()
     }
 
+    /// Returns an object as the pass applies it.
+    pub(crate) fn applied(&self, id: &ObjectId) -> Option<&BuiltObject> {
+        self.applied_objects()?.get(id)
+    }
+
     /// Adds a condition that is not known to hold, if the pass applies anything.
     pub(crate) fn add_condition(&mut self, condition: Reason) {
         if self.applied_objects().is_none() {
@@ -240,7 +245,7 @@ impl Pass {
 
     /// Returns true if the pass applies an object.
     pub(crate) fn applies(&self, id: &ObjectId) -> bool {
-        self.applied_objects().is_some_and(|objects| objects.contains_key(id))
+        self.applied(id).is_some()
     }
 
     /// Returns true if the pass deletes a live object and certainly creates it again.

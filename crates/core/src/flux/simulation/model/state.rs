@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
@@ -53,6 +51,10 @@ pub(crate) struct State<'a> {
 impl<'a> State<'a> {
     pub(crate) fn live_object(&self, id: &ObjectId) -> Option<&'a ObjectMetadata> {
         self.input.snapshot.object(id)
+    }
+
+    pub(crate) fn is_live(&self, id: &ObjectId) -> bool {
+        self.live_object(id).is_some()
     }
 
     pub(crate) fn node(&self, id: &NodeId) -> Option<&Node> {
@@ -123,7 +125,7 @@ impl State<'_> {
     pub(crate) fn is_absent(&self, id: &ObjectId) -> bool {
         let kind = id.group_kind();
         let Some(cluster) = self.input.snapshot.of_cluster(id.cluster.as_ref()) else { return false };
-        self.live_object(id).is_none()
+        !self.is_live(id)
             && cluster.resource_type(&kind).is_some()
             && cluster.gaps_hiding(&kind).next().is_none()
             && self.nodes.applying(id).next().is_none()
@@ -132,9 +134,8 @@ impl State<'_> {
     /// Returns true if a live Kustomization is ready, or was before the reconciliation that is in progress.
     pub(crate) fn is_ready(&self, key: &NamespacedName) -> bool {
         let Some(live) = self.live.get(key) else { return false };
-        let revision = |field: &str| live.at(&format!("/status/{field}")).and_then(Value::as_str);
-        let has_succeeded = revision("lastAppliedRevision").is_some()
-            && revision("lastAppliedRevision") == revision("lastAttemptedRevision");
+        let applied = live.text("/status/lastAppliedRevision");
+        let has_succeeded = applied.is_some() && applied == live.text("/status/lastAttemptedRevision");
         live.condition("Ready").is_some_and(|ready| {
             ready.status == "True" || (ready.status == "Unknown" && ready.reason == "Progressing" && has_succeeded)
         })

@@ -18,9 +18,9 @@ pub(crate) struct WaitGraph {
 impl WaitGraph {
     pub(crate) fn new(waited: impl IntoIterator<Item = (NamespacedName, Vec<NamespacedName>)>) -> Self {
         let waited: HashMap<NamespacedName, Vec<NamespacedName>> = waited.into_iter().collect();
-        let edges = || waited.iter().flat_map(|(key, others)| others.iter().map(move |other| (key, other)));
-        let (ahead, longest_chain) = endless(edges());
-        let (behind, _) = endless(edges().map(|(key, other)| (other, key)));
+        let edges = waited.iter().flat_map(|(key, others)| others.iter().map(move |other| (key, other)));
+        let (ahead, longest_chain) = endless(edges.clone());
+        let (behind, _) = endless(edges.map(|(key, other)| (other, key)));
         let around_circles = ahead.intersection(&behind).map(|key| (*key).clone()).collect();
         Self { waited, around_circles, longest_chain }
     }

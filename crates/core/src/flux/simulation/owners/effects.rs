@@ -33,7 +33,7 @@ pub(crate) fn owner_effects(
         effects.extend(effect.map(|effect| (owner.object.id.clone(), effect)));
     }
     // Those that do not exist yet can delete what does.
-    let new = found.into_iter().filter(|(id, _)| state.live_object(id).is_none());
+    let new = found.into_iter().filter(|(id, _)| !state.is_live(id));
     effects.extend(new.map(|(id, effect)| (id.clone(), Disclosed::known(effect))));
     effects
 }

@@ -43,12 +43,12 @@ pub(crate) fn find_affected<'a>(state: &State<'a>, consequences: &Consequences<'
             None => affected.push(AffectedOwner::new(&owner.id, Reaction::Unknown(unknown))),
         }
     }
-    let affected = affected.into_iter().map(|owner| {
+    let disclosed = affected.into_iter().map(|owner| {
         let is_private = state.is_private(&owner.id);
         Disclosed::of_owner(owner, is_private)
     });
     let needs = Needs { builds: derivation.needs, dry_runs: derivation.questions };
-    Found { affected: affected.collect(), refusals, stored, needs }
+    Found { affected: disclosed.collect(), refusals, stored, needs }
 }
 
 /// Asks the API server about the deletions by the controller of a deleted owner, and returns those that it refuses.

@@ -16,17 +16,17 @@ const BOUNDS: [&str; 3] = ["max", "min", "maxLimitRequestRatio"];
 pub(super) fn limiting<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Vec<&'w Event> {
     let id = &object.id;
     let types: &[&str] = match (&*id.group, &*id.kind) {
-        ("", "Pod") if world.state.live_object(id).is_none() => &["Pod", "Container"],
+        ("", "Pod") if !world.state.is_live(id) => &["Pod", "Container"],
         ("", "PersistentVolumeClaim") => &["PersistentVolumeClaim"],
         _ => return vec![],
     };
     let near = world.events.iter().filter(|event| event.id.is("", "LimitRange") && event.id.cluster == id.cluster);
     let bounding = near.filter(|event| event.id.namespace == id.namespace && bounds(event, types));
-    let is_earlier = |event: &&Event| {
+    let earlier = bounding.filter(|event| {
         (event.is_of(&object.owner) && apply_order(&event.id, id).is_lt())
             || world.precedence(event, &object.owner, id) != Precedence::After
-    };
-    bounding.filter(is_earlier).collect()
+    });
+    earlier.collect()
 }
 
 /// Returns true if a LimitRange that an event applies has bounds for one of these types.

@@ -157,20 +157,27 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
     }
 
+    /// Returns the order of an event and the last apply of an object.
+    fn order(&self, event: &Event, object: &AppliedObject) -> Precedence {
+        self.world.precedence(event, &object.owner, &object.id)
+    }
+
     /// Returns how far it holds that the server creates a Service, if another one has its address.
     fn of_address(&self, object: &AppliedObject, result: &DryRunResult) -> Option<Standing> {
         let is_forced = matches!(result, DryRunResult::Recreated(_));
         let is_created = matches!(result, DryRunResult::Created | DryRunResult::NotValidated(_));
-        if !is_forced && (!is_created || self.world.state.live_object(&object.id).is_some()) {
+        if !is_forced && (!is_created || self.world.state.is_live(&object.id)) {
             return None;
         }
         let (holder, freeing) = holders::address_holder(&self.world, object)?;
-        let order = |event: &&Event| self.world.precedence(event, &object.owner, &object.id);
         // What another owner does after the apply never happens: that owner waits for this one.
-        let is_awaiting = |event: &&Event| !event.is_of(&object.owner) && order(event) == Precedence::After;
-        let is_possible = |event: &&Event| self.can_precede(event, object) && !is_awaiting(event);
-        if !freeing.is_empty() && freeing.iter().all(is_possible) {
-            let is_free = freeing.iter().all(|event| event.is_certain && order(event) == Precedence::Before);
+        let can_free = freeing.iter().all(|event| {
+            self.can_precede(event, object)
+                && (event.is_of(&object.owner) || self.order(event, object) != Precedence::After)
+        });
+        if !freeing.is_empty() && can_free {
+            let mut orders = freeing.iter().map(|event| (event.is_certain, self.order(event, object)));
+            let is_free = orders.all(|order| order == (true, Precedence::Before));
             return (!is_free).then(|| replaced(object, result.clone(), &freeing));
         }
         let message = format!("its address is already allocated to {holder}");
@@ -294,10 +301,10 @@ impl<'s, 'a> Premises<'s, 'a> {
         };
         // What the controller deletes by force is gone unless the refusal ends before its first try.
         let is_forced = matches!(result, DryRunResult::Recreated(_) | DryRunResult::DeletedOnly(_));
-        let is_late = |event: &&Event| self.world.precedence(event, &object.owner, &object.id) != Precedence::Before;
+        let is_late = events.iter().any(|event| self.order(event, object) != Precedence::Before);
         let fails = matches!(result, DryRunResult::ServerFailed(_));
         match decided {
-            Some(Standing::Replaced(..)) if is_forced && events.iter().any(is_late) => {}
+            Some(Standing::Replaced(..)) if is_forced && is_late => {}
             Some(Standing::Holds) if fails => {}
             Some(standing) => return standing,
             None => {}
@@ -446,7 +453,7 @@ impl<'s, 'a> Premises<'s, 'a> {
     }
 
     fn verbs(&self, object: &AppliedObject) -> &'static [&'static str] {
-        if self.world.state.live_object(&object.id).is_some() { CHANGE } else { CREATION }
+        if self.world.state.is_live(&object.id) { CHANGE } else { CREATION }
     }
 
     /// Returns how far it holds that the server accepts an object.
@@ -489,8 +496,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         let Some(account) = self.account_of(object) else { return Standing::Holds };
         match rights(&self.world, Some(&account), self.verbs(object), id) {
             Some(Rights { before: true, after: false, events }) => {
-                let order = |event: &&Event| self.world.precedence(event, &object.owner, id);
-                let orders: Vec<Precedence> = events.iter().map(order).collect();
+                let orders: Vec<Precedence> = events.iter().map(|event| self.order(event, object)).collect();
                 let changed = clauses(&events);
                 if orders.contains(&Precedence::Before) {
                     let message = format!("{} may not change it after {changed}", user(&account));
@@ -522,7 +528,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             _ => {}
         }
         let refused = Standing::Replaced(Box::new(DryRunResult::Refused(message.to_owned())), vec![]);
-        if self.world.state.live_object(&object.id).is_none() || misfit.is_never_ratcheted() {
+        if !self.world.state.is_live(&object.id) || misfit.is_never_ratcheted() {
             return refused;
         }
         // The server accepts an invalid value that does not change.
@@ -541,19 +547,19 @@ impl<'s, 'a> Premises<'s, 'a> {
 
     fn fit(&self, object: &AppliedObject, definition: &Event) -> Fit {
         let Some(built) = &definition.built else { return Fit::Unknown(String::new()) };
-        let is_new = self.world.state.live_object(&object.id).is_none();
+        let is_new = !self.world.state.is_live(&object.id);
         validate(&object.built.manifest, &built.manifest, &object.built.version, is_new)
     }
 
     /// Returns the events among those that are `considered` that can change the answer to a request about an object.
     fn events_of(&self, message: &str, id: &ObjectId, considered: impl Fn(&Event) -> bool) -> Vec<&Event> {
         let (cause, definition) = (Cause::of(message), definition_of(self.world.state, id));
-        let is_premise = |event: &&Event| {
+        let premises = self.world.events.iter().filter(|event| {
             let changed = Changed { id: &event.id, is_deleted: event.is_deleted };
             let is_parameter = cause == Cause::Policy && admission::is_parameter(&self.world, event, &id.namespace);
             considered(event) && (is_parameter || cause.depends_on(message, id, definition.as_ref(), &changed))
-        };
-        self.world.events.iter().filter(is_premise).collect()
+        });
+        premises.collect()
     }
 
     /// Returns true if an event can come before an object is applied: another owner causes it, an earlier stage of the same

@@ -25,12 +25,12 @@ pub(super) enum Room<'w> {
 /// Returns what the quotas of its namespace leave for an object that the change creates; `None` if they are not known.
 pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Option<Room<'w>> {
     let id = &object.id;
-    if id.cluster.is_some() || id.namespace.is_empty() || world.state.live_object(id).is_some() {
+    if id.cluster.is_some() || id.namespace.is_empty() || world.state.is_live(id) {
         return None;
     }
     let kind = world.state.input.snapshot.type_of(id)?;
     let is_counted = |other: &ObjectId| other.namespace == id.namespace && other.group_kind() == id.group_kind();
-    let is_new = |other: &ObjectId| is_counted(other) && world.state.live_object(other).is_none();
+    let is_new = |other: &ObjectId| is_counted(other) && !world.state.is_live(other);
     let others: Vec<&Event> =
         world.events.iter().filter(|event| is_counted(&event.id) && !event.is_of(&object.owner)).collect();
     let freed: Vec<&Event> = others.iter().copied().filter(|event| event.is_deleted && event.is_certain).collect();
@@ -71,12 +71,12 @@ pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Opti
 fn left(quota: &Fact<'_>, kind: &ResourceType) -> Option<(i64, i64)> {
     let dotted = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
     let keys = [format!("count/{}{dotted}", kind.plural), kind.plural.to_string()];
-    let number = |value: Option<&Value>, list: &str| {
-        let mut found = keys.iter().filter_map(|key| value?.pointer(list)?.get(key)?.as_str()?.parse::<i64>().ok());
-        found.next()
-    };
-    let used = number(quota.before, "/status/used").unwrap_or_default();
-    let limits = [number(quota.before, "/status/hard"), hard(quota.after, &keys)];
+    let [used, limit] = ["/status/used", "/status/hard"].map(|list| {
+        let numbers = quota.before.and_then(|before| before.pointer(list))?;
+        keys.iter().find_map(|key| numbers.get(key)?.as_str()?.parse::<i64>().ok())
+    });
+    let used = used.unwrap_or_default();
+    let limits = [limit, hard(quota.after, &keys)];
     let is_touched = !quota.events.is_empty();
     match limits {
         [None, None] => None,

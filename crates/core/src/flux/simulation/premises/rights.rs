@@ -25,45 +25,42 @@ pub(super) fn rights<'w>(
     verbs: &[&str],
     id: &ObjectId,
 ) -> Option<Rights<'w>> {
-    let account = account.filter(|_| id.cluster.is_none())?;
-    let kind = world.state.input.snapshot.type_of(id)?;
+    if id.cluster.is_some() {
+        return None;
+    }
+    let wanted = Wanted { account: account?, verbs, kind: world.state.input.snapshot.type_of(id)?, id };
     if !world.events.iter().any(|event| &*event.id.group == RBAC) {
         return None;
     }
     let facts = world.facts(VERSION, &KINDS)?;
-    let [before, after] = [true, false].map(|is_before| {
-        let values = facts.iter().map(|fact| (&fact.id, if is_before { fact.before } else { fact.after }));
-        Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() }
-    });
-    let has = |rbac: &Rbac<'_>| verbs.iter().all(|verb| rbac.allows(account, verb, kind, id));
-    let (before, after) = (has(&before), has(&after));
+    let [before, after] = [false, true].map(|is_after| wanted.is_given(&facts, |_| is_after));
     let mut events: Vec<&Event> = facts.iter().flat_map(|fact| fact.events.iter().copied()).collect();
     if before != after {
-        // Only what decides about this right.
-        let decides = |event: &&Event| is_decisive(event, &facts, account, verbs, kind, id, after);
-        events.retain(decides);
+        events.retain(|event| wanted.is_decided_by(event, &facts, after));
     }
     Some(Rights { before, after, events })
 }
 
-/// Returns true if the right is another one without an event, or if the event alone changes it: a lost role and a lost binding
-/// each do.
-fn is_decisive(
-    event: &Event,
-    facts: &[Fact<'_>],
-    account: &NamespacedName,
-    verbs: &[&str],
-    kind: &ResourceType,
-    id: &ObjectId,
-    after: bool,
-) -> bool {
-    let has_right = |is_alone: bool| {
-        let values = facts.iter().map(|fact| {
-            let is_after = (fact.id == event.id) == is_alone;
-            (&fact.id, if is_after { fact.after } else { fact.before })
-        });
+/// Verbs that a service account may use on an object.
+struct Wanted<'w> {
+    account: &'w NamespacedName,
+    verbs: &'w [&'w str],
+    kind: &'w ResourceType,
+    id: &'w ObjectId,
+}
+
+impl Wanted<'_> {
+    /// Returns true if roles and bindings give the right, some as they are after the change and the others as before.
+    fn is_given(&self, facts: &[Fact<'_>], is_after: impl Fn(&Fact<'_>) -> bool) -> bool {
+        let values = facts.iter().map(|fact| (&fact.id, if is_after(fact) { fact.after } else { fact.before }));
         let rbac = Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() };
-        verbs.iter().all(|verb| rbac.allows(account, verb, kind, id))
-    };
-    has_right(false) != after || has_right(true) == after
+        self.verbs.iter().all(|verb| rbac.allows(self.account, verb, self.kind, self.id))
+    }
+
+    /// Returns true if the right is another one than `after` without an event, or if the event alone changes it: a lost role and
+    /// a lost binding each do.
+    fn is_decided_by(&self, event: &Event, facts: &[Fact<'_>], after: bool) -> bool {
+        self.is_given(facts, |fact| fact.id != event.id) != after
+            || self.is_given(facts, |fact| fact.id == event.id) == after
+    }
 }

@@ -138,8 +138,8 @@ impl<'s, 'a> World<'s, 'a> {
             return known;
         }
         let bindings = self.facts(ADMISSION_V1, &[BINDING, MUTATING_BINDING]);
-        let policies = bindings.as_ref().filter(|bindings| !bindings.is_empty());
-        let policies = policies.map_or(Some(vec![]), |_| self.facts(ADMISSION_V1, &[POLICY, MUTATING_POLICY]));
+        let some_bindings = bindings.as_ref().filter(|bindings| !bindings.is_empty());
+        let policies = some_bindings.map_or(Some(vec![]), |_| self.facts(ADMISSION_V1, &[POLICY, MUTATING_POLICY]));
         let (Some(bindings), Some(policies)) = (bindings, policies) else { return &[] };
         let mut found = vec![];
         for binding in bindings.iter().flat_map(Fact::values) {
@@ -154,7 +154,7 @@ impl<'s, 'a> World<'s, 'a> {
     pub(super) fn read(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<Option<&Value>> {
         let [api_version, kind, namespace, name] = [api_version, kind, namespace, name].map(str::to_owned);
         let query = ClusterQuery { cluster: None, query: ObjectQuery { api_version, kind, namespace, name } };
-        match self.answers.builds.query(&query) {
+        match self.answers.builds.queries.get(&query) {
             Some(QueryAnswer::Found(found)) => Some(Some(found)),
             Some(QueryAnswer::Missing) => Some(None),
             Some(QueryAnswer::Unreadable(_)) => None,
@@ -233,9 +233,9 @@ impl<'s, 'a> World<'s, 'a> {
             return if is_first { Precedence::Before } else { Precedence::After };
         }
         let order = self.order.get_or_init(|| event_order(self.state));
-        let event = event.premise().and_then(|premise| event_of(&premise, &self.state.nodes));
-        let Some((event, apply)) = event.zip(self.last_apply(owner)) else { return Precedence::Unknown };
-        match (order.precedes(&event, &apply), order.precedes(&apply, &event)) {
+        let change = event.premise().and_then(|premise| event_of(&premise, &self.state.nodes));
+        let Some((change, apply)) = change.zip(self.last_apply(owner)) else { return Precedence::Unknown };
+        match (order.precedes(&change, &apply), order.precedes(&apply, &change)) {
             (true, false) => Precedence::Before,
             (false, true) => Precedence::After,
             _ => Precedence::Unknown,
@@ -268,6 +268,6 @@ impl<'s, 'a> World<'s, 'a> {
 
     /// Returns the operation of the apply of an object.
     pub(super) fn operation(&self, object: &AppliedObject) -> &'static str {
-        if self.state.live_object(&object.id).is_some() { "UPDATE" } else { "CREATE" }
+        if self.state.is_live(&object.id) { "UPDATE" } else { "CREATE" }
     }
 }

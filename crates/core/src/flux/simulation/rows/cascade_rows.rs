@@ -88,7 +88,7 @@ fn may_be_made_again(state: &State<'_>, cascaded: &CascadedObject<'_>) -> bool {
     let labels: BTreeMap<&str, &str> = dependent.labels.iter().filter(|(key, _)| *key != "pod-template-hash").collect();
     let passes = state.nodes.iter().filter_map(Node::last_pass);
     let mut templates = passes.filter_map(|pass| {
-        let manifest = &pass.applied_objects()?.get(owner)?.manifest;
+        let manifest = &pass.applied(owner)?.manifest;
         Some(manifest.pointer("/spec/template/metadata/labels").cloned().unwrap_or_else(|| json!({})))
     });
     templates.any(|template| template == json!(labels)) || !state.nodes.iter().any(|node| applies(node, owner))

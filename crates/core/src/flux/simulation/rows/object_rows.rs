@@ -85,10 +85,9 @@ pub(crate) fn row(
     };
     let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
     let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
-    let listing = || nodes.iter().find(|node| node.inventory.contains(id)).map(|node| &node.id.key);
-    let owner = owner.or_else(|| listing().filter(|_| is_by_hand)).map(owner_id);
+    let listing = nodes.iter().find(|node| is_by_hand && node.inventory.contains(id)).map(|node| &node.id.key);
     let actor = if is_by_hand { Actor::User } else { Actor::KustomizeController };
-    let row = Change::new(action, object, owner, actor, reason);
+    let row = Change::new(action, object, owner.or(listing).map(owner_id), actor, reason);
     let mut row = Change { cause, ..row };
     // A live object is deleted with its namespace or its definition at the latest.
     let is_deleted_anyway = live.is_some() && loses_container;
@@ -207,7 +206,7 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
 
 /// Returns true if an object that is created refers only to owners that do not exist.
 fn is_collected_at_once(state: &State<'_>, id: &ObjectId) -> bool {
-    let mut applied = state.nodes.applying(id).filter_map(|node| node.last_pass()?.applied_objects()?.get(id));
+    let mut applied = state.nodes.applying(id).filter_map(|node| node.last_pass()?.applied(id));
     applied.any(|built| {
         let references = built.manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let uids: Vec<&str> =
@@ -223,7 +222,7 @@ fn is_collected_at_once(state: &State<'_>, id: &ObjectId) -> bool {
 pub(crate) fn misread_names(state: &State<'_>) -> Vec<Change> {
     let mut rows = Vec::new();
     for node in state.nodes.iter().filter(|node| !node.id.is_new) {
-        for id in node.inventory.iter().filter(|id| id.name.contains(':') && state.live_object(id).is_none()) {
+        for id in node.inventory.iter().filter(|id| id.name.contains(':') && !state.is_live(id)) {
             let real = ObjectId { name: id.name.replace(':', "__").into(), ..id.clone() };
             if node.last_pass().is_some_and(|pass| pass.applies(&real)) {
                 continue;

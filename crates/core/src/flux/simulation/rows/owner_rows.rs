@@ -34,17 +34,17 @@ fn controller_of(owner: &ObjectId) -> Actor {
 
 /// Returns the reason why the effect on an owner is not known, with what it holds, and how to find out.
 fn with_stakes(state: &State<'_>, id: &ObjectId, reason: &Reason) -> Reason {
-    let mut reason = reason.clone();
+    let mut full = reason.clone();
     let members = state.input.snapshot.resource(id).map(|live| state.members(live));
     if let Some(Members::Listed(ids) | Members::Remote(ids)) = &members
         && let Some(numbers) = by_gravity(ids)
     {
-        reason.add_stakes(&numbers);
+        full.add_stakes(&numbers);
     }
     if let Some(kind) = kind_of(id) {
-        reason.remarks.push(format!("to find out: {}", (kind.find_out)(state, id)));
+        full.remarks.push(format!("to find out: {}", (kind.find_out)(state, id)));
     }
-    reason
+    full
 }
 
 /// Adds the affected owners to a plan: an outcome, and a row and a gap for each whose effect is not known.
@@ -194,7 +194,7 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
         let applied = effect.applies.iter().flat_map(|applies| applies.objects.keys().map(move |id| (id, applies)));
         for (id, applies) in applied {
             let is_applied = consequences.outcomes.contains_key(id);
-            if state.live_object(id).is_some() || is_applied || container_is_deleted(state, id, consequences) {
+            if state.is_live(id) || is_applied || container_is_deleted(state, id, consequences) {
                 continue;
             }
             let object = PinnedObject::absent(id.clone());
@@ -282,10 +282,11 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
 /// Returns a new HelmRelease that installs the release of a record which goes with a deleted HelmRelease.
 fn taker_of_record<'s>(state: &'s State<'_>, record: &ObjectId, deleted: &ObjectId) -> Option<&'s ObjectId> {
     let record = state.live_object(record)?;
-    let installs = |by: &ObjectId| {
-        let records = state.specs_after(by).into_iter().map(|spec| releases::release_record(by, &spec));
-        let is_new = by != deleted && state.input.snapshot.resource(by).is_none();
-        is_new && records.into_iter().any(|(name, namespace)| releases::is_record_of(record, &namespace, &name))
-    };
-    state.owner_applies().map(|(by, _)| by).find(|by| by.is(releases::GROUP, releases::KIND) && installs(by))
+    let mut new = state.owner_applies().map(|(by, _)| by).filter(|by| {
+        by.is(releases::GROUP, releases::KIND) && *by != deleted && state.input.snapshot.resource(by).is_none()
+    });
+    new.find(|by| {
+        let mut records = state.specs_after(by).into_iter().map(|spec| releases::release_record(by, &spec));
+        records.any(|(name, namespace)| releases::is_record_of(record, &namespace, &name))
+    })
 }

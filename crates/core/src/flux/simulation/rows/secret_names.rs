@@ -80,16 +80,11 @@ fn named_by_unread_owners(state: &State<'_>) -> HashSet<ObjectId> {
 /// Returns the kinds of the clusters, and the names of the live objects that no owner can have named by a value of a Secret,
 /// with their namespaces.
 fn public_words<'s>(state: &'s State<'_>, unread: &HashSet<ObjectId>) -> HashSet<Cow<'s, str>> {
-    let is_open = |id: &ObjectId| match state.secrets.held(id) {
-        _ if id.is_private() => false,
-        Some(held) => !held.is_assumed && held.shown.is_none(),
-        None => !unread.contains(id),
-    };
     let mut public = HashSet::new();
     for (name, cluster) in state.input.snapshot.clusters() {
         let is_open_here = |id: ObjectId| {
-            let id = id.in_cluster(name);
-            is_open(state.live_object(&id).map_or(&id, |live| &live.id))
+            let here = id.in_cluster(name);
+            is_open(state, unread, state.live_object(&here).map_or(&here, |live| &live.id))
         };
         let open_types = cluster.types.iter().filter(|kind| {
             let definition = format!("{}.{}", kind.plural, kind.group);
@@ -101,7 +96,7 @@ fn public_words<'s>(state: &'s State<'_>, unread: &HashSet<ObjectId>) -> HashSet
             public.insert(Cow::Owned(kind.kind.to_lowercase()));
         }
         let mut namespaces: HashMap<&str, bool> = HashMap::new();
-        for id in cluster.objects.iter().map(|object| &object.id).filter(|id| is_open(id)) {
+        for id in cluster.ids().filter(|id| is_open(state, unread, id)) {
             public.insert(Cow::Borrowed(&*id.name));
             let is_open_namespace = namespaces
                 .entry(&id.namespace)
@@ -110,6 +105,15 @@ fn public_words<'s>(state: &'s State<'_>, unread: &HashSet<ObjectId>) -> HashSet
         }
     }
     public
+}
+
+/// Returns true if no owner can have named a live object by a value of a Secret.
+fn is_open(state: &State<'_>, unread: &HashSet<ObjectId>, id: &ObjectId) -> bool {
+    match state.secrets.held(id) {
+        _ if id.is_private() => false,
+        Some(held) => !held.is_assumed && held.shown.is_none(),
+        None => !unread.contains(id),
+    }
 }
 
 /// Returns the parts of an identity that are written as words.

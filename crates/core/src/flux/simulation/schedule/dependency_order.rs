@@ -37,8 +37,11 @@ pub(crate) fn longest_chain(state: &State<'_>) -> usize {
 fn wait_graph<'s>(state: &'s State<'_>) -> &'s WaitGraph {
     state.nodes.wait_graph(|| {
         let keys: BTreeSet<_> = state.live.keys().chain(state.nodes.iter().map(|node| &node.id.key)).collect();
-        let waited = |key: &NamespacedName| Some((key.clone(), waited_for(state, key, &*last_spec(state, key)?)));
-        WaitGraph::new(keys.into_iter().filter_map(waited))
+        let waited = keys.into_iter().filter_map(|key| {
+            let spec = last_spec(state, key)?;
+            Some((key.clone(), waited_for(state, key, &*spec)))
+        });
+        WaitGraph::new(waited)
     })
 }
 

@@ -257,16 +257,13 @@ impl Builder<'_> {
 /// Returns the event in which a Kustomization changes an object.
 pub(crate) fn event_of(premise: &Premise, nodes: &[Node]) -> Option<SimulationEvent> {
     let own = nodes.iter().filter(|node| node.id.key == premise.owner);
-    let applies = |pass: &Pass, manifest: &serde_json::Value| {
-        pass.applied_objects()
-            .and_then(|objects| objects.get(&premise.id))
-            .is_some_and(|built| *built.manifest == *manifest)
-    };
     let mut events = own.filter_map(|node| {
         let mut passes = node.numbered_passes();
         match &premise.manifest {
             Some(manifest) => {
-                passes.find(|(_, pass)| applies(pass, manifest)).map(|(id, _)| SimulationEvent::Apply(id))
+                let apply =
+                    passes.find(|(_, pass)| pass.applied(&premise.id).is_some_and(|built| built.manifest == *manifest));
+                apply.map(|(id, _)| SimulationEvent::Apply(id))
             }
             None if !node.inventory.contains(&premise.id) => None,
             None => match passes.find(|(_, pass)| pass.prunes(&premise.id)) {

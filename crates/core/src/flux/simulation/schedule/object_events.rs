@@ -109,7 +109,7 @@ fn differs_without_reconciliation(
     let is_finalized = node.deletion.as_ref().is_some_and(|it| it.finalization == Finalization::DeletesObjects);
     let is_listed = node.inventory.contains(id);
     let is_protected = live.is_some_and(|live| prune_protection(live, features).is_some());
-    node.passes.iter().any(|pass| match pass.applied_objects().and_then(|objects| objects.get(id)) {
+    node.passes.iter().any(|pass| match pass.applied(id) {
         Some(built) => {
             let apply = ObjectApply::new(built, &pass.spec, &node.id.key, features);
             apply.protects != is_protected || (!is_listed && (is_shared || !is_finalized))
@@ -267,7 +267,7 @@ impl ScheduleContext<'_> {
 
     /// Returns the application of the object by a pass, if there is one.
     fn apply(&self, node: &Node, pass: &Pass) -> Option<ObjectApply> {
-        let built = pass.applied_objects()?.get(self.id)?;
+        let built = pass.applied(self.id)?;
         Some(ObjectApply::new(built, &pass.spec, &node.id.key, self.rules.features))
     }
 }

@@ -53,16 +53,16 @@ impl TestCluster {
     fn answer_builds(&self, needs: build::Needs, answers: &mut build::Answers) {
         for reference in needs.data {
             let live = self.data.get(&reference.name).map(Data::read);
-            answers.record_data(reference, live.map_or(Lookup::Missing, Lookup::Found));
+            answers.data.insert(reference, live.map_or(Lookup::Missing, Lookup::Found));
         }
-        needs.charts.into_values().for_each(|run| answers.record_chart(run.key.clone(), rendered(&run)));
+        answers.charts.extend(needs.charts.into_values().map(|run| (run.key.clone(), rendered(&run))));
         needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
         for run in needs.resource_sets.into_values() {
             let output = if self.has_operator { expanded(&run) } else { Err("it is not here".to_owned()) };
-            answers.record_resource_set(run.key, output);
+            answers.resource_sets.insert(run.key, output);
         }
         for name in needs.kube_versions {
-            answers.record_kube_version(name, Some("v1.33.1".to_owned()));
+            answers.kube_versions.insert(name, Some("v1.33.1".to_owned()));
         }
         for query in needs.queries {
             let ObjectQuery { kind, name, .. } = &query.query;
@@ -71,11 +71,11 @@ impl TestCluster {
             let list = (!live.is_empty()).then(|| json!({"items": live}));
             let found = self.content.get(name).cloned().or(list);
             let answer = found.map_or(QueryAnswer::Missing, QueryAnswer::Found);
-            answers.record_query(query, answer);
+            answers.queries.insert(query, answer);
         }
         for stem in needs.folder_charts {
             let archive = &self.charts.as_ref().unwrap()[&stem];
-            answers.record_folder_chart(stem, archive::unpack(archive).map(Arc::new));
+            answers.folder_charts.insert(stem, archive::unpack(archive).map(Arc::new));
         }
         for chart in needs.remote_charts {
             let archive = self.remote.as_ref().unwrap().get(&chart.to_string()).cloned();

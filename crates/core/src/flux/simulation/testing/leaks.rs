@@ -152,7 +152,7 @@ impl LeakCase {
     /// Returns the texts that no output may hold: forms of the secret value and their beginnings. What the names of live
     /// objects show already is left out.
     pub fn forbidden(&self) -> BTreeSet<String> {
-        let ids = self.private.snapshot.objects.iter().map(|object| &object.id);
+        let ids = self.private.snapshot.ids();
         let shown: Vec<String> =
             ids.map(|id| format!("{} {} {} {}", id.group, id.kind, id.namespace, id.name)).collect();
         let mut forms = forms(&self.secret);

@@ -1,19 +1,36 @@
 //! A garbage collector that works by label: the decision on each object, and its reason. Each system implements it.
 
 pub mod manifest;
-mod plan;
 pub mod safety;
 pub(crate) mod served_kinds;
 
 use std::cmp::Ordering;
 
-pub use plan::CollectorPlan;
-
-use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::{OwnerId, Protection};
 use crate::plan::grave::GraveKind;
-use crate::plan::{Reason, ReasonCode};
+use crate::plan::{Plan, Reason, ReasonCode};
+
+/// Plan of a request for one snapshot.
+#[derive(Clone, Debug)]
+pub struct CollectorPlan {
+    pub plan: Plan,
+    /// Deletions in the system's order. Those of one wave may be deleted at the same time.
+    pub waves: Vec<Vec<ObjectId>>,
+    /// Number of objects of the set that the manifests contain.
+    pub retained: usize,
+    /// Description of a changed source of fluxd. The plan then shows what fluxd will do; this tool deletes nothing.
+    pub source_change: Option<String>,
+    /// Warnings, which hold text written by others.
+    pub warnings: Vec<String>,
+}
+
+impl From<Plan> for CollectorPlan {
+    fn from(plan: Plan) -> Self {
+        Self { plan, waves: vec![], retained: 0, source_change: None, warnings: vec![] }
+    }
+}
 
 /// Action of a system's own collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

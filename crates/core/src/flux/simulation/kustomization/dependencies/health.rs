@@ -71,9 +71,9 @@ impl Health<'_, '_> {
         if self.state.is_absent(id) || is_pruned(self.state, node, pass, id) {
             return Some(Obstacle::certain(format!("whose health check names {id}, which does not exist then")));
         }
-        let may_come_later = || Some(Obstacle::possible(format!("whose health check may come after {id} is deleted")));
+        let possible = Some(Obstacle::possible(format!("whose health check may come after {id} is deleted")));
         if self.consequences.cascaded.contains_key(id) {
-            return may_come_later();
+            return possible;
         }
         let outcomes = self.consequences.outcomes.get(id)?;
         if !outcomes.may_end_as(FinalState::Deleted) {
@@ -89,13 +89,13 @@ impl Health<'_, '_> {
         if is_earlier && outcomes.always_ends_as(FinalState::Deleted) {
             return Some(Obstacle::certain(format!("whose health check names {id}, which is deleted before")));
         }
-        may_come_later()
+        possible
     }
 
     /// Returns the other Kustomizations that a pass checks.
     fn checked_kustomizations(self, key: &NamespacedName, pass: &Pass, checked: &[ObjectId]) -> Vec<NamespacedName> {
-        let applied = pass.applied_objects().into_iter().flatten();
-        let applied = applied.filter(|(_, built)| checked.is_empty() && !is_never_applied(built, &pass.spec));
+        let objects = pass.applied_objects().into_iter().flatten();
+        let applied = objects.filter(|(_, built)| checked.is_empty() && !is_never_applied(built, &pass.spec));
         let ids = applied.map(|(id, _)| id).chain(checked).filter(|id| id.is_here(GROUP, KIND));
         ids.map(NamespacedName::of).filter(|child| child != key).collect()
     }
@@ -158,20 +158,21 @@ impl Health<'_, '_> {
     /// the object in another way than the live Kustomization.
     fn unproven(self, node: &Node, pass: &Pass, checked: &[ObjectId]) -> Option<Obstacle> {
         let key = &node.id.key;
-        let exprs = |id: &ObjectId| pass.spec.health_exprs(&id.group_kind());
         let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
-        let is_plain = |id: &ObjectId| is_healthy_at_once(id) && exprs(id).is_empty();
-        let with_state = applied.map(|(id, _)| id).filter(|id| !is_plain(id) && !id.is_here(GROUP, KIND));
+        let with_state = applied.map(|(id, _)| id).filter(|id| {
+            let is_plain = is_healthy_at_once(id) && pass.spec.health_exprs(&id.group_kind()).is_empty();
+            !is_plain && !id.is_here(GROUP, KIND)
+        });
         let mut candidates = with_state.filter(|id| checked.is_empty() || checked.contains(id));
         let live = node.passes.first().map(|pass| (&pass.spec, self.state.health_checks(key, &pass.spec)));
         let is_checked_anew = |id: &ObjectId| {
             live.as_ref().is_some_and(|(spec, checked)| {
                 let is_checked = spec.checks_health() && (checked.is_empty() || checked.contains(id));
-                !is_checked || spec.health_exprs(&id.group_kind()) != exprs(id)
+                !is_checked || spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
             })
         };
         candidates.find_map(|id| {
-            let verb = if self.state.live_object(id).is_none() {
+            let verb = if !self.state.is_live(id) {
                 "creates"
             } else if self.consequences.may_be_recreated(id) {
                 "recreates"
@@ -224,7 +225,7 @@ fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass)
     let mut applied = pass.applied_objects().into_iter().flatten();
     applied.any(|(id, built)| {
         (checked.is_empty() || checked.contains(id))
-            && state.live_object(id).is_none()
+            && !state.is_live(id)
             && (!is_healthy_at_once(id) || !pass.spec.health_exprs(&id.group_kind()).is_empty())
             && !is_never_applied(built, &pass.spec)
     })

@@ -54,7 +54,7 @@ fn objects_with_secrets(
         Some(held) if id.is(GROUP, KIND) => held.in_spec || held.is_assumed,
         held => held.is_some_and(|held| held.in_manifest || held.is_assumed),
     };
-    let reads_some = references.iter().any(|reference| match answers.data(reference) {
+    let reads_some = references.iter().any(|reference| match answers.data.get(reference) {
         Some(Lookup::Found(data)) => data.is_secret || state.holds_secrets_in_data(&reference.id(), data),
         _ => false,
     });
@@ -77,8 +77,8 @@ fn objects_with_secrets(
         return None;
     }
     let cluster = state.target_of_live(live).unwrap_or_default();
-    let built = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref()));
-    let mut objects: Vec<(ObjectId, Held)> = built.map(|built| held_by(state, &built)).collect();
+    let placed = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref()));
+    let mut objects: Vec<(ObjectId, Held)> = placed.map(|built| held_by(state, &built)).collect();
     if let Members::Listed(members) = state.members(live) {
         let known: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id.clone()).collect();
         let others = members.into_iter().filter(|id| !known.contains(id));
@@ -149,14 +149,10 @@ impl State<'_> {
         let Some(held) = self.secrets.held(id) else {
             return data.values.values().any(|value| self.secrets.are_in_text(value.reveal()));
         };
-        let is_same = |open: &Value| {
-            let open = Data::read(open).values;
-            open.iter().all(|(key, value)| data.values.get(key) == Some(value))
-        };
         let applied = self.applied(id);
         let now = applied.iter().map(|applied| applied.built).filter(|built| built.masked.is_none());
-        let mut open = held.open.iter().chain(now.map(|built| &built.manifest));
-        held.in_manifest || !open.any(|open| is_same(open))
+        let mut open = held.open.iter().chain(now.map(|built| &built.manifest)).map(|open| Data::read(open).values);
+        held.in_manifest || !open.any(|open| open.iter().all(|(key, value)| data.values.get(key) == Some(value)))
     }
 
     /// Returns true if a live spec, in which no value of a Secret was applied last, can hold some all the same: it is not what
@@ -187,7 +183,7 @@ impl State<'_> {
     ) -> Cow<'o, DataOverrides> {
         for source in variable_sources(spec.value()) {
             let reference = source.reference(&key.namespace);
-            let live = answers.data(&reference).filter(|_| !overrides.contains_key(&reference));
+            let live = answers.data.get(&reference).filter(|_| !overrides.contains_key(&reference));
             let Some(Lookup::Found(data)) = live else { continue };
             if !data.is_secret && self.holds_secrets_in_data(&reference.id(), data) {
                 let data = Data { is_secret: true, ..data.clone() };

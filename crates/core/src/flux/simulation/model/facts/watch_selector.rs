@@ -40,7 +40,7 @@ pub(crate) fn labels_after(state: &State<'_>, key: &NamespacedName) -> BTreeMap<
     let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
     let builders = state.nodes.applying(&id).filter_map(|node| Some((node, node.last_pass()?)));
-    let built = builders.filter_map(|(node, pass)| Some((node, pass, pass.applied_objects()?.get(&id)?))).next_back();
+    let built = builders.filter_map(|(node, pass)| Some((node, pass, pass.applied(&id)?))).next_back();
     match built {
         Some((node, pass, built)) => {
             labels.extend(texts_at(&built.manifest, "/metadata/labels"));

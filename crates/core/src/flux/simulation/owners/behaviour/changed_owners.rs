@@ -204,8 +204,9 @@ fn described_changes(
         Some(Difference::NotCompared(why)) => vec![format!("its spec cannot be compared: {why}")],
         _ => vec![],
     };
-    let is_off = |live: &Resource| live.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off);
-    let was_inactive = live.is_some_and(|live| live.flag("/spec/suspend") || is_off(live));
+    let was_inactive = live.is_some_and(|live| {
+        live.flag("/spec/suspend") || live.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off)
+    });
     if was_inactive && !(rules.is_inactive)(comparison.state(), id) {
         changes.push("it is resumed".to_owned());
     }

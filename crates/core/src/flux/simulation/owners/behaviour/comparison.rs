@@ -80,7 +80,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     /// Returns the objects of a kind, live ones and those that a pass or another owner applies.
     pub(crate) fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
         let state = self.state();
-        let live = state.input.snapshot.objects.iter().map(|object| &object.id);
+        let live = state.input.snapshot.ids();
         let passes = state.nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
         live.chain(applied).chain(state.generated_ids()).filter(|id| id.is_here(group, kind)).cloned().collect()
@@ -90,7 +90,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     ///
     /// Fails if an answer is missing.
     pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Asked<Option<Difference>> {
-        if self.state().live_object(id).is_none() {
+        if !self.state().is_live(id) {
             return Ok((!self.state().applied(id).is_empty()).then_some(Difference::Created));
         }
         if self.derivation.consequences.may_be_deleted(id) {
@@ -117,9 +117,8 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
         let last = last_applied.get(id).map_or(&[][..], Vec::as_slice);
         let applied = self.derivation.state.applied(id);
-        let is_known = |manifest: &Value| last.iter().any(|(_, built)| *built.manifest == *manifest);
-        self.derivation.state.live_object(id).is_none()
-            || applied.iter().any(|applied| !is_known(&applied.built.manifest))
+        !self.derivation.state.is_live(id)
+            || applied.iter().any(|applied| last.iter().all(|(_, built)| built.manifest != applied.built.manifest))
     }
 
     /// Returns the difference of a manifest that a Kustomization applies from the live object.
@@ -164,7 +163,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         key: Option<&str>,
     ) -> Asked<Option<Difference>> {
         let reference = DataRef::of(id);
-        let found = match self.derivation.answers.data(&reference) {
+        let found = match self.derivation.answers.data.get(&reference) {
             Some(Lookup::Found(data)) if built.undecrypted.is_none() => data.clone(),
             Some(Lookup::Missing) => return Ok(Some(Difference::Created)),
             Some(_) => return Ok(Some(Difference::NotCompared(self.why_not_compared(id)))),

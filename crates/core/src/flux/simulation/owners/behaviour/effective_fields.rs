@@ -98,10 +98,13 @@ pub(crate) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut parts: Vec<String> =
         keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).map(|key| format!("spec.{key}")).collect();
-    let annotation = |object: &Value, key: &str| object.pointer("/metadata/annotations")?.get(key).cloned();
     let annotations = rules.annotations.iter().filter(|key| annotation(before, key) != annotation(after, key));
     parts.extend(annotations.map(|key| format!("the annotation {key}")));
     parts
+}
+
+fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o Value> {
+    object.pointer("/metadata/annotations")?.get(key)
 }
 
 /// Adds what the API server adds to the spec of an object of Flux.

@@ -100,7 +100,7 @@ impl Comparison<'_, '_, '_> {
     pub(crate) fn providers(&self, namespace: &str, entry: &Value, is_after: bool) -> Vec<ObjectId> {
         let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter();
         let own = all.filter(|id| {
-            let is_live = self.state().live_object(id).is_some();
+            let is_live = self.state().is_live(id);
             let exists = if is_after { !self.derivation.consequences.may_be_deleted(id) } else { is_live };
             &*id.namespace == namespace && exists
         });

@@ -34,7 +34,7 @@ pub(crate) fn shrinking_sets(comparison: &mut Comparison<'_, '_, '_>, node: &Nod
         let (id, manifest) = (&built.id, &*built.manifest);
         // Without a number of replicas it keeps the one that it has.
         let has_number = manifest.pointer("/spec/replicas").is_some_and(Value::is_i64);
-        if !has_number || state.live_object(id).is_none() || lost_claims(state, id, manifest, None).next().is_none() {
+        if !has_number || !state.is_live(id) || lost_claims(state, id, manifest, None).next().is_none() {
             continue;
         }
         let before = live_replicas(comparison, id)?;
@@ -59,7 +59,7 @@ fn live_replicas(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Aske
     let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
     let query = ObjectQuery { api_version: "apps/v1".to_owned(), kind, namespace, name };
     let query = ClusterQuery { cluster: id.cluster.clone(), query };
-    match comparison.derivation.answers.query(&query) {
+    match comparison.derivation.answers.queries.get(&query) {
         Some(QueryAnswer::Found(content)) => Ok(Some(replicas(content))),
         Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => Ok(None),
         None => {

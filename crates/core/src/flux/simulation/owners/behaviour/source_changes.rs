@@ -127,8 +127,7 @@ fn is_below(path: &str, directory: &str) -> bool {
 /// Returns the first file that two artifacts do not have in common, of those that are used.
 fn first_change<'a>(old: &'a Artifact, new: &'a Artifact, is_used: impl Fn(&str) -> bool) -> Option<&'a str> {
     let changed = new.files().find(|(at, content)| is_used(at) && old.file(at) != Some(content));
-    let removed = || old.files().find(|(at, _)| is_used(at) && new.file(at).is_none());
-    changed.or_else(removed).map(|(at, _)| at)
+    changed.or_else(|| old.files().find(|(at, _)| is_used(at) && new.file(at).is_none())).map(|(at, _)| at)
 }
 
 /// Adds the directory of a chart, and those of the charts in the same source that it depends on. Returns false if its

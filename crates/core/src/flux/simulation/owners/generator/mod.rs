@@ -164,7 +164,7 @@ fn add_generator(
             None => drop(generated.states.insert(source, states)),
             Some(taken) => {
                 let content = ArtifactContent::Unknown(format!("several generators make {source}"));
-                *taken = vec![ArtifactState { content, trigger: None, is_optional: false }];
+                *taken = vec![ArtifactState::new(content, None)];
             }
         }
     }
@@ -181,11 +181,13 @@ fn add_generator(
 fn runs(state: &mut State<'_>, id: &ObjectId, live: Option<&Resource>, known: &GeneratedArtifacts) -> Vec<Run> {
     let was_off = live.and_then(|live| live.object.annotations.get(ARTIFACT_SWITCH)).is_some_and(is_switched_off);
     let is_off = state.is_switched_off_after(id, ARTIFACT_SWITCH);
-    let read = |spec: &Value| GeneratorSpec::read(spec, &id.namespace);
-    let mut specs: Vec<(GeneratorSpec, Option<PassId>)> =
-        live.filter(|_| !was_off).map(|live| (read(live.spec()), None)).into_iter().collect();
+    let mut specs: Vec<(GeneratorSpec, Option<PassId>)> = vec![];
+    if let Some(live) = live.filter(|_| !was_off) {
+        specs.push((GeneratorSpec::read(live.spec(), &id.namespace), None));
+    }
     if !is_off {
-        specs.extend(state.applied_specs(id).map(|(spec, pass)| (read(&spec), Some(pass))));
+        let applied = state.applied_specs(id);
+        specs.extend(applied.map(|(spec, pass)| (GeneratorSpec::read(&spec, &id.namespace), Some(pass))));
     }
     specs.dedup_by(|next, earlier| next.0 == earlier.0);
     // The switch alone triggers nothing, and a new revision may come before it changes.
@@ -197,6 +199,10 @@ fn runs(state: &mut State<'_>, id: &ObjectId, live: Option<&Resource>, known: &G
     runs.collect()
 }
 
+fn stopped(why: Stop) -> Arc<Generation> {
+    Arc::new(Generation { artifacts: vec![], stop: Some(why) })
+}
+
 fn generation(
     state: &mut State<'_>,
     id: &ObjectId,
@@ -204,7 +210,6 @@ fn generation(
     spec: &GeneratorSpec,
     known: &GeneratedArtifacts,
 ) -> Arc<Generation> {
-    let stopped = |why: Stop| Arc::new(Generation { artifacts: vec![], stop: Some(why) });
     if state.is_private(id) {
         return stopped(Stop::Unknown("its spec holds values of a Secret".to_owned()));
     }
@@ -257,14 +262,13 @@ fn is_git(source: &SourceId) -> bool {
 
 /// Returns the states of an artifact after the reconciliations of its generator.
 fn artifact_states(state: &State<'_>, source: &SourceId, runs: &[Run], exists: bool) -> Vec<ArtifactState> {
-    let plain = |content, trigger| ArtifactState { content, trigger, is_optional: false };
     let deployed = state.input.deployed.get(source);
     let initial = if exists {
         ArtifactContent::Same
     } else {
         ArtifactContent::Missing("its ArtifactGenerator has not made it".to_owned())
     };
-    let mut states = vec![plain(initial, None)];
+    let mut states = vec![ArtifactState::new(initial, None)];
     let mut last_change = 0;
     for (number, run) in runs.iter().enumerate() {
         let found = run.generation.artifacts.iter().find(|(artifact, _)| artifact.name == source.name);
@@ -286,10 +290,10 @@ fn artifact_states(state: &State<'_>, source: &SourceId, runs: &[Run], exists: b
         };
         if state.input.differing_artifacts.contains(source) && matches!(content, ArtifactContent::Made(_)) {
             let why = "what is generated here from the deployed revision is not what source-watcher stores";
-            return vec![plain(ArtifactContent::Unknown(why.to_owned()), None)];
+            return vec![ArtifactState::new(ArtifactContent::Unknown(why.to_owned()), None)];
         }
         if states.last().is_none_or(|last| last.content != content) {
-            states.push(plain(content, run.trigger.clone()));
+            states.push(ArtifactState::new(content, run.trigger.clone()));
             last_change = number;
         }
     }
@@ -316,7 +320,7 @@ fn add_deletion(id: &ObjectId, consequences: &Consequences<'_>, states: &mut Vec
     } else {
         ArtifactContent::Unknown(format!("{id}, which makes it, may be deleted"))
     };
-    states.push(ArtifactState { content, trigger: None, is_optional: false });
+    states.push(ArtifactState::new(content, None));
 }
 
 /// Returns the names of the artifacts that a live generator has made.

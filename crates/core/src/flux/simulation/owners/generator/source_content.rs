@@ -40,7 +40,7 @@ pub(super) fn source_content(
     if let Some(why) = source_object_change(state, &id) {
         return Ok(SourceContent::Unknown(why));
     }
-    if state.live_object(&id).is_none() {
+    if !state.is_live(&id) {
         if state.is_absent(&id) {
             return Err(format!("its source {source} does not exist"));
         }
@@ -89,9 +89,8 @@ pub(super) fn is_affected(
     let before = GeneratorSpec::read(live.spec(), &id.namespace);
     let after = state.specs_after(id);
     let is_planned = |source: &SourceId| {
-        let is_changed = |content: &ArtifactContent| *content != ArtifactContent::Same;
         state.input.trees.contains_key(source)
-            || known.last(source).is_some_and(is_changed)
+            || known.last(source).is_some_and(|content| *content != ArtifactContent::Same)
             || source_object_change(state, &source.object()).is_some()
     };
     after.iter().any(|spec| GeneratorSpec::read(spec, &id.namespace) != before)

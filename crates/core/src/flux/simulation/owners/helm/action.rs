@@ -88,7 +88,7 @@ impl ReleaseAction {
     pub(super) fn can_delete(&self, state: &State<'_>) -> bool {
         let hooks = self.hooks.iter().filter(|(_, run)| run.fate != HookFate::Applied).map(|(id, _)| id);
         let objects = self.removed.iter().chain(&self.interrupted).chain(&self.interrupted_hooks).chain(&self.claims);
-        objects.chain(self.remedied.keys()).chain(hooks).any(|id| state.live_object(id).is_some())
+        objects.chain(self.remedied.keys()).chain(hooks).any(|id| state.is_live(id))
     }
 
     /// Returns the effect on live objects.
@@ -108,14 +108,13 @@ impl ReleaseAction {
         for object in live(&self.interrupted_hooks) {
             add(object, Some(self.interrupted_object(true)));
         }
-        let is_kept = |object: &&ObjectMetadata| self.is_kept(object);
         if !matches!(self.failure, Failure::Always(_)) || self.has_steps {
-            for object in live(&self.removed).into_iter().filter(|object| !is_kept(object)) {
+            for object in live(&self.removed).into_iter().filter(|object| !self.is_kept(object)) {
                 add(object, self.removed_object(&object.id));
             }
         }
         if !matches!(self.failure, Failure::Always(_)) {
-            for object in live(&self.interrupted).into_iter().filter(|object| !is_kept(object)) {
+            for object in live(&self.interrupted).into_iter().filter(|object| !self.is_kept(object)) {
                 add(object, Some(self.interrupted_object(false)));
             }
             for object in live(&self.claims) {

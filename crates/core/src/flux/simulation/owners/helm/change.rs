@@ -147,8 +147,7 @@ fn missing_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Strin
 
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
 fn was_rolled_back(live: &Resource) -> bool {
-    let is_false = |kind: &str| live.condition(kind).is_some_and(|condition| condition.status == "False");
-    is_false("Ready") && live.is_true("Remediated")
+    live.condition("Ready").is_some_and(|ready| ready.status == "False") && live.is_true("Remediated")
 }
 
 /// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.

@@ -57,7 +57,7 @@ pub(super) fn condition(
     }
     for source in values_sources(&id.namespace, spec) {
         let values = source.reference.id();
-        let exists = state.live_object(&values).is_some() || !state.applied(&values).is_empty();
+        let exists = state.is_live(&values) || !state.applied(&values).is_empty();
         if !exists && !source.optional {
             return Some(format!("it waits until {values} exists"));
         }
@@ -85,7 +85,7 @@ pub(super) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -
             let detail = format!("{dependency} and it wait for each other");
             return Some(Reason::new(ReasonCode::DependencyCycle, detail));
         }
-        let is_new = state.live_object(&dependency).is_none();
+        let is_new = !state.is_live(&dependency);
         let reaction = state.affected.iter().find(|owner| owner.id == dependency).map(|owner| &owner.reaction);
         let specs = state.specs_after(&dependency);
         let is_suspended = !specs.is_empty() && specs.iter().all(|spec| flag_at(spec, "/suspend"));

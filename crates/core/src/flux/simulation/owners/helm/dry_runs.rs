@@ -63,7 +63,7 @@ impl Comparison<'_, '_, '_> {
         let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
         for AppliedManifest { id, manifest, is_changed, is_open } in &changes.manifests {
             // A name that holds values of a Secret would be in the URL of the request, and so in logs.
-            let is_hidden = changes.is_private && self.state().live_object(id).is_none();
+            let is_hidden = changes.is_private && !self.state().is_live(id);
             if *is_open || is_hidden || !changes.is_applied_on_server {
                 answers.is_proven &= !is_changed;
                 continue;

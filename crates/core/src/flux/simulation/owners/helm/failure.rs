@@ -97,14 +97,15 @@ impl Attempt<'_> {
                 "the API server does not serve {kind}, so Helm cannot read the release that is deployed"
             ));
         }
-        let option = format!("/{}/disableTakeOwnership", self.kind.field());
+        if !flag_at(self.spec, &format!("/{}/disableTakeOwnership", self.kind.field())) {
+            return None;
+        }
+        let consequences = comparison.derivation.consequences;
         let taken = self.new.objects.iter().filter(|id| self.old.is_none_or(|old| !old.objects.contains(*id)));
         // The action is tried again until what the change deletes is gone.
-        let stays = |id: &&ObjectId| !self.gone.contains(*id) && !comparison.derivation.consequences.may_be_deleted(id);
-        let live = taken.filter(stays).filter_map(|id| comparison.state().live_object(id));
-        let mut foreign = live.filter(|live| !self.owns(live));
-        let foreign = foreign.next().filter(|_| flag_at(self.spec, &option));
-        foreign.map(|live| {
+        let staying = taken.filter(|id| !self.gone.contains(*id) && !consequences.may_be_deleted(id));
+        let mut live = staying.filter_map(|id| comparison.state().live_object(id));
+        live.find(|live| !self.owns(live)).map(|live| {
             format!("{} exists and is not part of the release ({}.disableTakeOwnership)", live.id, self.kind.field())
         })
     }
@@ -129,14 +130,11 @@ impl Attempt<'_> {
         if let Some(why) = self.unplaced(comparison) {
             return (Failure::Always(why), BTreeMap::new());
         }
-        let answers = self.ask(comparison, removed);
-        let ReleaseAnswers { refusal, is_proven, refused_deletions } = answers;
-        let is_first = |id: &ObjectId| self.new.hooks_at([self.kind.events()[0]]).any(|(hook, _)| hook == id);
-        let refusal = refusal.or_else(|| {
-            let (id, message) = refused_deletions.iter().find(|(id, _)| is_first(id))?;
-            Some((id.clone(), message.clone()))
-        });
-        let failure = match refusal {
+        let ReleaseAnswers { refusal, is_proven, refused_deletions } = self.ask(comparison, removed);
+        let [before, _] = self.kind.events();
+        let refused_hook =
+            refused_deletions.iter().find(|(id, _)| self.new.hooks_at([before]).any(|(hook, _)| hook == *id));
+        let failure = match refusal.or_else(|| refused_hook.map(|(id, message)| (id.clone(), message.clone()))) {
             Some((id, message)) => {
                 let text = format!("{id}: {message}");
                 if self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message) {
@@ -162,8 +160,8 @@ impl Attempt<'_> {
     /// action, which then does nothing, for people; `None` if it may. The API server is asked about an apply, and Helm creates it.
     pub(super) fn unrecorded(&self, comparison: &mut Comparison<'_, '_, '_>) -> Option<String> {
         let ReleaseTarget { name, storage_namespace, .. } = &self.place.target;
-        let id = ObjectId::new("", "Secret", storage_namespace, &format!("sh.helm.release.v1.{name}.new"));
-        let id = id.in_cluster(self.place.cluster.as_ref());
+        let record = format!("sh.helm.release.v1.{name}.new");
+        let id = ObjectId::new("", "Secret", storage_namespace, &record).in_cluster(self.place.cluster.as_ref());
         let account = text_at(self.spec, "/serviceAccountName");
         if account.is_empty() || self.is_private || comparison.state().live_object(&id.namespace_object()).is_none() {
             return None;
@@ -199,11 +197,11 @@ impl Attempt<'_> {
 
     fn ask(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> ReleaseAnswers {
         let state = comparison.state();
-        let is_live = |id: &ObjectId| state.live_object(id).is_some();
         let replaced = self.replaced_kinds(comparison);
         let mut manifests: Vec<AppliedManifest> = vec![];
         for (id, manifest) in self.new.manifests() {
-            let is_same = !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && is_live(id);
+            let is_same =
+                !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && state.is_live(id);
             let kind = id.group_kind();
             // No dry-run can show what comes with its namespace or its definition, or after another object of its name.
             let comes_with =
@@ -223,9 +221,11 @@ impl Attempt<'_> {
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
         let replaced_hooks =
             self.new.hooks_at([before, after]).filter(|(_, hook)| runs_hooks && hook.is_deleted_first());
-        let removed = removed.iter().chain(replaced_hooks.map(|(id, _)| id)).filter(|id| is_live(id));
-        let removed: BTreeSet<ObjectId> = removed.cloned().collect();
-        for (id, hook) in self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && is_asked(hook, is_live(id))) {
+        let deleted = removed.iter().chain(replaced_hooks.map(|(id, _)| id)).filter(|id| state.is_live(id));
+        let deleted: BTreeSet<ObjectId> = deleted.cloned().collect();
+        for (id, hook) in
+            self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && is_asked(hook, state.is_live(id)))
+        {
             let manifest = hook.manifest.clone();
             manifests.push(AppliedManifest { id: id.clone(), manifest, is_changed: true, is_open: false });
         }
@@ -234,7 +234,7 @@ impl Attempt<'_> {
             spec: self.spec,
             target: &self.place.target,
             manifests,
-            removed: removed.into_iter().collect(),
+            removed: deleted.into_iter().collect(),
             is_applied_on_server: self.is_applied_on_server(comparison),
             is_private: self.is_private,
         })
@@ -272,7 +272,7 @@ impl Attempt<'_> {
         }
         let name = &*self.place.target.namespace;
         let id = ObjectId::new("", "Namespace", "", name).in_cluster(cluster);
-        if self.creates_namespace() && state.live_object(&id).is_none() {
+        if self.creates_namespace() && !state.is_live(&id) {
             let metadata = json!({"name": name, "labels": {"name": name}});
             first.insert(id, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}));
         }
@@ -332,7 +332,7 @@ impl Attempt<'_> {
     /// Returns true if the namespace of an object does not exist yet and is created by the change.
     fn comes_with_namespace(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         let (state, namespace) = (comparison.state(), id.namespace_object());
-        if id.namespace.is_empty() || state.live_object(&namespace).is_some() {
+        if id.namespace.is_empty() || state.is_live(&namespace) {
             return false;
         }
         let is_own = *self.place.target.namespace == *id.namespace && self.creates_namespace();
@@ -356,7 +356,7 @@ impl Attempt<'_> {
     /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it over.
     fn is_retried_without(&self, state: &State<'_>, id: &ObjectId) -> bool {
         let is_retried = Remediation::of(self.spec, self.kind).is_some_and(|remediation| remediation.retries != 0);
-        let is_taken_over = state.live_object(id).is_some() && self.old.is_some_and(|old| !old.objects.contains(id));
+        let is_taken_over = state.is_live(id) && self.old.is_some_and(|old| !old.objects.contains(id));
         is_taken_over && is_retried && Remedy::of(self.spec, self.kind) == Remedy::Rollback
     }
 
@@ -367,9 +367,9 @@ impl Attempt<'_> {
         let decides = |other: &ObjectId, is_deleted: bool| {
             cause.depends_on(message, id, definition.as_ref(), &Changed { id: other, is_deleted })
         };
-        let applied = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
-        let applied = applied.flat_map(BTreeMap::keys).filter(|other| decides(other, false));
-        let applied: BTreeSet<ObjectId> = applied.cloned().collect();
+        let objects = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
+        let deciding = objects.flat_map(BTreeMap::keys).filter(|other| decides(other, false));
+        let applied: BTreeSet<ObjectId> = deciding.cloned().collect();
         let consequences = comparison.derivation.consequences;
         // What the remedy of this very failure deletes mends nothing, nor what is deleted with its namespaces.
         let all = consequences.outcomes.keys().chain(consequences.cascaded.keys());

@@ -31,7 +31,7 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{NO_RECORD, without_release};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
@@ -116,8 +116,7 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
         })
         .collect();
     let is_deleted = |live: &Resource| consequences.may_be_deleted(&live.object.id);
-    let is_uninstalled = |live: &&&Resource| is_deleted(live) && uninstall::uninstall_prevented(state, live).is_none();
-    if of_same.iter().any(|live| is_uninstalled(&live)) {
+    if of_same.iter().any(|live| is_deleted(live) && uninstall::uninstall_prevented(state, live).is_none()) {
         return None;
     }
     let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
@@ -139,14 +138,14 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
 fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
     let specs = state.specs_after(id);
     let namespaces: Vec<String> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None).namespace).collect();
-    let has_live = |object: &ObjectMetadata| {
+    let has_others = state.input.snapshot.objects.iter().any(|object| {
         let is_of_kubernetes = &*object.id.name == "kube-root-ca.crt" || object.id.is("", "ServiceAccount");
         let is_of_flux = object.id.group.ends_with("fluxcd.io") || object.labels.get("owner") == Some("helm");
         let is_dependent = object.controller_reference().is_some() || object.id.is("", "Event");
         namespaces.iter().any(|namespace| **namespace == *object.id.namespace)
             && !(is_of_kubernetes || is_of_flux || is_dependent)
-    };
-    state.input.snapshot.objects.iter().any(has_live).then_some(
+    });
+    has_others.then_some(
         "its release is installed, and a hook of its chart, or a failed installation, may delete what has the same name",
     )
 }
@@ -190,6 +189,6 @@ fn moved(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value)
 /// Returns the live objects in the inventory of a release that nothing will delete, with the reason.
 fn left_behind(state: &State<'_>, live: &Resource, why: &str) -> BTreeMap<ObjectId, Reason> {
     let Members::Listed(inventory) = state.members(live) else { return BTreeMap::new() };
-    let found = inventory.into_iter().filter(|id| state.live_object(id).is_some());
+    let found = inventory.into_iter().filter(|id| state.is_live(id));
     found.map(|id| (id, Reason::new(ReasonCode::LeftBehind, why))).collect()
 }

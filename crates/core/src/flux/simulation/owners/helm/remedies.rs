@@ -62,10 +62,10 @@ impl Remediation {
         if text_at(spec, &format!("/{action}/strategy/name")) == "RetryOnFailure" {
             return None;
         }
-        let at = |field: &str| spec.pointer(&format!("/{action}/remediation/{field}"));
-        let retries = at("retries").and_then(Value::as_i64).unwrap_or_default();
+        let remediation = spec.pointer(&format!("/{action}/remediation")).unwrap_or(&Value::Null);
+        let retries = remediation["retries"].as_i64().unwrap_or_default();
         let default = kind == ActionKind::Upgrade && retries > 0;
-        let remediates_last = at("remediateLastFailure").and_then(Value::as_bool).unwrap_or(default);
+        let remediates_last = remediation["remediateLastFailure"].as_bool().unwrap_or(default);
         Some(Self { retries, remediates_last })
     }
 }
@@ -93,13 +93,13 @@ impl Remedy {
         new: &Rendered,
         old: Option<&Rendered>,
     ) -> BTreeMap<ObjectId, Action> {
-        let is_live = |id: &&ObjectId| state.live_object(id).is_some();
+        let live = new.objects.iter().filter(|id| state.is_live(id));
         let mut deletions = BTreeMap::new();
         match self {
             Self::None => {}
             Self::Uninstall { is_retried } => {
                 let action = if is_retried { Action::Recreate } else { Action::Delete };
-                let objects = new.objects.iter().filter(is_live).filter(|id| !new.is_kept(id));
+                let objects = live.filter(|id| !new.is_kept(id));
                 deletions.extend(objects.map(|id| (id.clone(), action)));
                 if !flag_at(spec, "/uninstall/disableHooks") {
                     deletions.extend(hook_deletions(state, new, [HookEvent::PreDelete, HookEvent::PostDelete]));
@@ -109,8 +109,7 @@ impl Remedy {
                 }
             }
             Self::Rollback => {
-                let taken_over = new.objects.iter().filter(is_live);
-                let taken_over = taken_over.filter(|id| old.is_some_and(|old| !old.objects.contains(*id)));
+                let taken_over = live.filter(|id| old.is_some_and(|old| !old.objects.contains(*id)));
                 deletions.extend(taken_over.map(|id| (id.clone(), Action::Delete)));
                 let has_hooks = !flag_at(spec, "/rollback/disableHooks");
                 for old in old.into_iter().filter(|_| has_hooks) {
@@ -150,7 +149,7 @@ pub(super) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
 /// Returns the live objects of hooks that these events delete.
 fn hook_deletions(state: &State<'_>, rendered: &Rendered, events: [HookEvent; 2]) -> Vec<(ObjectId, Action)> {
     let fates = rendered.hook_fates(None, events).into_iter();
-    let live = fates.filter(|(id, _)| state.live_object(id).is_some());
+    let live = fates.filter(|(id, _)| state.is_live(id));
     let deletions = live.filter_map(|(id, fate)| match fate {
         HookFate::Recreated => Some((id, Action::Recreate)),
         HookFate::Deleted => Some((id, Action::Delete)),
@@ -181,13 +180,13 @@ pub(super) fn test_fates(spec: &Value, new: &Rendered) -> BTreeMap<ObjectId, Hoo
         return BTreeMap::new();
     }
     let filters = list_at(spec, "/test/filters");
-    let named = |is_excluded: bool| {
-        let found = filters.iter().filter(move |filter| flag_at(filter, "/exclude") == is_excluded);
+    let [included, excluded] = [false, true].map(|is_excluded| {
+        let found = filters.iter().filter(|filter| flag_at(filter, "/exclude") == is_excluded);
         found.map(|filter| text_at(filter, "/name")).collect::<Vec<_>>()
-    };
-    let (included, excluded) = (named(false), named(true));
-    let runs = |id: &ObjectId| !excluded.contains(&&*id.name) && (included.is_empty() || included.contains(&&*id.name));
-    let tests = new.hooks_at([HookEvent::Test]).filter(|(id, _)| runs(id));
+    });
+    let tests = new
+        .hooks_at([HookEvent::Test])
+        .filter(|(id, _)| !excluded.contains(&&*id.name) && (included.is_empty() || included.contains(&&*id.name)));
     tests.map(|(id, hook)| (id.clone(), hook.fate())).collect()
 }
 

@@ -104,16 +104,18 @@ fn failure(state: &State<'_>, release: &Resource) -> Option<Failure> {
         let why = format!("the API server does not serve {kind} of the release");
         return Some(Failure { why, is_first: true });
     }
-    let refused = |object: &ObjectMetadata| {
-        let message = state.owner_refusal(&release.object.id, &object.id)?;
-        Some(format!("the server refuses to delete {}: {message}", object.id))
-    };
     let mut first = hooks(state, release, &[HookEvent::PreDelete]);
-    if let Some(why) = first.find_map(|(object, _)| refused(object)) {
+    if let Some(why) = first.find_map(|(object, _)| refusal(state, release, object)) {
         return Some(Failure { why, is_first: true });
     }
-    let why = uninstalled(state, release, release.spec()).into_iter().find_map(refused)?;
-    Some(Failure { why, is_first: false })
+    let mut others = uninstalled(state, release, release.spec()).into_iter();
+    Some(Failure { why: others.find_map(|object| refusal(state, release, object))?, is_first: false })
+}
+
+/// Returns the refusal of the server to delete an object for a release.
+fn refusal(state: &State<'_>, release: &Resource, object: &ObjectMetadata) -> Option<String> {
+    let message = state.owner_refusal(&release.object.id, &object.id)?;
+    Some(format!("the server refuses to delete {}: {message}", object.id))
 }
 
 /// Returns the live objects with the identities of hooks that an uninstall runs at these events: those of the chart if they are
@@ -125,9 +127,8 @@ fn hooks<'a>(
 ) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
     let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
     let known = state.stored_releases.get(&release.object.id);
-    let rendered =
-        known.into_iter().flat_map(|stored| &stored.hooks).filter(move |(_, hook)| runs && hook.runs_at(events));
-    let rendered = rendered.filter_map(|(id, hook)| Some((state.live_object(id)?, hook.clone())));
+    let run = known.into_iter().flat_map(|stored| &stored.hooks).filter(move |(_, hook)| runs && hook.runs_at(events));
+    let rendered = run.filter_map(|(id, hook)| Some((state.live_object(id)?, hook.clone())));
     let cluster = state.cluster_of(release).filter(|_| runs && known.is_none()).into_iter();
     let labelled = cluster.flat_map(move |cluster| live_hooks(cluster, release, events));
     rendered.collect::<Vec<_>>().into_iter().chain(labelled)
@@ -216,8 +217,8 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     }
     let account = service_account(release);
     let rights = account.iter().flat_map(|_| rights_of_accounts(state, release));
-    let config = state.kube_config(&id.namespace, release.spec());
-    let config = config.filter(|config| state.is_absent(config) || consequences.may_be_deleted(config));
+    let named = state.kube_config(&id.namespace, release.spec());
+    let config = named.filter(|config| state.is_absent(config) || consequences.may_be_deleted(config));
     let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
     let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
     conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));
@@ -238,7 +239,7 @@ fn created_hooks(
     let events = if fails { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
     let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
     let hooks = known.into_iter().flat_map(|stored| &stored.hooks);
-    let absent = hooks.filter(|(id, hook)| runs && hook.runs_at(events) && state.live_object(id).is_none());
+    let absent = hooks.filter(|(id, hook)| runs && hook.runs_at(events) && !state.is_live(id));
     let created = absent.filter_map(|(id, hook)| {
         let others = failing.iter().filter(|other| *other != id);
         let mut conditions: Vec<String> = conditions.to_vec();
@@ -262,15 +263,14 @@ fn failing_hooks(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
     let live = hooks(state, release, &[HookEvent::PreDelete]).map(|(object, hook)| (object.id.clone(), hook));
     let known = state.stored_releases.get(&release.object.id).into_iter().flat_map(|stored| &stored.hooks);
     let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let absent =
-        known.filter(|(id, hook)| runs && hook.runs_at(&[HookEvent::PreDelete]) && state.live_object(id).is_none());
+    let absent = known.filter(|(id, hook)| runs && hook.runs_at(&[HookEvent::PreDelete]) && !state.is_live(id));
     let all = live.chain(absent.map(|(id, hook)| (id.clone(), hook.clone()))).collect::<Vec<_>>();
     all.into_iter().filter(|(_, hook)| hook.can_fail()).map(|(id, _)| id).collect()
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
 pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
-    if service_account(release).is_some_and(|account| state.live_object(&account).is_none()) {
+    if service_account(release).is_some_and(|account| !state.is_live(&account)) {
         return Some("its service account does not exist");
     }
     if !suspensions(state, release).contains(&false) {
@@ -290,9 +290,8 @@ fn suspensions(state: &State<'_>, release: &Resource) -> BTreeSet<bool> {
 fn rights_of_accounts(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
     let members = release_members(state, release);
     let namespaces: BTreeSet<&str> = members.iter().map(|(object, _)| &*object.id.namespace).collect();
-    let live = state.input.snapshot.objects.iter().map(|object| &object.id);
-    let live = live.filter(|id| !members.iter().any(|(member, _)| member.id == **id));
-    let rights = live.filter(|id| {
+    let others = state.input.snapshot.ids().filter(|id| !members.iter().any(|(member, _)| member.id == **id));
+    let rights = others.filter(|id| {
         let is_everywhere = ["ClusterRole", "ClusterRoleBinding"].contains(&&*id.kind);
         let is_there = ["Role", "RoleBinding"].contains(&&*id.kind) && namespaces.contains(&*id.namespace);
         &*id.group == "rbac.authorization.k8s.io" && (is_everywhere || is_there)

@@ -115,15 +115,7 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
     };
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
-        applies: Some(OwnerApply {
-            earlier: vec![],
-            trigger,
-            objects,
-            manager: flux_operator::NAME,
-            code: ReasonCode::Generated,
-            is_doubtful: false,
-            chart: None,
-        }),
+        applies: Some(OwnerApply::generated(trigger, objects)),
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })

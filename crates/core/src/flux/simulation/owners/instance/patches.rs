@@ -117,9 +117,8 @@ fn has_directive(patch: &Value) -> bool {
 
 /// Applies an operation of a JSON patch to the spec of a manifest.
 fn change(manifest: &mut Value, operation: &Value) -> Result<(), String> {
-    let not_evaluated = || NOT_EVALUATED.to_owned();
     let path = text_at(operation, "/path");
-    let (parent, escaped) = path.rsplit_once('/').filter(|_| path.starts_with("/spec/")).ok_or_else(not_evaluated)?;
+    let (parent, escaped) = path.rsplit_once('/').filter(|_| path.starts_with("/spec/")).ok_or(NOT_EVALUATED)?;
     let last = unescape_step(escaped);
     let value = operation.get("value").cloned();
     let changed = match (manifest.pointer_mut(parent), text_at(operation, "/op")) {
@@ -127,7 +126,7 @@ fn change(manifest: &mut Value, operation: &Value) -> Result<(), String> {
         (Some(Value::Array(items)), "add") if last == "-" => value.map(|value| items.push(value)),
         _ => None,
     };
-    changed.ok_or_else(not_evaluated)
+    Ok(changed.ok_or(NOT_EVALUATED)?)
 }
 
 /// Changes a field of a map; `None` if the operation does not apply.

@@ -29,7 +29,7 @@ use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::readiness::{Readiness, ready};
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator::{self, FORCE};
+use crate::ownership::schemes::flux_operator::FORCE;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
@@ -100,29 +100,30 @@ pub(super) fn expand(
         return Err("it is not known what changes its inputs".to_owned().into());
     };
     let state = comparison.state();
-    let is_unchanged = |built: &BuiltObject| old.get(&built.id).is_some_and(|old| old.manifest == built.manifest);
-    let changed: Vec<&BuiltObject> =
-        new.values().filter(|built| !is_unchanged(built) || state.live_object(&built.id).is_none()).collect();
+    let differing = new.values().filter(|built| {
+        !state.is_live(&built.id) || old.get(&built.id).is_none_or(|old| old.manifest != built.manifest)
+    });
+    let changed: Vec<&BuiltObject> = differing.collect();
     let forces = sets_force(state, id, live);
-    let is_forced = |built: &&&BuiltObject| {
+    let forced = changed.iter().find(|built| {
         state.live_object(&built.id).is_some_and(|live| {
             forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
         })
-    };
-    if let Some(forced) = changed.iter().find(is_forced) {
+    });
+    if let Some(forced) = forced {
         return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
     }
     let copies = !copied_names(&new_spec).is_empty();
     let is_private = comparison.set_is_private(id, &new_spec);
     let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
     // The name of a hidden object would be in the URL of the request, and so in logs.
-    let is_nameless = |built: &BuiltObject| built.hides_identity() && state.live_object(&built.id).is_none();
+    let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
     let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new) && !is_nameless(built));
     let applies =
         asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
     let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
-    let lost = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
-    let fails = lost.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
+    let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
+    let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
     let condition = waits(state, live, &new_spec, &trigger, &changed).or(fails).or(refusal);
     let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
     let mut refused = BTreeMap::new();
@@ -134,15 +135,7 @@ pub(super) fn expand(
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         keeps: kept(state, id, &removed),
-        applies: Some(OwnerApply {
-            trigger,
-            objects: new,
-            earlier,
-            manager: flux_operator::NAME,
-            code: ReasonCode::Generated,
-            is_doubtful: false,
-            chart: None,
-        }),
+        applies: Some(OwnerApply { earlier, ..OwnerApply::generated(trigger, new) }),
         condition,
         ..Effect::default()
     };
@@ -184,7 +177,7 @@ fn failed_jobs(
             cluster: None,
             query: ObjectQuery { api_version: "batch/v1".to_owned(), kind, namespace, name },
         };
-        match comparison.derivation.answers.query(&query) {
+        match comparison.derivation.answers.queries.get(&query) {
             Some(QueryAnswer::Found(content)) => {
                 if matches!(ready(job, content), Readiness::Failed(_)) {
                     failed.insert(job.id.clone(), recreated_job());
@@ -269,13 +262,6 @@ fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resou
     };
     if is_off(live) {
         // Its spec may have changed since it was switched off.
-        let unknown = |id: ObjectId| BuiltObject {
-            version: String::new(),
-            manifest: Arc::new(Value::Null),
-            undecrypted: None,
-            masked: None,
-            id,
-        };
         return Ok(Arc::new(inventory.into_iter().map(|id| (id.clone(), unknown(id))).collect()));
     }
     if inventory.is_empty() {
@@ -308,6 +294,11 @@ fn generated(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Valu
     generated_of(comparison, id, &flat, &inputs)
 }
 
+/// Returns an object of which only the identity is known.
+fn unknown(id: ObjectId) -> BuiltObject {
+    BuiltObject { version: String::new(), manifest: Arc::new(Value::Null), undecrypted: None, masked: None, id }
+}
+
 /// Returns the objects that flux-operator generates of a spec with these inputs of its providers. A spec with providers
 /// and without inputs generates nothing.
 fn generated_of<'i>(
@@ -322,8 +313,8 @@ fn generated_of<'i>(
     }
     // The providers are read before their inputs take the place of their names.
     let is_private = comparison.set_is_private(id, spec);
-    let mut spec = spec.clone();
-    if let Some(fields) = spec.as_object_mut().filter(|fields| fields.contains_key("inputsFrom")) {
+    let mut with_inputs = spec.clone();
+    if let Some(fields) = with_inputs.as_object_mut().filter(|fields| fields.contains_key("inputsFrom")) {
         let mut inputs: Vec<Value> = fields.get("inputs").and_then(Value::as_array).cloned().unwrap_or_default();
         inputs.extend(provided.into_iter().cloned());
         if inputs.is_empty() {
@@ -332,8 +323,8 @@ fn generated_of<'i>(
         fields.remove("inputsFrom");
         fields.insert("inputs".to_owned(), inputs.into());
     }
-    let run = SetRun::new(id, &spec, is_private);
-    let text = match comparison.derivation.answers.resource_set(&run.key) {
+    let run = SetRun::new(id, &with_inputs, is_private);
+    let text = match comparison.derivation.answers.resource_sets.get(&run.key) {
         Some(Ok(text)) => text,
         Some(Err(why)) => return Err(why.clone().into()),
         None => {
@@ -436,9 +427,9 @@ fn interrupted(
     for spec in [new_spec, old_spec].into_iter().take(if is_changed { 2 } else { 1 }) {
         let [before, after] =
             [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
-        let is_stable = |provider: &&ObjectId| before.get(*provider) == after.get(*provider);
         let all: BTreeSet<&ObjectId> = before.keys().chain(after.keys()).collect();
-        let (stable, changing): (Vec<&ObjectId>, Vec<&ObjectId>) = all.into_iter().partition(is_stable);
+        let (stable, changing): (Vec<&ObjectId>, Vec<&ObjectId>) =
+            all.into_iter().partition(|provider| before.get(*provider) == after.get(*provider));
         if changing.len() + usize::from(is_changed) < 2 {
             continue;
         }
@@ -480,24 +471,20 @@ fn doubtful_provider(
     namespace: &str,
     entry: &Value,
 ) -> Option<ObjectId> {
-    let outcomes = |id: &ObjectId| comparison.derivation.consequences.outcomes.get(id);
+    let outcomes = &comparison.derivation.consequences.outcomes;
     let live = comparison.providers(namespace, entry, false).into_iter();
-    live.filter(|id| !found.contains(id)).find(|id| outcomes(id).is_some_and(|outcomes| !outcomes.is_deleted()))
+    live.filter(|id| !found.contains(id)).find(|id| outcomes.get(id).is_some_and(|outcomes| !outcomes.is_deleted()))
 }
 
 /// Returns the inputs that a provider exports.
 fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bool) -> Asked<Vec<Value>> {
     let state = comparison.state();
     let live = state.input.snapshot.resource(id);
-    let recorded = || {
-        let exported = live.and_then(|live| live.at("/status/exportedInputs")?.as_array());
-        exported.cloned().ok_or_else(|| Interrupt::Failed(format!("{id} exports no inputs")))
-    };
     let is_off = state.is_switched_off_after(id, OPERATOR_SWITCH);
     let specs = comparison.state().specs_after(id);
     let changes = live.is_none_or(|live| specs.iter().any(|spec| spec != live.spec()));
     if !is_after || !changes || (is_off && live.is_some()) {
-        return recorded();
+        return recorded_inputs(id, live);
     }
     let [spec] = &specs[..] else {
         return Err(format!("{id} gets several specs, one after the other").into());
@@ -508,10 +495,16 @@ fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bo
     let mut input = spec.get("defaultValues").and_then(Value::as_object).cloned().unwrap_or_default();
     // The id is a hash of the uid, which a new provider does not have yet.
     if live.is_some() {
-        let known = recorded()?.first().and_then(|first| first.get("id").cloned());
+        let known = recorded_inputs(id, live)?.first().and_then(|first| first.get("id").cloned());
         input.extend(known.map(|known| ("id".to_owned(), known)));
     }
     Ok(vec![Value::Object(input)])
+}
+
+/// Returns the inputs that a live provider exports now.
+fn recorded_inputs(id: &ObjectId, live: Option<&Resource>) -> Asked<Vec<Value>> {
+    let exported = live.and_then(|live| live.at("/status/exportedInputs")?.as_array());
+    exported.cloned().ok_or_else(|| Interrupt::Failed(format!("{id} exports no inputs")))
 }
 
 /// Returns the pass that applies a ResourceSet last, or else a provider of its inputs.
@@ -525,8 +518,8 @@ fn trigger(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> 
 
 /// Returns true if the annotation of the ResourceSet lets flux-operator delete and create again all of its objects.
 fn sets_force(state: &State<'_>, id: &ObjectId, live: Option<&Resource>) -> bool {
-    let is_enabled = |value: &str| value.eq_ignore_ascii_case("enabled");
-    live.is_some_and(|live| live.object.annotations.get(FORCE).is_some_and(is_enabled))
+    let annotation = live.and_then(|live| live.object.annotations.get(FORCE));
+    annotation.is_some_and(|value| value.eq_ignore_ascii_case("enabled"))
         || state.applied(id).iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"))
 }
 
@@ -557,7 +550,7 @@ fn waits(
 /// Returns true if the namespace or the definition of an object is created with it, so that no dry-run can show it.
 fn comes_with_container(state: &State<'_>, built: &BuiltObject, all: &BuiltObjects) -> bool {
     let namespace = built.id.namespace_object();
-    let is_new = all.contains_key(&namespace) && state.live_object(&namespace).is_none();
+    let is_new = all.contains_key(&namespace) && !state.is_live(&namespace);
     is_new || state.input.snapshot.resource_type(&built.id.group_kind()).is_none()
 }
 

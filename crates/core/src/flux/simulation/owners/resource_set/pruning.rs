@@ -21,7 +21,7 @@ pub(super) fn deletable<'s, 'a>(
     set: &'s Resource,
     ids: impl IntoIterator<Item = &'s ObjectId>,
 ) -> impl Iterator<Item = &'a ObjectMetadata> {
-    let can_delete = service_account(set).is_none_or(|account| state.live_object(&account).is_some());
+    let can_delete = service_account(set).is_none_or(|account| state.is_live(&account));
     let objects = ids.into_iter().filter_map(|id| state.live_object(id));
     objects.filter(move |object| can_delete && reason_to_keep(object, &set.object.id).is_none())
 }

@@ -46,7 +46,7 @@ impl Place<'_> {
             return Ok(Err(format!("its chart may not look up {what}: {message}")));
         }
         let query = ClusterQuery { cluster, query: query.clone() };
-        match comparison.derivation.answers.query(&query) {
+        match comparison.derivation.answers.queries.get(&query) {
             Some(QueryAnswer::Found(found)) => Ok(Ok(found.clone())),
             Some(QueryAnswer::Missing) => Ok(Ok(json!({}))),
             Some(QueryAnswer::Unreadable(why)) => {
@@ -66,7 +66,7 @@ impl Place<'_> {
             Some(Members::Listed(members)) => members.contains(id),
             _ => false,
         };
-        !id.name.is_empty() && (is_own || state.live_object(id).is_none())
+        !id.name.is_empty() && (is_own || !state.is_live(id))
     }
 }
 

@@ -146,10 +146,9 @@ fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
         metadata.push(UNKNOWN_REVISION.to_owned());
     }
     let mut files = values_files(chart);
-    let is_default = |file: &str| file.trim_start_matches("./") == "values.yaml";
     let replaces_values = match (files.next(), files.next()) {
         (None, _) => false,
-        (Some(only), None) => !is_default(only),
+        (Some(only), None) => !is_values_file(only),
         _ => true,
     };
     if replaces_values {
@@ -178,6 +177,11 @@ fn compared(chart: &Value, namespace: &str, interval: &Value) -> Value {
     })
 }
 
+/// Returns true for the file with the default values of a chart.
+fn is_values_file(path: &str) -> bool {
+    path.trim_start_matches("./") == "values.yaml"
+}
+
 /// Returns the chart that a release will have whose deployed chart is not compared, and what is assumed of it.
 pub(crate) fn first_chart(
     comparison: &mut Comparison<'_, '_, '_>,
@@ -198,18 +202,18 @@ pub(crate) fn first_chart(
     if let Some(chart) = spec.pointer("/chart/spec") {
         let source = SourceId::of_chart(chart, &id.namespace);
         let compared = packed.map(|packed| packed.compared);
-        let is_same = |live: &&Resource| {
-            PackedChart::find(state, id, live.spec(), false).map(|packed| packed.compared) == compared
-        };
-        if let Some(live) = live.filter(is_same) {
+        let same = live
+            .filter(|live| PackedChart::find(state, id, live.spec(), false).map(|packed| packed.compared) == compared);
+        if let Some(live) = same {
             let stored = helm_chart(&live.content).and_then(|chart| comparison.state().input.snapshot.resource(&chart));
-            let stored = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
-            return Ok((stored_chart(comparison, stored)?, None));
+            let chart = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
+            return Ok((stored_chart(comparison, chart)?, None));
         }
         return other_chart(comparison, &id.namespace, &source.object(), &requested(spec, None)?);
     }
-    let reference = spec.get("chartRef").filter(|reference| reference.is_object());
-    let reference = reference.ok_or_else(|| "it names no chart".to_owned())?;
+    let Some(reference) = spec.get("chartRef").filter(|reference| reference.is_object()) else {
+        return Err("it names no chart".to_owned().into());
+    };
     let source = SourceId::read(reference, "", &id.namespace).object();
     let [chart] = &comparison.state().specs_after(&source)[..] else {
         return Err(format!("the spec of {source} is not known").into());
@@ -253,18 +257,16 @@ fn stored_charts(
     let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
     let is_same_values = old_chart.values == new_chart.values;
     // A HelmChart with other values files is packed again.
-    let is_own = |change: &String| {
-        !is_same_values && &*new_source.kind == "HelmChart" && *change == format!("{new_source} changes")
-    };
-    if let Some(change) = references.into_iter().find(|change| !is_own(change)) {
+    let own = format!("{new_source} changes");
+    let is_repacked = !is_same_values && &*new_source.kind == "HelmChart";
+    if let Some(change) = references.into_iter().find(|change| !is_repacked || *change != own) {
         return Err(format!("its chart may change: {change}").into());
     }
     if is_same_values {
         return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
     }
     let mut after = values_files(&new_chart.spec).peekable();
-    let is_original = |file: &str| file.trim_start_matches("./") == "values.yaml";
-    if values_files(&old_chart.spec).next().is_some() && (after.peek().is_none() || after.any(is_original)) {
+    if values_files(&old_chart.spec).next().is_some() && (after.peek().is_none() || after.any(is_values_file)) {
         let why = "the values.yaml of its chart is not stored, because valuesFiles replace it";
         return Err(why.to_owned().into());
     }
@@ -333,7 +335,7 @@ fn fetched_chart(
         RemoteChart::of_repository(known, name, range)
     };
     let is_exact = chart.range.is_empty() || is_exact(range)?;
-    let Some(files) = comparison.derivation.answers.remote_chart(&chart).cloned() else {
+    let Some(files) = comparison.derivation.answers.remote_charts.get(&chart).cloned() else {
         comparison.derivation.needs.remote_charts.insert(chart);
         return Err(Interrupt::Missing);
     };
@@ -347,7 +349,7 @@ fn fetched_chart(
 
 /// Reads a chart in the folder of `--charts`.
 fn chart_of_folder(comparison: &mut Comparison<'_, '_, '_>, stem: &str) -> Asked<Chart> {
-    let Some(files) = comparison.derivation.answers.folder_chart(stem).cloned() else {
+    let Some(files) = comparison.derivation.answers.folder_charts.get(stem).cloned() else {
         comparison.derivation.needs.folder_charts.insert(stem.to_owned());
         return Err(Interrupt::Missing);
     };
@@ -366,8 +368,8 @@ fn deployed_chart(
     source: &ObjectId,
     wanted: &Requested,
 ) -> Asked<Chart> {
-    let latest = |field: &str| live.text(&format!("/status/history/0/{field}")).unwrap_or_default();
-    let (name, version, digest) = (latest("chartName"), latest("chartVersion"), latest("ociDigest"));
+    let [name, version, digest] = ["chartName", "chartVersion", "ociDigest"]
+        .map(|field| live.text(&format!("/status/history/0/{field}")).unwrap_or_default());
     let Some(full) = comparison.state().input.snapshot.resource(source) else {
         return Err(format!("{source} could not be read").into());
     };
@@ -408,12 +410,14 @@ fn deployed_chart(
 /// Returns the chart in the artifact of a source.
 fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, source: &Resource) -> Asked<Chart> {
     let artifact = StoredArtifact::of(source)?;
-    let Some(files) = comparison.derivation.answers.artifact(&artifact.digest).cloned() else {
+    let Some(files) = comparison.derivation.answers.artifacts.get(&artifact.digest).cloned() else {
         comparison.derivation.needs.artifacts.insert(artifact.digest.clone(), artifact);
         return Err(Interrupt::Missing);
     };
-    let files = files.map_err(|why| format!("its chart cannot be read from source-controller: {why}"))?;
-    Ok(Chart::packed(files)?)
+    match files {
+        Ok(files) => Ok(Chart::packed(files)?),
+        Err(why) => Err(format!("its chart cannot be read from source-controller: {why}").into()),
+    }
 }
 
 /// The chart that a spec asks for.

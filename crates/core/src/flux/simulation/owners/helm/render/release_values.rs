@@ -41,7 +41,7 @@ pub(crate) fn values_between(
 ) -> Asked<Vec<Values>> {
     let mut all = vec![];
     for ValuesSource { reference, .. } in values_sources(&id.namespace, spec) {
-        let Some(live) = comparison.derivation.answers.data(&reference).cloned() else { continue };
+        let Some(live) = comparison.derivation.answers.data.get(&reference).cloned() else { continue };
         let changed = data_after_change(comparison.derivation, &reference, &live);
         let last = changed.map_or_else(|| live.clone(), |(data, _)| data);
         for data in data_between(comparison.derivation, &reference, &live, &last) {
@@ -71,7 +71,7 @@ fn values_with(
         if comparison.state().applied(&data_id).iter().any(|applied| applied.built.undecrypted.is_some()) {
             return Err(format!("{data_id} in its valuesFrom is encrypted").into());
         }
-        let Some(found) = comparison.derivation.answers.data(&reference).cloned() else {
+        let Some(found) = comparison.derivation.answers.data.get(&reference).cloned() else {
             comparison.derivation.needs.data.insert(reference);
             return Err(Interrupt::Missing);
         };

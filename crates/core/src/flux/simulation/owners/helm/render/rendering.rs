@@ -91,8 +91,8 @@ impl<'s> Place<'s> {
         let defined = passes.flat_map(BTreeMap::values).filter(|built| built.id.cluster == cluster);
         let served = served_versions(snapshot);
         let versions = defined.filter_map(defined_versions).flat_map(|(kind, versions)| {
-            let versions = versions.into_iter().map(|version| format!("{}/{version}", kind.group));
-            versions.flat_map(|version| [format!("{version}/{}", kind.kind), version]).collect::<Vec<_>>()
+            let qualified = versions.into_iter().map(|version| format!("{}/{version}", kind.group));
+            qualified.flat_map(|version| [format!("{version}/{}", kind.kind), version]).collect::<Vec<_>>()
         });
         let coming = versions.filter(|version| !served.contains(version)).collect();
         Ok(Self { id: id.clone(), spec: spec.clone(), target, cluster, snapshot, coming, has_come: false })
@@ -137,9 +137,8 @@ impl<'s> Place<'s> {
             (refused @ Rendering::Refused(_), _) => return Ok(refused),
             _ => return Err("its chart fails to render by chance, or by the clock".to_owned().into()),
         };
-        let hooks = |rendered: &Rendered| rendered.hooks.keys().cloned().collect::<BTreeSet<ObjectId>>();
-        let all: [BTreeSet<ObjectId>; 2] =
-            [&first, &second].map(|rendered| rendered.objects.iter().cloned().chain(hooks(rendered)).collect());
+        let all: [BTreeSet<&ObjectId>; 2] =
+            [&first, &second].map(|rendered| rendered.objects.iter().chain(rendered.hooks.keys()).collect());
         if let Some(differing) = all[0].symmetric_difference(&all[1]).next() {
             let what =
                 if first.is_private || second.is_private { "an object".to_owned() } else { differing.to_string() };
@@ -163,7 +162,7 @@ impl<'s> Place<'s> {
         Draft { chart, values, revision, skips_schema, spec }: Draft<'_>,
         seed: Seed,
     ) -> Asked<Rendering> {
-        let Some(kube_version) = comparison.derivation.answers.kube_version(&self.cluster).cloned() else {
+        let Some(kube_version) = comparison.derivation.answers.kube_versions.get(&self.cluster).cloned() else {
             comparison.derivation.needs.kube_versions.insert(self.cluster.clone());
             return Err(Interrupt::Missing);
         };
@@ -176,7 +175,7 @@ impl<'s> Place<'s> {
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
         while cluster.lookups.len() <= LOOKUPS {
             let run = ChartRun::new(chart, values, &cluster, &options)?;
-            let Some(output) = comparison.derivation.answers.chart(&run.key) else {
+            let Some(output) = comparison.derivation.answers.charts.get(&run.key) else {
                 comparison.derivation.needs.charts.insert(run.key.clone(), run);
                 return Err(Interrupt::Missing);
             };
@@ -240,6 +239,5 @@ fn served_versions(snapshot: &Snapshot) -> BTreeSet<String> {
     }
     let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
     let others = snapshot.other_versions.iter();
-    let others = others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind));
-    api_versions(listed.chain(others))
+    api_versions(listed.chain(others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind))))
 }
