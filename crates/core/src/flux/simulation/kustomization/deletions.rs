@@ -13,13 +13,18 @@ use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 
+/// Condition of what a Kustomization deletes that is being deleted already.
+const FINALIZES_AGAIN: &str = "it is being deleted already, and its finalizer runs again with the changed spec";
+
 /// Returns the deletion of a live Kustomization, to which its parents make these changes; `None` if it stays.
 pub(crate) fn deletion_of(
     derivation: &Derivation<'_, '_>,
     live: &Resource,
     changes: &[SpecChange],
 ) -> Option<KustomizationDeletion> {
-    let (triggers, is_certain) = deletion_triggers(derivation, &live.object.id)?;
+    let Some((triggers, is_certain)) = deletion_triggers(derivation, &live.object.id) else {
+        return continued_deletion(derivation, live, changes);
+    };
     let is_awaited = !derivation.consequences.is_collected(&live.object.id);
     let specs = specs_before(derivation, &triggers, live, changes);
     let finalization_of = if live.object.has_finalizer(FINALIZER) { finalization } else { deletion_without_finalizer };
@@ -32,6 +37,37 @@ pub(crate) fn deletion_of(
         account: account.map(str::to_owned),
         finalization: of_any_spec(finalizations),
     })
+}
+
+/// Returns the deletion of a live Kustomization that waits for its finalizer, and to which a parent gives another spec; `None`
+/// if there is no other spec. The finalizer runs again with it, and may succeed then (observed).
+fn continued_deletion(
+    derivation: &Derivation<'_, '_>,
+    live: &Resource,
+    changes: &[SpecChange],
+) -> Option<KustomizationDeletion> {
+    if !is_finalizing(live) {
+        return None;
+    }
+    let flags = &derivation.state.input.flags;
+    let specs = live_specs(live, changes, flags);
+    let (_, changed) = specs.split_first()?;
+    let finalization = match finalization(derivation, live, &changed.last()?.spec) {
+        Finalization::DeletesObjects => Finalization::Depends(FINALIZES_AGAIN.to_owned()),
+        other => other,
+    };
+    Some(KustomizationDeletion {
+        triggers: changed.iter().filter_map(|spec| spec.trigger.clone()).map(SimulationEvent::Apply).collect(),
+        is_certain: true,
+        is_awaited: true,
+        account: flags.service_account(&changed.last()?.spec).map(str::to_owned),
+        finalization,
+    })
+}
+
+/// Returns true if a live Kustomization is being deleted, and its finalizer has not succeeded yet.
+pub(crate) fn is_finalizing(live: &Resource) -> bool {
+    live.object.deletion_timestamp.is_some() && live.object.has_finalizer(FINALIZER)
 }
 
 /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent

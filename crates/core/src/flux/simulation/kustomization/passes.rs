@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::blockers::{blocker, denied_source};
 use super::containers::{comes_back, fail_without_containers};
-use super::deletions::{changes_of_live, deletion_of};
+use super::deletions::{changes_of_live, deletion_of, is_finalizing};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
 use super::scope::{stage, stop_at, stop_from};
@@ -297,7 +297,8 @@ impl Derivation<'_, '_> {
             return None;
         }
         let is_created = outcomes.may_end_as(FinalState::Created) || outcomes.may_end_as(FinalState::Recreated);
-        let is_recreated = outcomes.is_desired && self.consequences.cascaded.contains_key(&id) && self.may_return(&id);
+        let is_gone = self.consequences.cascaded.contains_key(&id) || self.finalizes_again(key);
+        let is_recreated = outcomes.is_desired && is_gone && self.may_return(&id);
         let mut created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
         if let Some(node) = &mut created {
             if is_recreated || outcomes.may_end_as(FinalState::Absent) {
@@ -311,6 +312,12 @@ impl Derivation<'_, '_> {
         let by_finalizer = |parent: PassId| SimulationEvent::Finalize(parent.node);
         let is_deleted = outcomes.may_end_as(FinalState::Absent).then(|| !outcomes.may_end_as(FinalState::Created));
         self.transient_node(key, changes, by_finalizer, is_deleted)
+    }
+
+    /// Returns true if a Kustomization is being deleted already, and goes on with that.
+    fn finalizes_again(&self, key: &NamespacedName) -> bool {
+        let deletion = self.state.node(&NodeId::live(key)).and_then(|node| node.deletion.as_ref());
+        deletion.is_some() && self.state.live.get(key).is_some_and(|live| is_finalizing(live))
     }
 
     /// Returns false if the namespace of an object is deleted and nothing creates it again.
