@@ -409,7 +409,7 @@ fn what_a_release_applies_is_in_its_inventory_or_not_known() {
     let run = ask("rendered");
     let declared = "helmrelease/web -n shop still declares it: a person or another program deleted it";
     assert!(run.code == 0 && run.stdout.contains(declared), "{run}");
-    assert!(run.stdout.contains("its owner lists it in its inventory"), "{run}");
+    assert!(run.stdout.contains("in helmrelease/web -n shop, in commit "), "{run}");
     let run = ask("never");
     let unknown = "what helmrelease.helm.toolkit.fluxcd.io/web -n shop applied before is not known";
     assert!(run.code == 5 && run.stderr.contains(unknown), "{run}");

@@ -131,7 +131,7 @@ pub struct HistoryArgs {
     /// Branch that is deployed, if there are several
     #[arg(long, value_name = "BRANCH", requires = "why_gone", hide_short_help = true)]
     pub branch: Option<String>,
-    /// Search no older commits than DATE, such as 2026-11-01 or 2026-11-01T08:00:00Z
+    /// Search no commits before DATE: 2026-11-01, or a time of RFC 3339
     #[arg(long, value_name = "DATE", requires = "why_gone", hide_short_help = true, value_parser = since)]
     pub since: Option<String>,
     /// Search at most N commits; a merge counts as one

@@ -6,15 +6,15 @@ use std::mem::discriminant;
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
+use crate::flux::apply::admission::ADMISSION;
+use crate::flux::apply::rights::RBAC;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::facts::watch_selector::is_watched_now;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
+use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-
-/// Condition of what a Kustomization deletes that is being deleted already.
-const FINALIZES_AGAIN: &str = "it is being deleted already, and its finalizer runs again with the changed spec";
 
 /// Returns the deletion of a live Kustomization, to which its parents make these changes; `None` if it stays.
 pub(crate) fn deletion_of(
@@ -39,8 +39,8 @@ pub(crate) fn deletion_of(
     })
 }
 
-/// Returns the deletion of a live Kustomization that waits for its finalizer, and to which a parent gives another spec; `None`
-/// if there is no other spec. The finalizer runs again with it, and may succeed then (observed).
+/// Returns the deletion of a live Kustomization that waits for its finalizer, if a parent gives it another spec, or a rule by
+/// which the server refuses changes is created or deleted. The finalizer runs again, and may succeed then (observed).
 fn continued_deletion(
     derivation: &Derivation<'_, '_>,
     live: &Resource,
@@ -51,18 +51,33 @@ fn continued_deletion(
     }
     let flags = &derivation.state.input.flags;
     let specs = live_specs(live, changes, flags);
-    let (_, changed) = specs.split_first()?;
-    let finalization = match finalization(derivation, live, &changed.last()?.spec) {
-        Finalization::DeletesObjects => Finalization::Depends(FINALIZES_AGAIN.to_owned()),
+    let (last, is_changed) = (&specs.last()?.spec, specs.len() > 1);
+    let changed = if is_changed { "its spec".to_owned() } else { changed_rule(derivation, live)?.to_string() };
+    let finalization = match finalization(derivation, live, last) {
+        Finalization::DeletesObjects => {
+            Finalization::Depends(format!("it is being deleted already, and tries again after {changed} changes"))
+        }
         other => other,
     };
     Some(KustomizationDeletion {
-        triggers: changed.iter().filter_map(|spec| spec.trigger.clone()).map(SimulationEvent::Apply).collect(),
+        triggers: specs.iter().filter_map(|spec| spec.trigger.clone()).map(SimulationEvent::Apply).collect(),
         is_certain: true,
         is_awaited: true,
-        account: flags.service_account(&changed.last()?.spec).map(str::to_owned),
+        account: flags.service_account(last).map(str::to_owned),
         finalization,
     })
+}
+
+/// Returns an account, a right or an admission rule that is created or deleted, and that can decide what the finalizer of a
+/// Kustomization may delete.
+fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Option<&'d ObjectId> {
+    let mut outcomes = derivation.consequences.outcomes.iter();
+    let found = outcomes.find(|(id, outcomes)| {
+        let is_account = id.is("", "ServiceAccount") && id.namespace == live.object.id.namespace;
+        let is_rule = is_account || [RBAC, ADMISSION].contains(&&*id.group);
+        is_rule && (outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created))
+    });
+    found.map(|(id, _)| id)
 }
 
 /// Returns true if a live Kustomization is being deleted, and its finalizer has not succeeded yet.

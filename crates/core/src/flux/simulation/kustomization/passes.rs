@@ -304,6 +304,13 @@ impl Derivation<'_, '_> {
             if is_recreated || outcomes.may_end_as(FinalState::Absent) {
                 node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
             }
+            if self.finalizes_again(key) {
+                let condition = Reason::new(
+                    ReasonCode::NotReady,
+                    format!("it applies only once {id}, which is being deleted, is gone"),
+                );
+                node.passes.iter_mut().for_each(|pass| pass.add_condition(condition.clone()));
+            }
             fail_without_containers(self, &node.id, &mut node.passes);
         }
         if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {
