@@ -39,7 +39,7 @@ fn wait_graph<'s>(state: &'s State<'_>) -> &'s WaitGraph {
         let keys: BTreeSet<_> = state.live.keys().chain(state.nodes.iter().map(|node| &node.id.key)).collect();
         let waited = keys.into_iter().filter_map(|key| {
             let spec = last_spec(state, key)?;
-            Some((key.clone(), waited_for(state, key, &*spec)))
+            Some((key.clone(), waited_for(state, key, &spec)))
         });
         WaitGraph::new(waited)
     })
