@@ -380,11 +380,27 @@ fn a_recording_and_the_history_of_a_checkout_say_what_deleted_an_object() {
         ("--why-gone configmap/b -o html", "use one of table, wide, json, yaml, name"),
         ("--why-gone configmap/b --leaked", "cannot be used with"),
         ("--why-gone configmap/b --max-commits 0", "0 is not in 1..=100000"),
+        ("--why-gone configmap/b --since yesterday", "must be a date, such as 2026-11-01"),
         ("--repo .", "--why-gone"),
     ] {
         let run = ask(line);
         assert!(run.code == 2 && run.stderr.contains(words), "{line}: {run}");
     }
+}
+
+#[test]
+fn an_object_in_another_namespace_is_not_the_one_that_is_gone() {
+    let mut scene = Scene::new();
+    scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+    scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
+    let file = scene.folder.path().join("clusters/eu.json");
+    let mut recorded: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let other = json!({"group": "", "kind": "ConfigMap", "namespace": "other", "name": "b", "version": "v1", "uid": "other",
+        "resource_version": "1", "generation": 1});
+    recorded["objects"].as_array_mut().unwrap().push(other);
+    std::fs::write(&file, recorded.to_string()).unwrap();
+    let run = scene.run("inventory --snapshot ../clusters/eu.json --why-gone configmap/b");
+    assert!(run.code == 0 && run.stdout.starts_with("configmap/b -n shop is gone\n"), "{run}");
 }
 
 #[test]

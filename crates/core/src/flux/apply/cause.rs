@@ -153,7 +153,7 @@ pub(crate) fn is_of_schema(message: &str) -> bool {
 }
 
 /// Returns true if an object can give a right to change another one.
-fn is_right(changed: &ObjectId, id: &ObjectId) -> bool {
+pub(crate) fn is_right(changed: &ObjectId, id: &ObjectId) -> bool {
     match (&*changed.group, &*changed.kind) {
         ("rbac.authorization.k8s.io", "Role" | "RoleBinding") => changed.namespace == id.namespace,
         ("rbac.authorization.k8s.io", _) | ("", "ServiceAccount") => true,

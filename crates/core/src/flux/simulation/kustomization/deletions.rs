@@ -7,7 +7,7 @@ use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
 use crate::flux::apply::admission::ADMISSION;
-use crate::flux::apply::rights::RBAC;
+use crate::flux::apply::cause::is_right;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::facts::watch_selector::is_watched_now;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
@@ -71,11 +71,16 @@ fn continued_deletion(
 /// Returns an account, a right or an admission rule that is created or deleted, and that can decide what the finalizer of a
 /// Kustomization may delete.
 fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Option<&'d ObjectId> {
-    let mut outcomes = derivation.consequences.outcomes.iter();
-    let found = outcomes.find(|(id, outcomes)| {
-        let is_account = id.is("", "ServiceAccount") && id.namespace == live.object.id.namespace;
-        let is_rule = is_account || [RBAC, ADMISSION].contains(&&*id.group);
-        is_rule && (outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created))
+    let Members::Listed(members) = derivation.state.members(live) else { return None };
+    let outcomes = derivation.consequences.outcomes.iter();
+    let mut changed =
+        outcomes.filter(|(_, outcomes)| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created));
+    let found = changed.find(|(id, _)| {
+        if id.is("", "ServiceAccount") {
+            id.namespace == live.object.id.namespace
+        } else {
+            &*id.group == ADMISSION || members.iter().any(|member| is_right(id, member))
+        }
     });
     found.map(|(id, _)| id)
 }
