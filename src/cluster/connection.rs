@@ -47,7 +47,7 @@ pub struct Cluster {
     pub(super) host: String,
     in_flight: Arc<Semaphore>,
     warnings: Arc<Warnings>,
-    /// Warnings that a type is deprecated are left out.
+    /// Warnings that are kept of the answers.
     warning_filter: WarningFilter,
     /// The credentials impersonate another user, by --as or the kubeconfig.
     pub(crate) impersonates: bool,

@@ -98,6 +98,16 @@ impl Scene {
     }
 
     /// Records three clusters: two have all ConfigMaps, and one has never had `b`.
+    /// Adds items to lists of a recording.
+    fn add(&self, file: &str, items: &[(&str, Value)]) {
+        let path = self.folder.path().join(file);
+        let mut recorded: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        for (list, item) in items {
+            recorded[*list].as_array_mut().unwrap().push(item.clone());
+        }
+        std::fs::write(&path, recorded.to_string()).unwrap();
+    }
+
     fn record_three(&self) {
         self.record("clusters/ap.json", "1", ADDRESS, &["a", "c"]);
         self.record("clusters/eu.json", "2", ADDRESS, &["a", "b", "c"]);
@@ -393,12 +403,9 @@ fn an_object_in_another_namespace_is_not_the_one_that_is_gone() {
     let mut scene = Scene::new();
     scene.deployed = scene.git(&["rev-parse", "HEAD"]);
     scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
-    let file = scene.folder.path().join("clusters/eu.json");
-    let mut recorded: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let other = json!({"group": "", "kind": "ConfigMap", "namespace": "other", "name": "b", "version": "v1", "uid": "other",
         "resource_version": "1", "generation": 1});
-    recorded["objects"].as_array_mut().unwrap().push(other);
-    std::fs::write(&file, recorded.to_string()).unwrap();
+    scene.add("clusters/eu.json", &[("objects", other)]);
     let run = scene.run("inventory --snapshot ../clusters/eu.json --why-gone configmap/b");
     assert!(run.code == 0 && run.stdout.starts_with("configmap/b -n shop is gone\n"), "{run}");
 }
@@ -408,17 +415,14 @@ fn what_a_release_applies_is_in_its_inventory_or_not_known() {
     let mut scene = Scene::new();
     scene.deployed = scene.git(&["rev-parse", "HEAD"]);
     scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
-    let file = scene.folder.path().join("clusters/eu.json");
-    let mut recorded: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let release = json!({"group": "helm.toolkit.fluxcd.io", "kind": "HelmRelease", "namespace": "shop", "name": "web",
         "version": "v2", "uid": "web", "resource_version": "1", "generation": 1});
     let inventory = json!({"entries": [{"id": "shop_rendered__ConfigMap", "v": "v1"}]});
     let content = json!({"spec": {"interval": "1h"}, "status": {"inventory": inventory, "observedGeneration": 1}});
-    recorded["types"].as_array_mut().unwrap().push(json!({"group": "helm.toolkit.fluxcd.io", "version": "v2",
-        "kind": "HelmRelease", "plural": "helmreleases", "namespaced": true}));
-    recorded["objects"].as_array_mut().unwrap().push(release.clone());
-    recorded["full"].as_array_mut().unwrap().push(json!({"object": release, "content": content}));
-    std::fs::write(&file, recorded.to_string()).unwrap();
+    let served = json!({"group": "helm.toolkit.fluxcd.io", "version": "v2", "kind": "HelmRelease",
+        "plural": "helmreleases", "namespaced": true});
+    let full = json!({"object": release, "content": content});
+    scene.add("clusters/eu.json", &[("types", served), ("objects", release), ("full", full)]);
     let ask = |name: &str| {
         scene.run(&format!("inventory -n shop --snapshot ../clusters/eu.json --why-gone configmap/{name}"))
     };

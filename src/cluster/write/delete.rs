@@ -45,8 +45,8 @@ fn condition_text(condition: &Value) -> Option<String> {
 /// Sends a DELETE with uid and resourceVersion preconditions and background propagation. Never removes finalizers.
 ///
 /// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
-/// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again. What policies and
-/// webhooks say about a Secret is left out, as they can quote it.
+/// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again.
+/// What policies and webhooks say about a Secret is left out, as they can quote it.
 pub(crate) async fn delete(
     cluster: &Cluster,
     kind: &ResourceType,
@@ -70,10 +70,12 @@ pub(crate) async fn delete(
     let is_secret = read.id.is("", "Secret");
     let cluster = if is_secret { cluster.without_warnings() } else { cluster.clone() };
     let answer = if dry_run { cluster.send(request).await } else { cluster.send_without_retry(request).await };
-    let response = answer.map_err(|failure| {
-        let shown = if is_secret { without_denial(&failure.message).into_owned() } else { failure.message };
-        Failure { message: shown, ..failure }
-    })?;
+    let response = match answer {
+        Err(failure) if is_secret => {
+            return Err(Failure { message: without_denial(&failure.message).into_owned(), ..failure });
+        }
+        answer => answer?,
+    };
     check_answer(&response.body, kind, read).map_err(Failure::unreadable)
 }
 

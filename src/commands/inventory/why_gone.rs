@@ -168,8 +168,7 @@ fn unsearched_owner(event: &ControllerEvent) -> AnswerGap {
 /// # Errors
 /// If there are several of that name.
 fn live(asked: &Asked<'_>, snapshot: &Snapshot) -> Result<Option<ObjectId>> {
-    let found = snapshot.objects.iter().map(|object| &object.id).filter(|id| asked.is_wanted(id));
-    let found: Vec<&ObjectId> = found.collect();
+    let found: Vec<&ObjectId> = snapshot.ids().filter(|id| asked.is_wanted(id)).collect();
     match found[..] {
         [] => Ok(None),
         [one] => Ok(Some(one.clone())),

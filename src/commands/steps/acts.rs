@@ -179,7 +179,7 @@ impl Awaited {
     }
 }
 
-/// A wait with a time limit, in which what is missing is told whenever it changes.
+/// A wait with a time limit. It knows when something else is missing than before, so that this can be shown once.
 pub(super) struct Wait {
     interrupts: Interrupts,
     end: Instant,

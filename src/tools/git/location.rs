@@ -2,6 +2,7 @@
 //! this user.
 
 use std::collections::BTreeSet;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
 use super::Checkout;
@@ -126,13 +127,15 @@ fn check_objects(git: &Git<'_>, top: &Path, repository: &Path) -> Result<()> {
 /// Returns a link among the objects of a repository, or among the directories that have them.
 fn link_below(common: &Path, objects: &Path) -> Option<PathBuf> {
     let own = [objects.to_owned(), common.join("refs"), common.join("packed-refs"), common.join("HEAD")];
-    let below = entries(objects).chain(entries(objects).flat_map(|folder| entries(&folder)));
-    own.into_iter().chain(below).find(|path| path.is_symlink())
+    let below = entries(objects).chain(entries(objects).flat_map(|folder| entries(&folder.path())));
+    // The folder says what is a link, without a look at each of its thousands of files.
+    let mut links = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    own.into_iter().find(|path| path.is_symlink()).or_else(|| links.next().map(|link| link.path()))
 }
 
-/// Returns the paths in a folder; none if it cannot be read.
-fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+/// Returns what is in a folder; nothing if it cannot be read.
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> + use<> {
+    std::fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
 /// Adds the reason and the way out to git's refusal of a repository of another user.

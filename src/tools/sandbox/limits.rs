@@ -62,7 +62,7 @@ fn available_memory() -> Option<u64> {
     [machine, container.map(|(most, used)| most.saturating_sub(used))].into_iter().flatten().min()
 }
 
-/// Returns a number of bytes that the kernel tells of this container: `max` or `current`.
+/// Returns the memory that this container may use (`max`) or uses (`current`), in bytes.
 fn memory_of_container(name: &str) -> Option<u64> {
     std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok()?.trim().parse().ok()
 }

@@ -469,6 +469,12 @@ pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
     content.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
+/// Returns the fields of the map at a JSON pointer whose values are text, such as labels.
+pub(crate) fn texts_at<'a>(content: &'a serde_json::Value, pointer: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let fields = content.pointer(pointer).and_then(serde_json::Value::as_object).into_iter().flatten();
+    fields.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+}
+
 /// Returns the map in a field, such as the labels of metadata. Replaces another value by an empty map.
 pub(crate) fn map_in<'m>(
     fields: &'m mut serde_json::Map<String, serde_json::Value>,

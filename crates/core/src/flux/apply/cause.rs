@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 
 use super::admission::ADMISSION;
+use super::rights::RBAC;
 use crate::kubernetes::object::ObjectId;
 
 /// Replacement of a message of the server about an object with values of Secrets.
@@ -155,8 +156,8 @@ pub(crate) fn is_of_schema(message: &str) -> bool {
 /// Returns true if an object can give a right to change another one.
 pub(crate) fn is_right(changed: &ObjectId, id: &ObjectId) -> bool {
     match (&*changed.group, &*changed.kind) {
-        ("rbac.authorization.k8s.io", "Role" | "RoleBinding") => changed.namespace == id.namespace,
-        ("rbac.authorization.k8s.io", _) | ("", "ServiceAccount") => true,
+        (RBAC, "Role" | "RoleBinding") => changed.namespace == id.namespace,
+        (RBAC, _) | ("", "ServiceAccount") => true,
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::AppliedObject;
 use crate::flux::kustomize_controller::NAME;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::object::{KeyValues, ObjectId, list_at};
+use crate::kubernetes::object::{KeyValues, ObjectId, list_at, texts_at};
 use crate::kubernetes::selector::Selector;
 
 /// An object that rules are matched with.
@@ -23,10 +23,8 @@ pub(crate) struct IgnoreTarget<'a> {
 impl<'a> IgnoreTarget<'a> {
     /// Reads labels and annotations from a manifest.
     pub(crate) fn new(id: &'a ObjectId, version: &'a str, manifest: &Value) -> Self {
-        let [labels, annotations] = ["/metadata/labels", "/metadata/annotations"].map(|part| {
-            let pairs = manifest.pointer(part).and_then(Value::as_object).into_iter().flatten();
-            pairs.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
-        });
+        let [labels, annotations] =
+            ["/metadata/labels", "/metadata/annotations"].map(|part| texts_at(manifest, part).collect());
         Self { id, version, labels, annotations }
     }
 

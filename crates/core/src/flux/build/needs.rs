@@ -114,7 +114,7 @@ pub(super) struct RunOutput {
 #[derive(Debug, Default)]
 pub struct Answers {
     pub(super) runs: HashMap<String, RunResult>,
-    /// What ConfigMaps and Secrets hold.
+    /// Data of ConfigMaps and Secrets.
     pub data: HashMap<DataRef, Lookup>,
     /// Results of `helm template` by the keys of the runs.
     pub charts: HashMap<String, Result<ChartOutput, String>>,

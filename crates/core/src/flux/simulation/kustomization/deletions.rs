@@ -8,6 +8,7 @@ use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
 use crate::flux::apply::admission::ADMISSION;
 use crate::flux::apply::cause::is_right;
+use crate::flux::controllers::is_finalizing;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::facts::watch_selector::is_watched_now;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
@@ -46,7 +47,7 @@ fn continued_deletion(
     live: &Resource,
     changes: &[SpecChange],
 ) -> Option<KustomizationDeletion> {
-    if !is_finalizing(live) {
+    if !is_finalizing(&live.object) {
         return None;
     }
     let flags = &derivation.state.input.flags;
@@ -68,8 +69,8 @@ fn continued_deletion(
     })
 }
 
-/// Returns an account, a right or an admission rule that is created or deleted, and that can decide what the finalizer of a
-/// Kustomization may delete.
+/// Returns a service account, a role, a binding or an admission rule that is created or deleted, and on which it depends what the
+/// finalizer of a Kustomization may delete.
 fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Option<&'d ObjectId> {
     let Members::Listed(members) = derivation.state.members(live) else { return None };
     let outcomes = derivation.consequences.outcomes.iter();
@@ -83,11 +84,6 @@ fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Opti
         }
     });
     found.map(|(id, _)| id)
-}
-
-/// Returns true if a live Kustomization is being deleted, and its finalizer has not succeeded yet.
-pub(crate) fn is_finalizing(live: &Resource) -> bool {
-    live.object.deletion_timestamp.is_some() && live.object.has_finalizer(FINALIZER)
 }
 
 /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent

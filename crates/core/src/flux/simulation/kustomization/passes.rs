@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::blockers::{blocker, denied_source};
 use super::containers::{comes_back, fail_without_containers};
-use super::deletions::{changes_of_live, deletion_of, is_finalizing};
+use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
 use super::live_spec::{SpecChange, live_specs};
 use super::scope::{stage, stop_at, stop_from};
@@ -16,6 +16,7 @@ use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
 use crate::flux::build;
 use crate::flux::build::{BuildContext, BuildFailure, DataOverrides, Interrupt};
+use crate::flux::controllers::is_finalizing;
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::disclosure::hide_reasons;
 use crate::flux::simulation::model::facts::refused_deletions::stuck_kustomization;
@@ -254,16 +255,11 @@ impl Derivation<'_, '_> {
         triggers.into_iter().any(|trigger| self.is_delayed(trigger, seen))
     }
 
-    /// Returns a pass of the last state.
-    fn known_pass(&self, id: &PassId) -> Option<&Pass> {
-        self.state.node(&id.node)?.passes.get(id.number)
-    }
-
     /// Returns true if a pass, or one that leads to it, waits for a dependency.
     fn waits(&self, id: &PassId) -> bool {
         let (mut seen, mut next) = (BTreeSet::new(), Some(id));
         while let Some(id) = next.filter(|id| seen.insert(*id)) {
-            let Some(pass) = self.known_pass(id) else { return false };
+            let Some(pass) = self.state.pass(id) else { return false };
             if pass.spec.dependencies(&id.node.key.namespace).next().is_some() {
                 return true;
             }
@@ -275,7 +271,7 @@ impl Derivation<'_, '_> {
     /// Makes a pass optional if the pass that applies its spec has a condition.
     fn inherit_condition(&self, pass: &mut Pass) {
         let Some(trigger) = &pass.trigger else { return };
-        let Some(condition) = self.known_pass(trigger).and_then(|parent| parent.condition.as_ref()) else { return };
+        let Some(condition) = self.state.pass(trigger).and_then(|parent| parent.condition.as_ref()) else { return };
         let detail = relative_clause("its spec comes from", &owner_id(&trigger.node.key), &condition.detail);
         pass.add_condition(Reason::new(condition.code, detail));
     }
@@ -297,18 +293,17 @@ impl Derivation<'_, '_> {
             return None;
         }
         let is_created = outcomes.may_end_as(FinalState::Created) || outcomes.may_end_as(FinalState::Recreated);
-        let is_gone = self.consequences.cascaded.contains_key(&id) || self.finalizes_again(key);
+        let finalizes_again = self.finalizes_again(key);
+        let is_gone = self.consequences.cascaded.contains_key(&id) || finalizes_again;
         let is_recreated = outcomes.is_desired && is_gone && self.may_return(&id);
         let mut created = if is_created || is_recreated { self.created_node(key, changes) } else { None };
         if let Some(node) = &mut created {
             if is_recreated || outcomes.may_end_as(FinalState::Absent) {
                 node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
             }
-            if self.finalizes_again(key) {
-                let condition = Reason::new(
-                    ReasonCode::NotReady,
-                    format!("it applies only once {id}, which is being deleted, is gone"),
-                );
+            if finalizes_again {
+                let detail = format!("it applies only once {id}, which is being deleted, is gone");
+                let condition = Reason::new(ReasonCode::NotReady, detail);
                 node.passes.iter_mut().for_each(|pass| pass.add_condition(condition.clone()));
             }
             fail_without_containers(self, &node.id, &mut node.passes);
@@ -324,7 +319,7 @@ impl Derivation<'_, '_> {
     /// Returns true if a Kustomization is being deleted already, and goes on with that.
     fn finalizes_again(&self, key: &NamespacedName) -> bool {
         let deletion = self.state.node(&NodeId::live(key)).and_then(|node| node.deletion.as_ref());
-        deletion.is_some() && self.state.live.get(key).is_some_and(|live| is_finalizing(live))
+        deletion.is_some() && self.state.live.get(key).is_some_and(|live| is_finalizing(&live.object))
     }
 
     /// Returns false if the namespace of an object is deleted and nothing creates it again.
@@ -480,7 +475,7 @@ impl Derivation<'_, '_> {
             outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
         }
         let by_generator = source.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
-        if let Some(applying) = by_generator.and_then(|pass| self.known_pass(pass)?.condition.clone())
+        if let Some(applying) = by_generator.and_then(|pass| self.state.pass(pass)?.condition.clone())
             && condition.is_none()
         {
             let detail = format!("the spec of the generator of its source has a condition: {}", applying.detail);

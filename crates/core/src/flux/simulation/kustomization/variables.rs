@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::derivation::Derivation;
 use crate::flux::build::DataOverrides;
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::simulation::model::facts::copied_data::copied_names;
@@ -94,14 +95,19 @@ pub(crate) fn data_between(
         if built.undecrypted.is_some() || !copied_names(&built.manifest).is_empty() {
             continue;
         }
-        let mut data = old.after_apply(&built.manifest);
-        data.is_secret |= built.masked.is_some();
-        let data = Lookup::Found(data);
+        let data = applied_data(old, built);
         if all.iter().chain([live, last]).all(|known| values(known) != values(&data)) {
             all.push(data);
         }
     }
     all
+}
+
+/// Returns the data of a ConfigMap or Secret after an apply.
+fn applied_data(old: &Data, built: &BuiltObject) -> Lookup {
+    let mut data = old.after_apply(&built.manifest);
+    data.is_secret |= built.masked.is_some();
+    Lookup::Found(data)
 }
 
 /// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.
@@ -128,22 +134,21 @@ pub(crate) fn data_after_change(
             Lookup::NotRead if exists => return None,
             Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => &Data::default(),
         };
-        let mut data = old.after_apply(&built.manifest);
-        data.is_secret |= built.masked.is_some();
-        return Some((Lookup::Found(data), Some(pass)));
+        return Some((applied_data(old, built), Some(pass)));
     }
-    if let Some((applies, _, built)) = derivation.state.generating_passes(&id).next() {
+    let state = derivation.state;
+    let mut generated = state.owner_applies().filter(|(_, applies)| state.pass(&applies.trigger).is_some());
+    if let Some((applies, built)) = generated.find_map(|(_, applies)| Some((applies, applies.objects.get(&id)?))) {
         // The data that it copies is not in its manifest.
         if !copied_names(&built.manifest).is_empty() {
             return None;
         }
-        let mut data = match live {
-            Lookup::Found(data) => data.after_apply(&built.manifest),
-            Lookup::Missing => Data::default().after_apply(&built.manifest),
+        let old = match live {
+            Lookup::Found(data) => data,
+            Lookup::Missing => &Data::default(),
             Lookup::Unreadable(_) | Lookup::NotRead => return None,
         };
-        data.is_secret |= built.masked.is_some();
-        return Some((Lookup::Found(data), Some(applies.trigger.clone())));
+        return Some((applied_data(old, built), Some(applies.trigger.clone())));
     }
     let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))

@@ -76,8 +76,8 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
-    /// What it may apply before, each or none of them, in this order: of what changes several parts of the owner, one part can
-    /// come first.
+    /// Objects that it may apply before `objects`, in this order: if its spec and what it reads both change, its controller can see
+    /// one of these changes first. It may apply any of them, or none.
     pub(crate) earlier: Vec<Arc<BuiltObjects>>,
     /// Field manager of the controller.
     pub(crate) manager: &'static str,
@@ -94,6 +94,11 @@ impl OwnerApply {
     pub(crate) fn generated(trigger: PassId, objects: Arc<BuiltObjects>) -> Self {
         let (manager, code) = (flux_operator::NAME, ReasonCode::Generated);
         Self { trigger, objects, earlier: vec![], manager, code, is_doubtful: false, chart: None }
+    }
+
+    /// Returns everything that it may apply, in order.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &BuiltObjects> {
+        self.earlier.iter().chain([&self.objects]).map(|objects| &**objects)
     }
 }
 
@@ -139,13 +144,6 @@ impl AffectedOwner {
     /// Creates an owner whose effect the state of the Kustomizations decides alone.
     pub(crate) fn new(id: &ObjectId, reaction: Reaction) -> Self {
         Self { id: id.clone(), reaction, effect: None }
-    }
-}
-
-impl OwnerApply {
-    /// Returns everything that it may apply, in order.
-    pub(crate) fn steps(&self) -> impl Iterator<Item = &BuiltObjects> {
-        self.earlier.iter().chain([&self.objects]).map(|objects| &**objects)
     }
 }
 

@@ -78,15 +78,11 @@ impl<'a> State<'a> {
         });
         by_passes.chain(self.owner_applies().flat_map(move |(_, applies)| {
             let PassId { node, number } = &applies.trigger;
-            let pass = self.node(node).and_then(|node| node.passes.get(*number));
-            let built = applies.steps().filter_map(move |objects| objects.get(id)).zip(pass.into_iter().cycle());
-            built.map(|(built, pass)| Applied {
-                owner: &node.key,
-                pass,
-                node,
-                number: *number,
-                built,
-                manager: applies.manager,
+            let steps =
+                self.pass(&applies.trigger).into_iter().flat_map(|pass| applies.steps().map(move |it| (pass, it)));
+            steps.filter_map(move |(pass, objects)| {
+                let (built, manager) = (objects.get(id)?, applies.manager);
+                Some(Applied { owner: &node.key, pass, node, number: *number, built, manager })
             })
         }))
     }

@@ -7,10 +7,9 @@ use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::input::PreviewInput;
-use super::node::{Node, NodeId, Nodes, Pass};
+use super::node::{Node, NodeId, Nodes, Pass, PassId};
 use super::refusals::{Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
 use super::secret_values::SecretValues;
-use crate::flux::build::objects::BuiltObject;
 use crate::flux::generator::Generation;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::helm::uninstall::StoredRelease;
@@ -62,6 +61,10 @@ impl<'a> State<'a> {
         self.nodes.get(found)
     }
 
+    pub(crate) fn pass(&self, id: &PassId) -> Option<&Pass> {
+        self.node(&id.node)?.passes.get(id.number)
+    }
+
     /// Returns the lifetimes of a Kustomization, the live one first.
     pub(crate) fn lifetimes(&self, key: &NamespacedName) -> impl DoubleEndedIterator<Item = &Node> {
         [NodeId::live(key), NodeId::new(key)].into_iter().filter_map(|id| self.node(&id))
@@ -99,14 +102,6 @@ impl<'a> State<'a> {
     /// Returns the objects that other owners than Kustomizations apply at some time.
     pub(crate) fn generated_ids(&self) -> impl Iterator<Item = &ObjectId> {
         self.owner_applies().flat_map(|(_, applies)| applies.steps().flat_map(BTreeMap::keys))
-    }
-
-    /// Returns the passes that cause other owners to apply an object, and the object as they apply it last.
-    pub(crate) fn generating_passes(&self, id: &ObjectId) -> impl Iterator<Item = (&OwnerApply, &Pass, &BuiltObject)> {
-        self.owner_applies().filter_map(move |(_, applies)| {
-            let pass = self.node(&applies.trigger.node)?.passes.get(applies.trigger.number)?;
-            Some((applies, pass, applies.objects.get(id)?))
-        })
     }
 
     /// Returns the message of the server about the deletion of an object by the controller of a deleted owner, if it refuses it.

@@ -13,7 +13,7 @@ use crate::flux::apply::admission::{
     ParameterRef, deleted_object,
 };
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at, texts_at};
 
 const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
@@ -120,11 +120,10 @@ fn rule_of_binding<'w>(
 
 /// Returns true if an event changes a parameter of a policy for objects in a namespace, or which objects its selector selects.
 fn changes_parameter(world: &World<'_, '_>, event: &Event, parameters: &ParameterRef, namespace: &str) -> bool {
-    let labels = event.manifest().and_then(|manifest| manifest.pointer("/metadata/labels")?.as_object());
-    let pairs = labels.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)));
-    let after: KeyValues = pairs.collect();
-    let is_selected_live = world.state.live_object(&event.id).is_some_and(|live| parameters.selects(&live.labels));
-    parameters.may_be(&event.id, Some(namespace)) && (is_selected_live || parameters.selects(&after))
+    let before = world.state.live_object(&event.id);
+    let after = event.manifest().into_iter().flat_map(|manifest| texts_at(manifest, "/metadata/labels"));
+    parameters.may_be(&event.id, Some(namespace))
+        && (before.is_some_and(|live| parameters.selects(&live.labels)) || parameters.selects(&after.collect()))
 }
 
 /// Returns the live object that is the parameter of a policy for objects in a namespace, as far as it is known.

@@ -21,7 +21,7 @@ use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::event_order::{EventOrder, event_of};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, group_of, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, group_of, list_at, text_at, texts_at};
 
 /// Returns the order of the events of the Kustomizations.
 pub(in crate::flux::simulation) fn event_order(state: &State<'_>) -> EventOrder {
@@ -188,19 +188,13 @@ impl<'s, 'a> World<'s, 'a> {
                     (None, _) => BTreeSet::new(),
                     (Some(_), owner) => self.owned_labels(&namespace, owner.as_ref(), built)?,
                 };
-                let new = built.manifest.pointer("/metadata/labels").and_then(Value::as_object).into_iter().flatten();
-                let new: Vec<(String, String)> =
-                    new.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect();
-                let kept = before
-                    .iter()
-                    .flat_map(KeyValues::iter)
-                    .filter(|(key, _)| !owned.contains(*key) && !new.iter().any(|(changed, _)| changed == key));
-                let named = [("kubernetes.io/metadata.name".to_owned(), namespace.name.to_string())];
-                let mut after: Vec<(String, String)> =
-                    kept.map(|(key, value)| (key.to_owned(), value.to_owned())).chain(new.iter().cloned()).collect();
-                after.retain(|(key, _)| *key != named[0].0);
-                after.extend(named);
-                Some((before, after.into_iter().collect(), events))
+                let new: KeyValues = texts_at(&built.manifest, "/metadata/labels").collect();
+                let live = before.iter().flat_map(KeyValues::iter);
+                let kept = live.filter(|(key, _)| !owned.contains(*key) && new.get(key).is_none());
+                let named = ("kubernetes.io/metadata.name", &*namespace.name);
+                let others = kept.chain(new.iter()).filter(|(key, _)| *key != named.0);
+                let after = others.chain([named]).collect();
+                Some((before, after, events))
             }
             _ => None,
         }

@@ -111,8 +111,7 @@ pub(crate) fn row(
 
 /// Returns the reason why a pass deletes an object by force.
 fn forced_reason(state: &State<'_>, pass: &PassId, id: &ObjectId) -> Reason {
-    let pass = state.node(&pass.node).and_then(|node| node.passes.get(pass.number));
-    let forced = pass.and_then(|pass| pass.forced.get(id));
+    let forced = state.pass(pass).and_then(|pass| pass.forced.get(id));
     forced.map_or_else(|| ReasonCode::Forced.into(), |forced| forced.reason.clone())
 }
 

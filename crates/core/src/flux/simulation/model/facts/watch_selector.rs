@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::{KeyValues, ObjectId, Resource};
+use crate::kubernetes::object::{KeyValues, ObjectId, Resource, texts_at};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
 use crate::plan::ReasonCode;
 
@@ -43,21 +41,19 @@ pub(crate) fn labels_after(state: &State<'_>, key: &NamespacedName) -> BTreeMap<
     let built = builders.filter_map(|(node, pass)| Some((node, pass, pass.applied(&id)?))).next_back();
     match built {
         Some((node, pass, built)) => {
-            labels.extend(texts_at(&built.manifest, "/metadata/labels"));
+            labels.extend(owned(texts_at(&built.manifest, "/metadata/labels")));
             labels.insert(NAME.to_owned(), node.id.key.name.clone());
             labels.insert(NAMESPACE.to_owned(), node.id.key.namespace.clone());
-            labels.extend(texts_at(pass.spec.value(), "/commonMetadata/labels"));
+            labels.extend(owned(texts_at(pass.spec.value(), "/commonMetadata/labels")));
         }
         None => {
             let live = state.live.get(key).into_iter().flat_map(|live| live.object.labels.iter());
-            labels.extend(live.map(|(key, value)| (key.to_owned(), value.to_owned())));
+            labels.extend(owned(live));
         }
     }
     labels
 }
 
-/// Returns the fields at a pointer whose values are text.
-fn texts_at<'v>(value: &'v Value, pointer: &str) -> impl Iterator<Item = (String, String)> + use<'v> {
-    let fields = value.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
-    fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+fn owned<'p>(pairs: impl Iterator<Item = (&'p str, &'p str)>) -> impl Iterator<Item = (String, String)> {
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned()))
 }

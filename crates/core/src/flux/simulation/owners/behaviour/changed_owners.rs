@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::comparison::{Asked, Comparison, Difference, Part};
 use crate::flux::build::Interrupt;
-use crate::flux::controllers::is_of_flux;
+use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
@@ -86,17 +86,15 @@ pub(crate) fn changed_owner(
     if object.deletion_timestamp.is_none() && comparison.derivation.consequences.may_be_recreated(id) {
         return recreated_owner(comparison, id, rules);
     }
-    let is_terminating = object.deletion_timestamp.is_some();
-    if (is_terminating && !object.finalizers.iter().any(|name| is_of_flux(name)))
-        || (is_deleted && !is_deleted_by_itself(comparison, id))
-    {
+    let finalizes = is_finalizing(object);
+    if (object.deletion_timestamp.is_some() && !finalizes) || (is_deleted && !is_deleted_by_itself(comparison, id)) {
         return None;
     }
     let live = state.input.snapshot.resource(id);
     let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
-    if is_terminating {
+    if finalizes {
         let stake = may_be_deleted(live);
         let detail = format!("{what}; it is being deleted already, and its finalizer runs again, so {stake}");
         return Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))));

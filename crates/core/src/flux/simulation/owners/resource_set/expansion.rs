@@ -531,8 +531,7 @@ fn waits(
     trigger: &PassId,
     changed: &[&BuiltObject],
 ) -> Option<String> {
-    let pass = state.node(&trigger.node).and_then(|node| node.passes.get(trigger.number));
-    if let Some(condition) = pass.and_then(|pass| pass.condition.as_ref()) {
+    if let Some(condition) = state.pass(trigger).and_then(|pass| pass.condition.as_ref()) {
         return Some(condition.detail.clone());
     }
     if let Some(dependency) = spec.pointer("/dependsOn/0") {
