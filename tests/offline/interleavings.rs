@@ -6,6 +6,8 @@
 //! `INTERLEAVINGS_SEED=7` only one.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::thread;
 use std::time::Duration;
 
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -17,8 +19,8 @@ use gitops_core::prune::leaked::{self, PruneOptions};
 use kubectl_gitops::cluster::{Execution, OWNERS_AGE, dry_run_deletions, execute};
 use test_support::world::World;
 
-/// Number of runs in the usual tests.
-const RUNS: u64 = 2_000;
+/// Number of runs in the fast tier. The full tier has more, see `INTERLEAVINGS` in xtask/src/test.rs.
+const RUNS: u64 = 500;
 
 fn options() -> PruneOptions {
     PruneOptions {
@@ -88,35 +90,66 @@ fn undisturbed_every_row_is_deleted() {
     }
 }
 
+/// What was seen in some runs.
+#[derive(Default)]
+struct Seen {
+    runs: usize,
+    deletions: usize,
+    codes: BTreeMap<String, usize>,
+    problems: Vec<String>,
+}
+
+impl Seen {
+    fn run(&mut self, seed: u64) {
+        let (world, result) = run(seed, [6, 12, 25, 60][(seed / 4) as usize % 4]);
+        let Some(result) = result else { return };
+        self.runs += 1;
+        self.deletions += world.deletions();
+        for row in &result.steps {
+            let code = match &row.step {
+                DeletionResult::Skipped(reason) => format!("skipped: {}", reason.code),
+                other => other.code().to_owned(),
+            };
+            *self.codes.entry(code).or_default() += 1;
+        }
+        let problems = problems(&world, &result);
+        self.problems.extend(problems.into_iter().map(|problem| format!("seed {seed}: {problem}")));
+        if number("INTERLEAVINGS_SEED").is_some() {
+            xtask::say(format!("{result:#?}"));
+        }
+    }
+
+    fn add(mut self, other: Self) -> Self {
+        self.runs += other.runs;
+        self.deletions += other.deletions;
+        other.codes.into_iter().for_each(|(code, count)| *self.codes.entry(code).or_default() += count);
+        self.problems.extend(other.problems);
+        self
+    }
+}
+
 #[test]
 fn nothing_is_deleted_that_changed_before_its_last_reading() {
     let seeds = match number("INTERLEAVINGS_SEED") {
         Some(seed) => seed..seed + 1,
         None => 0..number("INTERLEAVINGS").unwrap_or(RUNS),
     };
-    let mut found: Vec<String> = vec![];
-    let mut codes: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut runs, mut deletions) = (0, 0);
-    for seed in seeds {
-        let (world, result) = run(seed, [6, 12, 25, 60][(seed / 4) as usize % 4]);
-        let Some(result) = result else { continue };
-        runs += 1;
-        deletions += world.deletions();
-        for row in &result.steps {
-            let code = match &row.step {
-                DeletionResult::Skipped(reason) => format!("skipped: {}", reason.code),
-                other => other.code().to_owned(),
-            };
-            *codes.entry(code).or_default() += 1;
-        }
-        found.extend(problems(&world, &result).into_iter().map(|problem| format!("seed {seed}: {problem}")));
-        if number("INTERLEAVINGS_SEED").is_some() {
-            xtask::say(format!("{result:#?}"));
-        }
-    }
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let Seen { runs, deletions, codes, mut problems } = thread::scope(|scope| {
+        let parts = (0..threads).map(|first| {
+            let seeds = seeds.clone().skip(first).step_by(threads);
+            scope.spawn(move || {
+                let mut seen = Seen::default();
+                seeds.for_each(|seed| seen.run(seed));
+                seen
+            })
+        });
+        let parts: Vec<_> = parts.collect();
+        parts.into_iter().map(|part| part.join().expect("a run does not panic")).fold(Seen::default(), Seen::add)
+    });
     xtask::say(format!("{runs} runs, {deletions} deletions, results {codes:#?}"));
-    found.truncate(20);
-    assert!(found.is_empty(), "{}", found.join("\n"));
+    problems.truncate(20);
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
     if number("INTERLEAVINGS_SEED").is_none() {
         // The runs reach what they are about.
         for code in

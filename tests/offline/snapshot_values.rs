@@ -39,7 +39,9 @@ fn plan(folder: &Folder, spec: &Value, flags: &[&str], format: &str) -> Run {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata":
         {"name": "old", "namespace": "shop", "uid": "u", "resourceVersion": "1", "labels": {
             "kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}});
-    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![object])]);
+    let settings = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": "flux-system", "uid": "v", "resourceVersion": "1"}});
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![object, settings])]);
     let file = folder.path().join("cluster.json").display().to_string();
     let recorded = gitops_as(&api.kubeconfig(folder), &[&["snapshot", &file], flags].concat());
     assert!(recorded.stderr.contains("objects of"), "{recorded}");
@@ -67,6 +69,21 @@ fn the_order_of_objects_in_a_snapshot_changes_no_answer() {
         let ask = |file: &str| Run::of(&mut command(&[words, &["--snapshot", file]].concat()));
         let (whole, other) = (ask(example), ask(&file));
         assert_eq!((other.code, other.stdout), (whole.code, whole.stdout), "{words:?}: {}", other.stderr);
+    }
+}
+
+#[test]
+fn a_recording_says_that_a_config_map_does_not_exist_and_not_what_is_in_one() {
+    for (name, code, outcome, detail) in [
+        ("none", 6, "blocked", "substituteFrom ConfigMap/none does not exist"),
+        ("settings", 5, "unknown", "substituteFrom ConfigMap/settings cannot be read: a snapshot holds no data"),
+    ] {
+        let folder = Folder::outside_checkouts("snapshot-variables");
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": name}]}});
+        let json = plan(&folder, &spec, &["--with-values"], "json");
+        let document: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert_eq!((json.code, &document["owners"][0]["outcome"]), (code, &json!(outcome)), "{json}");
+        assert!(document["owners"][0]["reason"]["detail"].as_str().unwrap().starts_with(detail), "{json}");
     }
 }
 

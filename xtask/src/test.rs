@@ -24,6 +24,9 @@ const LONGEST: &str = "live";
 /// The test program that measures time. It runs when no other does.
 const ALONE: &str = "timing";
 
+/// Variable with the number of runs of the offline test `interleavings`, and this number in the full tier.
+const INTERLEAVINGS: [&str; 2] = ["INTERLEAVINGS", "2000"];
+
 /// Tasks that run tests which are in neither tier, with what they need.
 const TASKS: &str = "`cargo xtask examples` (promtool and opa), `cargo xtask actions` (act, npm and Debian), \
                      `cargo xtask browser` (Chromium), `cargo xtask shells` (Debian)";
@@ -72,9 +75,13 @@ fn run_full_tests() -> Result<()> {
         let runs = [vec![LONGEST], others].map(|names| scope.spawn(move || output_of_tests(&names)));
         runs.map(|run| run.join().expect("a run of tests does not panic"))
     });
+    let [variable, runs] = INTERLEAVINGS;
+    let mut more = Command::new(env!("CARGO"));
+    more.args(["test", "--workspace", "--locked", "--test", "offline", "interleavings"]).env(variable, runs);
+    let interleavings = timed("full tier, interleavings", || child::run(more.current_dir(workspace_root())));
     let documentation = run_cargo(&["test", "--workspace", "--locked", "--doc"]);
     let alone = output_of_tests(&[ALONE]);
-    [longest, others, documentation, alone].into_iter().collect()
+    [longest, others, interleavings, documentation, alone].into_iter().collect()
 }
 
 /// Returns the names of all test programs of the workspace, so that a new one cannot be forgotten.

@@ -7,10 +7,15 @@ use anyhow::{Result, bail};
 
 use super::Cluster;
 
-/// Calls `probe` until it returns true. An error counts as false; at the limit, the last error is returned.
+/// Shortest and longest time between two probes.
+const PAUSE: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
+
+/// Calls `probe` until it returns true. An error counts as false; at the limit, the last error is returned. Most probes run
+/// kubectl: the pause is twice as long as a probe takes, so that those who wait leave the processors to those who work.
 pub fn until(what: &str, limit: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     loop {
+        let begun = Instant::now();
         let failure = match probe() {
             Ok(true) => return Ok(()),
             Ok(false) => None,
@@ -23,7 +28,7 @@ pub fn until(what: &str, limit: Duration, mut probe: impl FnMut() -> Result<bool
                 None => bail!("waited {limit} s for {what}"),
             }
         }
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep((begun.elapsed() * 2).clamp(PAUSE[0], PAUSE[1]));
     }
 }
 

@@ -254,6 +254,17 @@ impl Snapshot {
         self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))
     }
 
+    /// Returns true if all objects of a group and kind were read.
+    pub(crate) fn has_read(&self, what: &GroupKind) -> bool {
+        self.resource_type(what).is_some() && self.gaps_hiding(what).next().is_none()
+    }
+
+    /// Returns true if an object does not exist; false if that is not known.
+    pub fn lacks(&self, id: &ObjectId) -> bool {
+        let cluster = self.of_cluster(id.cluster.as_ref());
+        cluster.is_some_and(|cluster| self.object(id).is_none() && cluster.has_read(&id.group_kind()))
+    }
+
     /// Replaces the metadata of an object, or removes the object if `newer` is `None`.
     pub fn replace_object(&mut self, id: &ObjectId, newer: Option<ObjectMetadata>) {
         match (self.objects.binary_search_by(|object| object.id.cmp(id)), newer) {

@@ -172,16 +172,24 @@ fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
     let all = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked || row.loses_dependency());
     let applied_today = all
         .filter(|row| index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended);
-    // The reason of an owner that waits for another one of them is that of the other.
-    let blocked: Vec<_> = applied_today
-        .map(|row| match plan.blocking_owner(row) {
-            Some(_) => format!("{} ({})", row.owner, row.reason.code),
-            None => format!("{} ({})", row.owner, row.reason),
-        })
-        .collect();
-    let number = pluralize(blocked.len(), "owner");
-    let detail = format!("this blocks {number} that can be applied today: {}", join_limited(blocked.clone(), NAMED));
-    (!blocked.is_empty()).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))
+    let mut by_reason: Vec<(String, Vec<String>)> = vec![];
+    for row in applied_today {
+        // The reason of an owner that waits for another one of them is that of the other.
+        let reason = plan.blocking_owner(row).map_or_else(|| row.reason.to_string(), |_| row.reason.code.to_string());
+        let owner = row.owner.to_string();
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, owners)) => owners.push(owner),
+            None => by_reason.push((reason, vec![owner])),
+        }
+    }
+    let number = by_reason.iter().map(|(_, owners)| owners.len()).sum();
+    let blocked = by_reason.iter().map(|(reason, owners)| format!("{} ({reason})", join_limited(owners, NAMED)));
+    let detail = format!(
+        "this blocks {} that can be applied today: {}",
+        pluralize(number, "owner"),
+        join_limited(blocked.collect::<Vec<_>>(), NAMED)
+    );
+    (number > 0).then(|| Alarm::new(AlarmCode::OwnersBlocked, None, detail, Remedy::Unblock))
 }
 
 /// Returns true if an owner is ready, or reconciles the revision again that it applied last: it is not ready meanwhile.
@@ -543,6 +551,30 @@ mod tests {
         assert_eq!(details("Unknown", ReasonCode::PathNotFound), [alarm], "it applies the same revision again");
         let refused = details("Unknown and another revision", ReasonCode::PathNotFound);
         assert_eq!(refused, [""; 0], "it tries a revision that it has not applied");
+    }
+
+    #[test]
+    fn owners_that_are_blocked_for_one_reason_name_it_once() {
+        let content = serde_json::json!({"status": {"observedGeneration": 0,
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let names = ["a", "b", "c"];
+        let resources = names.map(|name| {
+            let object = testing::object("kustomize.toolkit.fluxcd.io", "Kustomization", "n", name);
+            let mut content = content.clone();
+            content["status"]["observedGeneration"] = object.generation.into();
+            Resource { object, content }
+        });
+        let snapshot = testing::snapshot(vec![], resources.to_vec());
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_owners(names.map(|name| {
+            let detail = if name == "b" { "other" } else { "same" };
+            let owner = OwnerId::new("flux", "Kustomization", "n", name);
+            OwnerOutcome::new(owner, Outcome::Blocked, Reason::new(ReasonCode::BuildFailed, detail))
+        }));
+        let alarms = check_preview(&plan, &Index::build(&snapshot), &Limits::default());
+        let text = "this blocks 3 owners that can be applied today: kustomization/a -n n, kustomization/c -n n \
+                    (build-failed: same), kustomization/b -n n (build-failed: other)";
+        assert_eq!(alarms[0].detail, text);
     }
 
     #[test]

@@ -72,6 +72,8 @@ pub enum SubjectContent {
     Revision,
     /// The result of merging the revision with the deployed commit.
     Merge,
+    /// The files of a revision with the patches of the steps so far.
+    Patched,
 }
 
 /// A source that gets the tree as its content.
@@ -102,6 +104,9 @@ impl Subject {
         }
         match (&self.into, self.content) {
             (Some(into), SubjectContent::Merge) => text += &format!(", merged with {into}"),
+            (Some(into), SubjectContent::Patched) => {
+                text += &format!(" with the patches of the steps, merged into {into}")
+            }
             (Some(into), _) => text += &format!(", as if merged into {into}"),
             (None, _) => {}
         }
@@ -191,6 +196,8 @@ mod tests {
         assert!(staged.tree_text().starts_with(". at 0123456 (feature, with staged changes), as if merged"));
         let merged = Subject { content: SubjectContent::Merge, ..subject() };
         assert!(merged.tree_text().starts_with(". at 0123456 (feature), merged with main: "));
+        let patched = Subject { content: SubjectContent::Patched, revision: None, ..subject() };
+        assert!(patched.tree_text().starts_with(". with the patches of the steps, merged into main: "));
         let folder = Subject { revision: None, into: None, context: None, at: Some(DateTime::UNIX_EPOCH), ..subject() };
         let folder = Subject { controller_version: None, ..folder };
         let line = ".: GitRepository/flux-system/apps; cluster https://example.com, recorded 1970-01-01T00:00:00Z, \

@@ -93,6 +93,7 @@ impl Builds<'_> {
             let found = match &self.cluster {
                 _ if reference.is_secret() && !self.secrets.contains(&reference) => Lookup::NotRead,
                 Some(cluster) => look_up(cluster, &reference).await,
+                None if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
                 None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
             };
             answers.data.insert(reference, found);

@@ -372,7 +372,8 @@ impl<'s> Planner<'s> {
             let artifact = Artifact::pack(tree, &sources::options(snapshot, id));
             (id.clone(), Arc::new(artifact))
         });
-        let subject = Subject { dirty: true, ..self.subject.clone() };
+        let content = SubjectContent::Patched;
+        let subject = Subject { content, revision: None, dirty: false, behind: None, ..self.subject.clone() };
         StepTrees { artifacts: artifacts.collect(), gaps: vec![], subject, by_hand: BTreeSet::new() }
     }
 

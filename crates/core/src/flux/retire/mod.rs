@@ -117,7 +117,7 @@ fn sources_of(full: &Resource) -> Vec<ObjectId> {
 pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<ClaimFate> {
     let found = Volumes::new(snapshot);
     let kind = GroupKind::new("", volumes::KIND);
-    let are_read = snapshot.resource_type(&kind).is_some() && snapshot.gaps_hiding(&kind).next().is_none();
+    let are_read = snapshot.has_read(&kind);
     let claims = plan.deletions().filter(|change| change.object.id.is_here("", CLAIM));
     let live = claims.filter_map(|change| snapshot.object(&change.object.id));
     let fates = live.flat_map(|claim| {

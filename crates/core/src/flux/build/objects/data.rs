@@ -28,7 +28,7 @@ impl DataRef {
     }
 
     /// Returns the identity of the ConfigMap or Secret.
-    pub(crate) fn id(&self) -> ObjectId {
+    pub fn id(&self) -> ObjectId {
         ObjectId::new("", &self.kind, &self.namespace, &self.name)
     }
 

@@ -14,7 +14,6 @@ use super::Preview;
 use super::kustomization::derivation::Derivation;
 use super::kustomization::variables::data_after_change;
 use super::model::affected_owner::Reaction;
-use super::model::facts::unknown_builds::unknown_reason;
 use super::model::node::{Node, Pass, PassOutcome};
 use super::model::protection::{is_marked, is_never_applied, is_never_changed, label_owner};
 use super::model::questions::{Answers, FinishedPreview};
@@ -350,9 +349,6 @@ impl Successor<'_, '_> {
     fn settle(&mut self, node: &Node, pass: &Pass) {
         let key = &node.id.key;
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
-        if let Some(reason) = unknown_reason(self.state, node) {
-            self.leave_open(&id, format!("it is not known ({})", reason.code));
-        }
         if pass.condition.is_some() {
             self.leave_open(&id, "it is a race if it applies the new revision");
         }

@@ -118,12 +118,7 @@ impl<'a> State<'a> {
 impl State<'_> {
     /// Returns true if an object does not exist and nothing applies it.
     pub(crate) fn is_absent(&self, id: &ObjectId) -> bool {
-        let kind = id.group_kind();
-        let Some(cluster) = self.input.snapshot.of_cluster(id.cluster.as_ref()) else { return false };
-        !self.is_live(id)
-            && cluster.resource_type(&kind).is_some()
-            && cluster.gaps_hiding(&kind).next().is_none()
-            && self.nodes.applying(id).next().is_none()
+        self.input.snapshot.lacks(id) && self.nodes.applying(id).next().is_none()
     }
 
     /// Returns true if a live Kustomization is ready, or was before the reconciliation that is in progress.
