@@ -508,10 +508,9 @@ pub fn way_without_loss(plan: &Plan) -> Option<String> {
             if moved == 1 { "is" } else { "are" }
         ));
     }
-    plan.owners().iter().any(loses_objects).then(|| {
-        "to rename or move a Kustomization and keep its objects, first apply `deletionPolicy: Orphan` to the old one, \
-         then rename it in a second commit (docs/reference/kustomize-controller.md)"
-            .to_owned()
+    let makes_others = plan.changes().iter().any(|change| change.action == Action::Create) || !plan.is_complete();
+    (makes_others && plan.owners().iter().any(loses_objects)).then(|| {
+        "if a Kustomization was renamed or moved: `kubectl gitops handover` says whether its objects can stay".to_owned()
     })
 }
 
