@@ -167,9 +167,16 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
     let unknown =
         |detail: String| AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)));
-    if state.nodes.applying(id).next().is_none() && !state.is_generated(id) {
-        let stake = (rules.stake)(state, id)?;
-        return Some(unknown(format!("another owner may create it and delete it again at once; {stake}")));
+    if state.applies_for_a_while(id) {
+        let what = "another owner may create it and delete it again at once";
+        return match (rules.follow)(comparison, id, None) {
+            Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
+            Err(Interrupt::Failed(why)) => {
+                let stake = (rules.stake)(comparison.state(), id)?;
+                Some(unknown(format!("{what}; {stake}; {}, because {why}", rules.not_computed)))
+            }
+            _ => None,
+        };
     }
     let installs = AffectedOwner::new(id, Reaction::Installs(rules.creation_remark));
     let is_inactive = (rules.is_inactive)(state, id);

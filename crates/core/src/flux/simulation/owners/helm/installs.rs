@@ -12,6 +12,7 @@ use super::action_kind::ActionKind;
 use super::applied::{hook_runs, of_chart};
 use super::conditions::{condition, unmet_dependency};
 use super::failure::{Attempt, Failure};
+use super::first_installs::{Next, first_installs};
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::render::release_charts::{first_chart, without_metadata};
 use super::render::release_values::{ReleaseValues, values};
@@ -53,6 +54,11 @@ impl Installed<'_> {
         &self.chart.version
     }
 
+    /// Returns its manifest.
+    pub(super) fn manifest(&self) -> &Rendered {
+        &self.new
+    }
+
     /// Returns the attempt to install it once these live objects are gone.
     pub(super) fn attempt<'t>(
         &'t self,
@@ -84,9 +90,21 @@ pub(super) fn rendered<'s>(
     spec: &Value,
     live: Option<&Resource>,
 ) -> Asked<Result<Installed<'s>, Followed>> {
+    let found = values(comparison, id, spec, true)?;
+    rendered_with(comparison, id, spec, live, found)
+}
+
+/// Renders the chart of a release that is installed with this spec and these values.
+pub(super) fn rendered_with<'s>(
+    comparison: &mut Comparison<'_, '_, 's>,
+    id: &ObjectId,
+    spec: &Value,
+    live: Option<&Resource>,
+    found: ReleaseValues,
+) -> Asked<Result<Installed<'s>, Followed>> {
     check_recorded(spec)?;
     let (chart, assumption) = first_chart(comparison, id, spec, live)?;
-    let (found, removed_values) = match values(comparison, id, spec, true)? {
+    let (found, removed_values) = match found {
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => return Ok(Err(Followed::blocked(ReasonCode::ValuesMissing, what))),
@@ -111,16 +129,61 @@ pub(super) fn install(
     left: BTreeMap<ObjectId, Reason>,
 ) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
-    let Some(spec) = specs.last() else { return Err("it has no spec".to_owned().into()) };
+    let Some((spec, earlier)) = specs.split_last() else { return Err("it has no spec".to_owned().into()) };
     if let Some(reason) = unmet_dependency(comparison.state(), id, spec) {
         return Ok(Followed::Blocked { reason, effect: Box::default() });
     }
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
+        Err(_) if !earlier.is_empty() => {
+            return Err("its chart fails with its last spec, and may be installed with another one first".to_owned().into());
+        }
         Err(followed) => return Ok(followed),
     };
     let Installed { chart, new, .. } = &installed;
     let kind = ActionKind::Install;
+    let action = match prepared(comparison, id, spec, live, &installed)? {
+        Ok(action) => action,
+        Err(followed) => return Ok(followed),
+    };
+    let has_consequences = action.can_delete(comparison.state()) || action.failure != Failure::Unexpected;
+    let mut effect = action.effect(comparison.state(), id);
+    // A remedy without a retry leaves nothing of the release.
+    let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
+    let is_doubtful = action.failure != Failure::Unexpected || may_leave;
+    let none = BTreeSet::new();
+    let attempt = installed.attempt(id, spec, &none);
+    effect.applies =
+        attempt.applies(comparison, [new], &action.hooks, is_doubtful).map(|applies| of_chart(applies, chart));
+    effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
+    // An installed release is upgraded from what is recorded.
+    if live.is_none() {
+        let first = first_installs(comparison, id, earlier, Some(&Next { spec, manifest: new }))?;
+        first.add_to(&mut effect);
+    }
+    let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
+    remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());
+    remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
+    let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();
+    if is_refused {
+        let detail = action.failure.describe(kind).unwrap_or_default();
+        return Ok(Followed::Blocked {
+            reason: Reason::new(ReasonCode::ApplyRefused, detail),
+            effect: Box::new(effect),
+        });
+    }
+    Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+}
+
+/// Returns the installation of a rendered release. Returns what helm-controller does if Helm cannot begin it.
+pub(super) fn prepared(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    live: Option<&Resource>,
+    installed: &Installed<'_>,
+) -> Asked<Result<ReleaseAction, Followed>> {
+    let (new, kind) = (&installed.new, ActionKind::Install);
     let mut action = ReleaseAction::new(kind);
     action.assumption.clone_from(&installed.assumption);
     let gone = installed
@@ -138,7 +201,7 @@ pub(super) fn install(
     let none = BTreeSet::new();
     let attempt = Attempt { has_consequences, ..installed.attempt(id, spec, &none) };
     if let Some(why) = attempt.obstacle(comparison) {
-        return Ok(Followed::blocked(ReasonCode::ApplyRefused, why));
+        return Ok(Err(Followed::blocked(ReasonCode::ApplyRefused, why)));
     }
     // Without a namespace nothing is created either.
     let has_consequences = has_consequences || attempt.unplaced(comparison).is_some();
@@ -146,23 +209,5 @@ pub(super) fn install(
         (action.failure, action.refused_deletions) = attempt.failure(comparison, &BTreeSet::new());
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
-    let mut effect = action.effect(comparison.state(), id);
-    // A remedy without a retry leaves nothing of the release.
-    let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
-    let is_doubtful = action.failure != Failure::Unexpected || may_leave;
-    effect.applies =
-        attempt.applies(comparison, [new], &action.hooks, is_doubtful).map(|applies| of_chart(applies, chart));
-    effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
-    let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
-    remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());
-    remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
-    let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();
-    if is_refused {
-        let detail = action.failure.describe(kind).unwrap_or_default();
-        return Ok(Followed::Blocked {
-            reason: Reason::new(ReasonCode::ApplyRefused, detail),
-            effect: Box::new(effect),
-        });
-    }
-    Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+    Ok(Ok(action))
 }

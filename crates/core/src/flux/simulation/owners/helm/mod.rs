@@ -9,6 +9,7 @@ mod deployed;
 mod drift;
 mod dry_runs;
 mod failure;
+mod first_installs;
 mod installs;
 mod records;
 mod remarks;
@@ -153,6 +154,7 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
 /// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
     match live {
+        None if comparison.state().applies_for_a_while(id) => first_installs::installed_for_a_while(comparison, id),
         Some(live) if !is_not_installed(comparison.state(), live) => {
             let (spec, _) = comparison.state().successive_specs(id)?;
             let moves = live.spec().get("kubeConfig") != spec.get("kubeConfig");

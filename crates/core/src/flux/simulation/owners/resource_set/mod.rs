@@ -1,6 +1,7 @@
 //! ResourceSets: the resources that flux-operator generates of them.
 
 pub(crate) mod expansion;
+pub(crate) mod providers;
 mod pruning;
 
 use serde_json::Value;
