@@ -208,7 +208,7 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
     rows
 }
 
-/// Returns the rows of the hooks that the controller of a deleted owner creates and leaves.
+/// Returns the rows of the hooks that the controller of an owner that is deleted or replaced creates and leaves.
 fn created_hooks(
     state: &State<'_>,
     consequences: &Consequences<'_>,
@@ -225,7 +225,7 @@ fn created_hooks(
     };
     lasting.map(move |(id, conditions)| {
         let mut row = owner_row(Action::Create, PinnedObject::absent(id.clone()), owner, ReasonCode::Hook.into());
-        if !is_deleted {
+        if !is_deleted && consequences.may_be_deleted(owner) {
             row.make_race(if_deleted(owner));
         }
         conditions.iter().for_each(|condition| row.make_race(condition));

@@ -83,7 +83,9 @@ pub(crate) fn changed_owner(
     let state = comparison.state();
     let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
     let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
-    if object.deletion_timestamp.is_none() && comparison.derivation.consequences.may_be_recreated(id) {
+    let is_recreated =
+        comparison.derivation.consequences.may_be_recreated(id) || (is_deleted && state.is_generated(id));
+    if object.deletion_timestamp.is_none() && is_recreated {
         return recreated_owner(comparison, id, rules);
     }
     let finalizes = is_finalizing(object);

@@ -4,6 +4,7 @@ mod action;
 mod action_kind;
 mod applied;
 mod change;
+mod commands;
 mod conditions;
 mod deployed;
 mod drift;
@@ -45,7 +46,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     actor: Actor::HelmController,
     affected,
     acting: replaced_releases::acting,
-    find_out,
+    find_out: commands::find_out,
     deleted: uninstall::deleted,
     finalized: uninstall::finalized,
     stored: deployed::stored,
@@ -64,16 +65,6 @@ const RULES: ChangeRules = ChangeRules {
     stake,
     follow,
 };
-
-/// Returns the commands of Helm that show the release as it is, and as an upgrade makes it.
-fn find_out(state: &State<'_>, id: &ObjectId) -> String {
-    let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));
-    let ReleaseTarget { name, namespace, .. } =
-        recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &Value::Null, None));
-    format!(
-        "helm get manifest {name} -n {namespace}; helm upgrade {name} CHART -n {namespace} --dry-run=server --values FILE"
-    )
-}
 
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);

@@ -23,7 +23,6 @@ use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDe
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
 use crate::helm::hooks::Hook;
 use crate::helm::rendered::{POLICY, Rendered};
@@ -95,9 +94,6 @@ fn leaves_chart(state: &State<'_>, live: &Resource) -> bool {
 }
 
 fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
-    if let Some(key) = FORCES_UPGRADE.into_iter().find(|key| sets_annotation(comparison.state(), live, key)) {
-        return Err(format!("the effect of the annotation {key} is not computed").into());
-    }
     let change = match prepared(comparison, live)? {
         Prepared::Unchanged => return corrected(comparison, live),
         Prepared::Blocked(followed) => return Ok(followed),
@@ -333,12 +329,4 @@ fn loosened(live: &Resource, spec: &Value, old: &Rendered, between: &[Rendered])
 /// Returns true if the live object tells Helm to keep it in an upgrade.
 fn is_kept_in_upgrade(state: &State<'_>, id: &ObjectId) -> bool {
     state.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
-}
-
-/// Returns true if a manifest gives an annotation a value that it does not have.
-fn sets_annotation(state: &State<'_>, live: &Resource, key: &str) -> bool {
-    state.applied(&live.object.id).iter().any(|applied| {
-        let value = applied.built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
-        value.is_some() && value != live.object.annotations.get(key)
-    })
 }
