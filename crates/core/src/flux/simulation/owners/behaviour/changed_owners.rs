@@ -11,7 +11,9 @@ use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
+use crate::flux::simulation::kustomization::deletions::{changed_rule, is_rule};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -37,6 +39,8 @@ pub(crate) struct ChangeRules {
     pub(crate) taken_over: fn(&mut Comparison<'_, '_, '_>, &ObjectId) -> Option<Asked<Followed>>,
     /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
     pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
+    /// Returns what its controller does when a live owner is deleted.
+    pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
     /// Computes the effect on an owner: the live one, or a new one.
     ///
     /// Fails with the reason why it is not known.
@@ -93,7 +97,13 @@ pub(crate) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
+    let changes = described_changes(comparison, id, live, rules).ok()?;
+    if finalizes && (changes.is_empty() || state.applied(id).is_empty()) {
+        return continued_deletion(comparison, live?, rules);
+    }
+    if changes.is_empty() {
+        return None;
+    }
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
     if finalizes {
@@ -118,6 +128,35 @@ pub(crate) fn changed_owner(
     };
     let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns an owner that waits for its finalizer, if a rule by which the server refuses deletions is created, changed or deleted. The
+/// finalizer runs again, and may succeed then (observed).
+fn continued_deletion(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    rules: &ChangeRules,
+) -> Option<AffectedOwner> {
+    let (state, id) = (comparison.state(), &live.object.id);
+    let rule = match changed_rule(comparison.derivation, live).cloned() {
+        Some(rule) => rule,
+        None => {
+            let Members::Listed(members) = state.members(live) else { return None };
+            let all = comparison.derivation.consequences.outcomes.keys();
+            let mut own = all.filter(|rule| is_rule(rule, id, &members)).cloned().collect::<Vec<_>>().into_iter();
+            own.find(|rule| comparison.is_changed(rule))?
+        }
+    };
+    let condition = format!("it is being deleted already, and tries again after {rule} changes");
+    let mut effect = (rules.deleted)(state, live, comparison.derivation.consequences);
+    for deletion in effect.deletes.values_mut() {
+        deletion.conditions.insert(0, condition.clone());
+        deletion.is_doubtful = true;
+    }
+    effect.triggers = state.applying_events(&rule);
+    effect.condition = Some(condition);
+    let reason = Reason::new(ReasonCode::OwnerDeletedUncertain, format!("its finalizer runs again after {rule} changes"));
+    Some(AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect: Some(Arc::new(effect)) })
 }
 
 /// Returns true if only the Kustomizations that an owner changes delete the owner: it changes them before.

@@ -63,6 +63,7 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over,
     stake,
+    deleted: uninstall::deleted,
     follow,
 };
 
