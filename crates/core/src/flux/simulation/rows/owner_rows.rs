@@ -252,6 +252,11 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
             change.action = Action::Recreate;
             continue;
         }
+        if let Some(cause) = cause.filter(|cause| state.is_generated(cause)) {
+            change.action = Action::Recreate;
+            change.make_race(format!("nothing creates it again if {cause} is applied before it is deleted"));
+            continue;
+        }
         if let Some(by) = cause.and_then(|cause| taker_of_record(state, &id, cause)) {
             change.action = Action::Recreate;
             change.reason.add_detail(&format!("{by} installs a release of this name"));

@@ -9,9 +9,9 @@ use super::comparison::{Asked, Comparison, Difference, Part};
 use crate::flux::build::Interrupt;
 use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::kustomization::deletions::{changed_rule, is_rule};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
-use crate::flux::simulation::kustomization::deletions::{changed_rule, is_rule};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -155,7 +155,8 @@ fn continued_deletion(
     }
     effect.triggers = state.applying_events(&rule);
     effect.condition = Some(condition);
-    let reason = Reason::new(ReasonCode::OwnerDeletedUncertain, format!("its finalizer runs again after {rule} changes"));
+    let reason =
+        Reason::new(ReasonCode::OwnerDeletedUncertain, format!("its finalizer runs again after {rule} changes"));
     Some(AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect: Some(Arc::new(effect)) })
 }
 
@@ -194,7 +195,10 @@ fn recreated_owner(
     }
     let Ok(Followed::Acts { effect, code, remarks }) = (rules.follow)(comparison, id, None) else { return None };
     let Effect { applies, assumption, .. } = *effect;
-    let effect = Effect { applies, assumption, ..Effect::default() };
+    // An owner that applies it first does so again at its next interval only.
+    let is_certain = comparison.derivation.consequences.may_be_recreated(id);
+    let condition = (!is_certain).then(|| format!("it depends on whether {id} is created after it is deleted"));
+    let effect = Effect { applies, assumption, condition, ..Effect::default() };
     Some(acting_owner(id, effect, code, "it is deleted and created again", &remarks))
 }
 

@@ -13,12 +13,13 @@ use crate::flux::build::charts::metadata;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, request};
+use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, add_defaults, request};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
+use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::ReasonCode;
 
 /// A release before and after the change.
@@ -64,7 +65,9 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         return resumed(comparison, live, new_spec);
     }
     if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
-        if new_spec == old_spec && earlier.is_empty() && has_same_input(comparison, live, &new_spec)? {
+        let mut complete = new_spec.clone();
+        add_defaults(KIND, &mut complete);
+        if complete == old_spec && earlier.is_empty() && has_same_input(comparison, live, &new_spec)? {
             return Ok(Prepared::Unchanged);
         }
         return prepared_again(comparison, live, new_spec);

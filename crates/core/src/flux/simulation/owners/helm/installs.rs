@@ -136,7 +136,9 @@ pub(super) fn install(
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
         Err(_) if !earlier.is_empty() => {
-            return Err("its chart fails with its last spec, and may be installed with another one first".to_owned().into());
+            return Err("its chart fails with its last spec, and may be installed with another one first"
+                .to_owned()
+                .into());
         }
         Err(followed) => return Ok(followed),
     };

@@ -17,8 +17,8 @@ use super::installs::{may_have_release, rendered};
 use super::remedies::{Remedy, can_fail_later};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
-    self, UNINSTALL_EVENTS, created_hooks, failing_hooks, failure, fates, hook_deletion, hooks, kept, orphans_dependents,
-    uninstalled, while_failing,
+    self, UNINSTALL_EVENTS, created_hooks, failing_hooks, failure, fates, hook_deletion, hooks, kept,
+    orphans_dependents, uninstalled, while_failing,
 };
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
@@ -183,8 +183,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
         settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
     }
-    let own: BTreeSet<&ObjectId> =
-        hooks(state, live, spec, UNINSTALL_EVENTS).map(|(object, _)| &object.id).collect();
+    let own: BTreeSet<&ObjectId> = hooks(state, live, spec, UNINSTALL_EVENTS).map(|(object, _)| &object.id).collect();
     effect.deletes.retain(|id, deletion| deletion.code != Some(ReasonCode::Hook) || own.contains(id));
     if failure(state, live, spec).is_some() {
         return Ok(effect);

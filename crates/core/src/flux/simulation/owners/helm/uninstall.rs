@@ -11,8 +11,8 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
-use crate::helm::uninstall::{Fate, live_hooks, records, uninstalled_objects, without_release};
 use crate::helm::target::ReleaseTarget;
+use crate::helm::uninstall::{Fate, live_hooks, records, uninstalled_objects, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
@@ -287,7 +287,8 @@ fn stored_hooks(
     if flag_at(spec, "/uninstall/disableHooks") {
         return Some(BTreeMap::new());
     }
-    let [old, new] = [release.spec(), spec].map(|spec| ReleaseTarget::of_spec(&release.object.id, spec, None).namespace);
+    let [old, new] =
+        [release.spec(), spec].map(|spec| ReleaseTarget::of_spec(&release.object.id, spec, None).namespace);
     let run = stored.hooks.iter().filter(|(_, hook)| hook.runs_at(events));
     let placed = run.map(|(id, hook)| {
         let is_implied = text_at(&hook.manifest, "/metadata/namespace").is_empty() && *id.namespace == *old;

@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::providers::{
-    NO_PROVIDER, ProviderInputs, mixes, permutes, provider_inputs, provider_states,
-};
+use super::providers::{NO_PROVIDER, ProviderInputs, mixes, permutes, provider_inputs, provider_states};
 use super::pruning::{deletable, has_labels_of, is_off, is_protected, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
@@ -151,7 +149,8 @@ pub(super) fn expand(
     for object in passing(state, &earlier, [&old, &new]) {
         let mut deletion = removal(state, &object.id, false, effect.condition.as_ref(), &refused);
         deletion.is_doubtful = true;
-        deletion.stays_if("it stays unless its ResourceSet takes it over between two changes of its spec or its inputs");
+        deletion
+            .stays_if("it stays unless its ResourceSet takes it over between two changes of its spec or its inputs");
         effect.deletes.insert(object.id.clone(), deletion);
     }
     effect.deletes.extend(failed_jobs);

@@ -67,8 +67,7 @@ pub(super) fn provider_states(
     id: &ObjectId,
     spec: &Value,
 ) -> Asked<ProviderStates> {
-    let [before, after] =
-        [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
+    let [before, after] = [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
     let all: BTreeSet<&ObjectId> = before.keys().chain(after.keys()).collect();
     let mut found = ProviderStates::new();
     for provider in all {
@@ -173,7 +172,6 @@ fn recorded_inputs(id: &ObjectId, live: Option<&Resource>) -> Asked<Vec<Value>> 
     let exported = live.and_then(|live| live.at("/status/exportedInputs")?.as_array());
     exported.cloned().ok_or_else(|| Interrupt::Failed(format!("{id} exports no inputs")))
 }
-
 
 /// Returns the inputs that a provider exports with the specs that it has before the last one.
 fn exported_between(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Vec<Vec<Value>>> {

@@ -216,7 +216,10 @@ pub(crate) fn first_chart(
     if let Some(packed) = &packed
         && let Some(tree) = state.input.trees.get(&packed.source)
     {
-        let found = Chart::read(tree, &packed.spec)?;
+        let known = live.filter(|live| state.is_live(&live.object.id));
+        let is_same = known.map(|live| is_packed_again(state, live, spec)).transpose()? == Some(false);
+        let deployed = state.input.deployed.get(&packed.source).filter(|_| is_same);
+        let found = Chart::read(deployed.unwrap_or(tree), &packed.spec)?;
         let live = packed.reference.as_ref().and_then(|chart| state.live_object(chart));
         let version = packed_version(&found.version, &packed.spec, live.map_or(1, |chart| chart.generation));
         return Ok((found.with_version(&version), None));

@@ -63,9 +63,8 @@ pub(crate) fn values_between(
     }
     // Each bit is an object that still has its old data: neither none of them nor all.
     for old in 1..(1_usize << changing.len()).saturating_sub(1) {
-        let is_old = |(at, (reference, live, _)): (usize, ChangingValues)| {
-            (old & (1 << at) != 0).then_some((reference, live))
-        };
+        let is_old =
+            |(at, (reference, live, _)): (usize, ChangingValues)| (old & (1 << at) != 0).then_some((reference, live));
         let overrides: DataOverrides = changing.iter().cloned().enumerate().filter_map(is_old).collect();
         if let ReleaseValues::Known(values) = values_with(comparison, id, spec, true, &overrides)? {
             all.push(values);
