@@ -6,6 +6,7 @@ use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::changed_owners::is_applied_after;
 use crate::flux::simulation::owners::kinds::kind_of;
 use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
@@ -252,7 +253,9 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
             change.action = Action::Recreate;
             continue;
         }
-        if let Some(cause) = cause.filter(|cause| state.is_generated(cause)) {
+        if let Some(cause) =
+            cause.filter(|cause| state.is_generated(cause) || is_applied_after(state, consequences, cause))
+        {
             change.action = Action::Recreate;
             change.make_race(format!("nothing creates it again if {cause} is applied before it is deleted"));
             continue;

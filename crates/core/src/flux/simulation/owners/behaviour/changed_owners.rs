@@ -87,8 +87,7 @@ pub(crate) fn changed_owner(
     let state = comparison.state();
     let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
     let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
-    let is_recreated =
-        comparison.derivation.consequences.may_be_recreated(id) || (is_deleted && state.is_generated(id));
+    let is_recreated = comparison.derivation.consequences.may_be_recreated(id) || comes_back(comparison, id);
     if object.deletion_timestamp.is_none() && is_recreated {
         return recreated_owner(comparison, id, rules);
     }
@@ -128,6 +127,19 @@ pub(crate) fn changed_owner(
     };
     let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns true if an owner is deleted that something which stays applies again: another owner, or a Kustomization that
+/// does not delete it.
+fn comes_back(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    consequences.may_be_deleted(id) && (state.is_generated(id) || is_applied_after(state, consequences, id))
+}
+
+/// Returns true if another owner deletes an object that a Kustomization goes on applying.
+pub(crate) fn is_applied_after(state: &State<'_>, consequences: &Consequences<'_>, id: &ObjectId) -> bool {
+    let mut lasting = state.nodes.applying(id).filter(|node| node.may_stay());
+    consequences.cascaded.contains_key(id) && lasting.any(|node| node.last_pass().is_some_and(|pass| pass.applies(id)))
 }
 
 /// Returns an owner that waits for its finalizer, if a rule by which the server refuses deletions is created, changed or deleted. The

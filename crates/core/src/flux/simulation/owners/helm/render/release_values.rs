@@ -78,8 +78,7 @@ type ChangingValues = (DataRef, Lookup, Option<PassId>);
 
 /// Returns the objects in the `valuesFrom` of a release that the change changes.
 fn changing_values(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Vec<ChangingValues> {
-    let references: BTreeSet<DataRef> =
-        values_sources(&id.namespace, spec).into_iter().map(|source| source.reference).collect();
+    let references: BTreeSet<DataRef> = values_sources(&id.namespace, spec).map(|source| source.reference).collect();
     let changing = references.into_iter().filter_map(|reference| {
         let live = comparison.derivation.answers.data.get(&reference)?.clone();
         let (new, pass) = data_after_change(comparison.derivation, &reference, &live)?;
