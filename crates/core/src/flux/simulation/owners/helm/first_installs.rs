@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::applied::hook_runs;
-use super::installs::{Installed, may_have_release, prepared, rendered_with};
+use super::installation::{Installed, may_have_release, prepared, rendered_with};
 use super::remedies::hook_deletions;
 use super::render::release_values::{ReleaseValues, values, values_before, values_between};
 use crate::flux::apply::question::HELM_CONTROLLER;

@@ -11,6 +11,7 @@ mod drift;
 mod dry_runs;
 mod failure;
 mod first_installs;
+mod installation;
 mod installs;
 mod records;
 mod remarks;
@@ -25,7 +26,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::action_kind::ActionKind;
-use self::installs::may_have_release;
+use self::installation::may_have_release;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};

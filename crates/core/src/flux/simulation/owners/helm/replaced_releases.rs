@@ -13,7 +13,7 @@ use super::applied::{hook_runs, of_chart};
 use super::conditions::condition;
 use super::deployed::deployed;
 use super::failure::Failure;
-use super::installs::{may_have_release, rendered};
+use super::installation::{may_have_release, rendered};
 use super::remedies::{Remedy, can_fail_later};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
