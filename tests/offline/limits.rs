@@ -12,7 +12,7 @@ use test_support::fake_api::FakeApi;
 use test_support::folder::Folder;
 
 /// Rows of the tables, and the constants in `file` that have their values.
-const ROWS: [(&str, &str, &[&str]); 37] = [
+const ROWS: [(&str, &str, &[&str]); 39] = [
     ("one file", "src/tools/limits.rs", &["MAX_FILE"]),
     ("all files", "src/tools/limits.rs", &["MAX_TREE"]),
     ("number of files", "src/tools/limits.rs", &["MAX_TREE_FILES"]),
@@ -38,6 +38,16 @@ const ROWS: [(&str, &str, &[&str]); 37] = [
     ("recomputations of a plan", "crates/core/src/flux/simulation/mod.rs", &["MAX_ROUNDS"]),
     ("`expression-length`", "crates/core/src/expression.rs", &["MAX_LENGTH", "MAX_SIGNS", "MAX_OPERATORS"]),
     ("`expression-steps`", "crates/core/src/expression.rs", &["MAX_STEPS", "MAX_RULE_STEPS"]),
+    (
+        "objects in the `valuesFrom` of a release that change one after the other",
+        "crates/core/src/flux/simulation/owners/helm/render/release_values.rs",
+        &["MAX_CHANGING_VALUES"],
+    ),
+    (
+        "combinations of permuted inputs that change one after the other",
+        "crates/core/src/flux/simulation/owners/resource_set/providers.rs",
+        &["MAX_MIXES"],
+    ),
     ("lists of steps that `handover` tries", "crates/core/src/flux/handover/mod.rs", &["MAX_LISTS"]),
     ("one message to `mcp`", "src/commands/mcp/mod.rs", &["MAX_MESSAGE"]),
     ("one file of `-f`", "src/tools/limits.rs", &["MAX_FILE"]),

@@ -101,8 +101,8 @@ pub(super) fn compare(
             // A StatefulSet scales and replaces its Pods.
             "nothing" => happened == "stays" || (id.starts_with("pod/") && has_ordinal(id)),
             "keep" | "update" => happened == "stays",
-            // The server refuses it, so it neither changes nor is created.
-            "unknown" => matches!(happened, "stays" | "never"),
+            // The server refuses it, so it neither changes nor is created. An incomplete plan may not know its owner.
+            "unknown" => is_incomplete || matches!(happened, "stays" | "never"),
             action => action == happened,
         };
         if let Some(row) = row.filter(|row| row.race) {

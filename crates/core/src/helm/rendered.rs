@@ -160,6 +160,12 @@ impl Rendered {
         annotations.is_some_and(|annotations| annotations.get(POLICY).is_some())
     }
 
+    /// Returns the objects that none of some other manifests has, and that a later one therefore deletes.
+    pub(crate) fn passing(&self, others: &[&Self]) -> BTreeSet<ObjectId> {
+        let is_other = |id: &ObjectId| others.iter().any(|other| other.objects.contains(id));
+        self.objects.iter().filter(|id| !is_other(id) && !self.is_kept(id)).cloned().collect()
+    }
+
     /// Returns the kinds of the objects in the manifest.
     pub(crate) fn kinds(&self) -> BTreeSet<GroupKind> {
         self.objects.iter().map(ObjectId::group_kind).collect()

@@ -70,20 +70,22 @@ fn continued_deletion(
 }
 
 /// Returns a service account, a role, a binding or an admission rule that is created or deleted, and on which it depends what the
-/// finalizer of a Kustomization may delete.
-fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Option<&'d ObjectId> {
+/// finalizer of an owner may delete.
+pub(crate) fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Option<&'d ObjectId> {
     let Members::Listed(members) = derivation.state.members(live) else { return None };
     let outcomes = derivation.consequences.outcomes.iter();
     let mut changed =
         outcomes.filter(|(_, outcomes)| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created));
-    let found = changed.find(|(id, _)| {
-        if id.is("", "ServiceAccount") {
-            id.namespace == live.object.id.namespace
-        } else {
-            &*id.group == ADMISSION || members.iter().any(|member| is_right(id, member))
-        }
-    });
-    found.map(|(id, _)| id)
+    changed.find(|(id, _)| is_rule(id, &live.object.id, &members)).map(|(id, _)| id)
+}
+
+/// Returns true for an object on which it depends what an owner with these members may delete.
+pub(crate) fn is_rule(id: &ObjectId, owner: &ObjectId, members: &[ObjectId]) -> bool {
+    if id.is("", "ServiceAccount") {
+        id.namespace == owner.namespace
+    } else {
+        &*id.group == ADMISSION || members.iter().any(|member| is_right(id, member))
+    }
 }
 
 /// Returns the specs that a Kustomization can have when these events delete it: its live spec too, unless a parent

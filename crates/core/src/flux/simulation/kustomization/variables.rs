@@ -47,7 +47,7 @@ pub(crate) fn variable_update(
         let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else { continue };
         let between = data_between(derivation, &reference, live, &new);
         update.between.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
-        if values(live) == values(&new) {
+        if data_values(live) == data_values(&new) {
             continue;
         }
         builds_with_old_data &= match live {
@@ -96,7 +96,7 @@ pub(crate) fn data_between(
             continue;
         }
         let data = applied_data(old, built);
-        if all.iter().chain([live, last]).all(|known| values(known) != values(&data)) {
+        if all.iter().chain([live, last]).all(|known| data_values(known) != data_values(&data)) {
             all.push(data);
         }
     }
@@ -154,7 +154,7 @@ pub(crate) fn data_after_change(
     (exists && is_deleted).then_some((Lookup::Missing, None))
 }
 
-fn values(lookup: &Lookup) -> Option<&BTreeMap<String, Private<String>>> {
+pub(crate) fn data_values(lookup: &Lookup) -> Option<&BTreeMap<String, Private<String>>> {
     match lookup {
         Lookup::Found(data) => Some(&data.values),
         Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => None,

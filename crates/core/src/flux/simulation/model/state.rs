@@ -109,6 +109,11 @@ impl<'a> State<'a> {
         self.owner_refusals.get(&(owner.clone(), id.clone())).map(String::as_str)
     }
 
+    /// Returns true if only an owner other than a Kustomization applies an object, and not in the end.
+    pub(crate) fn applies_for_a_while(&self, id: &ObjectId) -> bool {
+        self.nodes.applying(id).next().is_none() && !self.is_generated(id)
+    }
+
     /// Returns true if another owner than a Kustomization applies an object after the change.
     pub(crate) fn is_generated(&self, id: &ObjectId) -> bool {
         self.owner_applies().any(|(_, applies)| applies.objects.contains_key(id))

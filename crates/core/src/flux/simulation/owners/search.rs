@@ -28,14 +28,20 @@ pub(crate) fn find_affected<'a>(state: &State<'a>, consequences: &Consequences<'
     let mut derivation = Derivation::new(state, consequences, answers);
     let mut affected = affected_owners(&mut Comparison::new(&mut derivation));
     let (mut refusals, mut stored) = (OwnerRefusals::new(), StoredReleases::new());
-    let deleted = state.input.snapshot.objects.iter().filter(|object| {
-        object.deletion_timestamp.is_none() && kind_of(&object.id).is_some() && consequences.may_be_deleted(&object.id)
-    });
-    for owner in deleted {
+    let live = state.input.snapshot.objects.iter().filter(|object| object.deletion_timestamp.is_none());
+    for (kind, owner) in live.filter_map(|object| Some((kind_of(&object.id)?, object))) {
+        let content = state.input.snapshot.resource(&owner.id);
+        let is_deleted = consequences.may_be_deleted(&owner.id);
+        if !is_deleted && content.is_none_or(|live| (kind.acting)(state, live, consequences).is_none()) {
+            continue;
+        }
         refusals.extend(refused_deletions(&mut derivation, &owner.id));
-        if let Some((kind, live)) = kind_of(&owner.id).zip(state.input.snapshot.resource(&owner.id)) {
+        if let Some(live) = content {
             let found = (kind.stored)(&mut Comparison::new(&mut derivation), live);
             stored.extend(found.map(|found| (owner.id.clone(), found)));
+        }
+        if !is_deleted {
+            continue;
         }
         let Some(unknown) = unknown_deletion(owner, consequences) else { continue };
         match affected.iter_mut().find(|affected| affected.id == owner.id) {

@@ -6,6 +6,7 @@ use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::changed_owners::is_applied_after;
 use crate::flux::simulation::owners::kinds::kind_of;
 use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
@@ -208,7 +209,7 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
     rows
 }
 
-/// Returns the rows of the hooks that the controller of a deleted owner creates and leaves.
+/// Returns the rows of the hooks that the controller of an owner that is deleted or replaced creates and leaves.
 fn created_hooks(
     state: &State<'_>,
     consequences: &Consequences<'_>,
@@ -225,7 +226,7 @@ fn created_hooks(
     };
     lasting.map(move |(id, conditions)| {
         let mut row = owner_row(Action::Create, PinnedObject::absent(id.clone()), owner, ReasonCode::Hook.into());
-        if !is_deleted {
+        if !is_deleted && consequences.may_be_deleted(owner) {
             row.make_race(if_deleted(owner));
         }
         conditions.iter().for_each(|condition| row.make_race(condition));
@@ -250,6 +251,13 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
         let cause = change.cause.as_ref().filter(|cause| is_first && cause.is(releases::GROUP, releases::KIND));
         if cause.is_some_and(|cause| consequences.may_be_recreated(cause)) {
             change.action = Action::Recreate;
+            continue;
+        }
+        if let Some(cause) =
+            cause.filter(|cause| state.is_generated(cause) || is_applied_after(state, consequences, cause))
+        {
+            change.action = Action::Recreate;
+            change.make_race(format!("nothing creates it again if {cause} is applied before it is deleted"));
             continue;
         }
         if let Some(by) = cause.and_then(|cause| taker_of_record(state, &id, cause)) {

@@ -113,3 +113,21 @@ fn a_deleted_kustomization_on_another_cluster_is_a_gap() {
     assert_eq!(remote(json!({})).len(), 1);
     assert_eq!(remote(json!({"prune": false})), [""; 0]);
 }
+
+#[test]
+fn a_release_that_waits_for_its_finalizer_is_uninstalled_once_a_rule_changes() {
+    let mut cluster = cluster(&after(), true);
+    cluster.add_with_content(&release(json!({})), None, super::unfollowed::status());
+    cluster.add(&cm("web"), None);
+    cluster.add(&super::releases::record(), None);
+    let live = &mut cluster.kustomization("app").object;
+    (live.deletion_timestamp, live.finalizers) =
+        (Some(chrono::DateTime::UNIX_EPOCH), vec!["finalizers.fluxcd.io".into()]);
+    let waiting = live.clone();
+    *cluster.object("app") = waiting;
+    cluster.snapshot.normalise();
+    let with = |more: Value| [after(), vec![("root/more.yaml", vec![more])]].concat();
+    assert_eq!(cluster.rows(&with(cm("y"))), set(&[]), "nothing lets it succeed");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "more", "namespace": super::cluster::NS}});
+    assert_eq!(cluster.rows(&with(account)), set(&["delete? web", "delete? sh.helm.release.v1.app.v1"]));
+}

@@ -461,3 +461,63 @@ fn an_upgrade_deletes_the_oldest_records() {
     assert_eq!(rows(json!(2), 3, 1), set(&["delete sh.helm.release.v1.app.v2", "delete sh.helm.release.v1.app.v3"]));
     assert_eq!(rows(json!(0), 9, 9), set(&[]), "there is no limit");
 }
+
+/// Returns a release of the chart `other` with these values.
+fn inner(values: Value) -> Value {
+    let chart = json!({"chart": "./charts/other", "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    flux("helm.toolkit.fluxcd.io/v2", "HelmRelease", "inner", json!({"chart": {"spec": chart}, "values": values}))
+}
+
+#[test]
+fn a_release_that_only_an_intermediate_upgrade_makes_takes_over_what_exists() {
+    // The old chart with the new values makes the inner release.
+    let files = |version: &str, inner: Option<Value>, values: Value| {
+        let mut files = tree(version, &templates(), spec(values));
+        files.extend(inner.map(|inner| ("charts/app/templates/inner.yaml", vec![inner])));
+        files.push(("charts/other/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "other", "version": "1"})]));
+        files.push(("charts/other/templates/one.yaml", vec![cm("one")]));
+        files.push(("charts/other/templates/two.yaml", vec![cm("two")]));
+        files
+    };
+    let before = files("1", Some(inner(json!({}))), json!({"off": ["inner.yaml"]}));
+    let mut cluster = deployed_from(&before);
+    for name in ["one", "two"] {
+        cluster.add(&cm(name), None);
+    }
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&files("2", None, json!({}))), set(&["delete? one", "delete? two"]));
+    let smaller = files("2", Some(inner(json!({"off": ["two.yaml"]}))), json!({}));
+    assert_eq!(cluster.rows(&smaller), set(&["delete? two"]));
+    let same = files("2", Some(inner(json!({}))), json!({}));
+    assert_eq!(cluster.rows(&same), set(&[]));
+}
+
+#[test]
+fn a_new_release_may_be_installed_with_values_that_another_owner_then_changes() {
+    let values = |text: &str| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values", "namespace": NS},
+            "data": {"values.yaml": text}})
+    };
+    let rows = |at: &'static str| {
+        let files = |text: &str| -> Files {
+            let child = ks("child", "./child", json!({}));
+            vec![
+                ("root/x.yaml", vec![cm("x"), child]),
+                ("child/y.yaml", vec![cm("y")]),
+                (at, vec![values(text)]),
+                ("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "app", "version": "1"})]),
+                ("charts/app/templates/web.yaml", vec![cm("web")]),
+                ("charts/app/templates/more.yaml", vec![cm("more")]),
+            ]
+        };
+        let mut cluster = cluster(&files("{}"), true);
+        cluster.add(&cm("more"), None);
+        cluster.snapshot.normalise();
+        let mut after = files("off: [more.yaml]");
+        let from = with(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "values"}]}));
+        after.push(("root/a.yaml", vec![release(from)]));
+        cluster.rows(&after)
+    };
+    assert_eq!(rows("child/values.yaml"), set(&["delete? more"]));
+    assert_eq!(rows("root/values.yaml"), set(&[]), "its Kustomization applies the values first");
+}

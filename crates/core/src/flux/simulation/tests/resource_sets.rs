@@ -383,3 +383,34 @@ fn a_job_that_may_have_failed_is_created_again() {
     assert_eq!(rows("enabled"), set(&["recreate? job-a"]));
     assert_eq!(rows("Enabled"), set(&[]), "flux-operator compares exactly");
 }
+
+#[test]
+fn what_a_set_generates_between_two_changes_is_taken_over_and_deleted() {
+    let provider = |tenant: &str| {
+        operator("ResourceSetInputProvider", "p", json!({"type": "Static", "defaultValues": {"tenant": tenant}}))
+    };
+    let with = |tenants: &[&str], name: &str| {
+        let mut found = self::tenants(tenants, json!([cm(name)]));
+        found["spec"]["inputsFrom"] = json!([{"name": "p"}]);
+        found
+    };
+    let rows = |old: Option<Value>, new: Value, live: &str| {
+        let sets: Vec<Value> = old.clone().into_iter().collect();
+        let mut cluster = TestCluster::new(&root([sets, vec![provider("a")]].concat()));
+        (cluster.has_operator, cluster.upgrades) = (true, Some([].into()));
+        if let Some(old) = &old {
+            generate(&mut cluster, old, &tenants(&["a"], old["spec"]["resources"].clone())["spec"]);
+        }
+        cluster.kustomization("p").content["status"] = json!({"exportedInputs": [{"tenant": "a", "id": "7"}]});
+        cluster.add(&cm(live), None);
+        cluster.snapshot.normalise();
+        cluster.rows(&root(vec![new, provider("b")]))
+    };
+    let [old, new] = ["<< inputs.tenant >>", "new-<< inputs.tenant >>"].map(|name| with(&[], name));
+    assert_eq!(rows(None, old.clone(), "a"), set(&["delete? a"]), "a new set may read the old inputs first");
+    assert_eq!(rows(None, old.clone(), "c"), set(&[]));
+    // The old spec with the new inputs, and the new spec with the old ones.
+    assert_eq!(rows(Some(old.clone()), new.clone(), "b"), set(&["delete a", "delete? b"]));
+    assert_eq!(rows(Some(old.clone()), new, "new-a"), set(&["delete a", "delete? new-a"]));
+    assert_eq!(rows(Some(old.clone()), old, "new-a"), set(&["delete a"]));
+}

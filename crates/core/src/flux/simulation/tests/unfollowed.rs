@@ -90,9 +90,9 @@ fn root(objects: Vec<Value>) -> Files {
 #[test]
 fn a_changed_release_is_unknown_and_says_why() {
     let with = |tag: &str| root(vec![release(json!({"values": {"image": {"tag": tag}}}))]);
-    let expected = "app: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready, so its object may be deleted; \
-                    would be at stake: 1 object; to find out: helm get manifest app -n flux-system; helm upgrade app CHART -n flux-system \
-                    --dry-run=server --values FILE";
+    let expected = "app: not-followed: spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after \
+                    kubectl wait helmrelease/app -n flux-system --for=condition=Ready, so its object may be deleted; \
+                    would be at stake: 1 object; to find out: helm get manifest app -n flux-system";
     let mut deployed = cluster(&with("1"), true);
     deployed.add(&record(), None);
     deployed.snapshot.normalise();

@@ -149,6 +149,46 @@ fn what_only_an_intermediate_upgrade_removes_is_a_race() {
 }
 
 #[test]
+fn what_only_an_intermediate_upgrade_has_is_taken_over_and_deleted() {
+    let rows = |annotations: Value| {
+        let more = [("charts/app/templates/more.yaml", "more", annotations)];
+        let before = [templates(), more.to_vec()].concat();
+        let mut cluster = deployed_from(&tree("1", &before, spec(json!({"off": ["more.yaml"]}))));
+        cluster.add(&cm("more"), None);
+        cluster.snapshot.normalise();
+        cluster.rows(&tree("2", &templates(), spec(json!({}))))
+    };
+    assert_eq!(rows(json!({})), set(&["delete? more"]));
+    assert_eq!(rows(json!({"helm.sh/resource-policy": "keep"})), set(&[]), "it is kept then");
+    let hook = |policy: &str| json!({"helm.sh/hook": "post-upgrade", "helm.sh/hook-delete-policy": policy});
+    assert_eq!(rows(hook("hook-succeeded")), set(&["delete? more"]));
+    assert_eq!(rows(hook("before-hook-creation")), set(&["recreate? more"]));
+}
+
+#[test]
+fn a_request_for_an_upgrade_runs_hooks_once() {
+    let hook = json!({"helm.sh/hook": "post-upgrade"});
+    let all = [templates(), vec![("charts/app/templates/hook.yaml", "hook", hook)]].concat();
+    let rows = |annotations: Value, status: Value| {
+        let files = tree("1", &all, spec(json!({})));
+        let mut cluster = deployed_from(&files);
+        cluster.add(&cm("hook"), None);
+        for (key, value) in status.as_object().unwrap() {
+            cluster.kustomization("app").content["status"][key] = value.clone();
+        }
+        cluster.snapshot.normalise();
+        let mut after = files;
+        after[1].1[0]["metadata"]["annotations"] = annotations;
+        cluster.rows(&after)
+    };
+    let request = |at: &str| json!({"reconcile.fluxcd.io/forceAt": "1", "reconcile.fluxcd.io/requestedAt": at});
+    assert_eq!(rows(request("1"), json!({})), set(&["recreate hook"]));
+    assert_eq!(rows(request("2"), json!({})), set(&[]), "helm-controller ignores it");
+    assert_eq!(rows(request("1"), json!({"lastHandledForceAt": "1"})), set(&[]));
+    assert_eq!(rows(request("1"), json!({"lastHandledReconcileAt": "1"})), set(&[]));
+}
+
+#[test]
 fn an_upgrade_that_can_fail_is_a_race() {
     let cluster = deployed(spec(json!({})));
     let mut added = without("extra");
@@ -567,6 +607,26 @@ fn a_release_of_another_name_creates_the_objects_of_its_predecessor_again() {
     assert_eq!(cluster.rows(&tree("1", &templates(), renamed.clone())), set(&rows));
     let rows = ["recreate web", "keep kept", "delete extra", "delete sh.helm.release.v1.app.v1"];
     assert_eq!(cluster.rows(&tree("2", &without("extra"), renamed)), set(&rows));
+}
+
+#[test]
+fn a_release_that_is_replaced_runs_the_hooks_of_its_uninstall() {
+    let rows = |annotations: Value, more: Value| {
+        let all = [templates(), vec![("charts/app/templates/hook.yaml", "hook", annotations)]].concat();
+        let mut cluster = deployed_from(&tree("1", &all, spec(json!({}))));
+        cluster.add(&cm("hook"), None);
+        cluster.snapshot.normalise();
+        let mut renamed = spec(json!({}));
+        renamed["releaseName"] = "other".into();
+        renamed["uninstall"] = more;
+        let mut rows = cluster.rows(&tree("1", &all, renamed));
+        rows.retain(|row| row.ends_with("hook"));
+        rows
+    };
+    let hook = |event: &str, policy: &str| json!({"helm.sh/hook": event, "helm.sh/hook-delete-policy": policy});
+    assert_eq!(rows(hook("post-delete", "hook-succeeded"), json!({})), set(&["delete hook"]));
+    assert_eq!(rows(hook("pre-delete", "before-hook-creation"), json!({})), set(&["recreate hook"]));
+    assert_eq!(rows(hook("post-delete", "hook-succeeded"), json!({"disableHooks": true})), set(&[]));
 }
 
 #[test]

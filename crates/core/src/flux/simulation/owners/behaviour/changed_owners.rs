@@ -9,9 +9,11 @@ use super::comparison::{Asked, Comparison, Difference, Part};
 use crate::flux::build::Interrupt;
 use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::kustomization::deletions::{changed_rule, is_rule};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux::{inventory_members, is_switched_off, status};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -37,6 +39,8 @@ pub(crate) struct ChangeRules {
     pub(crate) taken_over: fn(&mut Comparison<'_, '_, '_>, &ObjectId) -> Option<Asked<Followed>>,
     /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
     pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
+    /// Returns what its controller does when a live owner is deleted.
+    pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
     /// Computes the effect on an owner: the live one, or a new one.
     ///
     /// Fails with the reason why it is not known.
@@ -83,7 +87,8 @@ pub(crate) fn changed_owner(
     let state = comparison.state();
     let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
     let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
-    if object.deletion_timestamp.is_none() && comparison.derivation.consequences.may_be_recreated(id) {
+    let is_recreated = comparison.derivation.consequences.may_be_recreated(id) || comes_back(comparison, id);
+    if object.deletion_timestamp.is_none() && is_recreated {
         return recreated_owner(comparison, id, rules);
     }
     let finalizes = is_finalizing(object);
@@ -91,7 +96,13 @@ pub(crate) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = described_changes(comparison, id, live, rules).ok().filter(|changes| !changes.is_empty())?;
+    let changes = described_changes(comparison, id, live, rules).ok()?;
+    if finalizes && (changes.is_empty() || state.applied(id).is_empty()) {
+        return continued_deletion(comparison, live?, rules);
+    }
+    if changes.is_empty() {
+        return None;
+    }
     let is_masked = state.is_private(id);
     let what = if is_masked { "its spec or an object that it refers to changes".into() } else { changes.join(", ") };
     if finalizes {
@@ -116,6 +127,49 @@ pub(crate) fn changed_owner(
     };
     let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Returns true if an owner is deleted that something which stays applies again: another owner, or a Kustomization that
+/// does not delete it.
+fn comes_back(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    consequences.may_be_deleted(id) && (state.is_generated(id) || is_applied_after(state, consequences, id))
+}
+
+/// Returns true if another owner deletes an object that a Kustomization goes on applying.
+pub(crate) fn is_applied_after(state: &State<'_>, consequences: &Consequences<'_>, id: &ObjectId) -> bool {
+    let mut lasting = state.nodes.applying(id).filter(|node| node.may_stay());
+    consequences.cascaded.contains_key(id) && lasting.any(|node| node.last_pass().is_some_and(|pass| pass.applies(id)))
+}
+
+/// Returns an owner that waits for its finalizer, if a rule by which the server refuses deletions is created, changed or deleted. The
+/// finalizer runs again, and may succeed then (observed).
+fn continued_deletion(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    rules: &ChangeRules,
+) -> Option<AffectedOwner> {
+    let (state, id) = (comparison.state(), &live.object.id);
+    let rule = match changed_rule(comparison.derivation, live).cloned() {
+        Some(rule) => rule,
+        None => {
+            let Members::Listed(members) = state.members(live) else { return None };
+            let all = comparison.derivation.consequences.outcomes.keys();
+            let mut own = all.filter(|rule| is_rule(rule, id, &members)).cloned().collect::<Vec<_>>().into_iter();
+            own.find(|rule| comparison.is_changed(rule))?
+        }
+    };
+    let condition = format!("it is being deleted already, and tries again after {rule} changes");
+    let mut effect = (rules.deleted)(state, live, comparison.derivation.consequences);
+    for deletion in effect.deletes.values_mut() {
+        deletion.conditions.insert(0, condition.clone());
+        deletion.is_doubtful = true;
+    }
+    effect.triggers = state.applying_events(&rule);
+    effect.condition = Some(condition);
+    let reason =
+        Reason::new(ReasonCode::OwnerDeletedUncertain, format!("its finalizer runs again after {rule} changes"));
+    Some(AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect: Some(Arc::new(effect)) })
 }
 
 /// Returns true if only the Kustomizations that an owner changes delete the owner: it changes them before.
@@ -153,7 +207,10 @@ fn recreated_owner(
     }
     let Ok(Followed::Acts { effect, code, remarks }) = (rules.follow)(comparison, id, None) else { return None };
     let Effect { applies, assumption, .. } = *effect;
-    let effect = Effect { applies, assumption, ..Effect::default() };
+    // An owner that applies it first does so again at its next interval only.
+    let is_certain = comparison.derivation.consequences.may_be_recreated(id);
+    let condition = (!is_certain).then(|| format!("it depends on whether {id} is created after it is deleted"));
+    let effect = Effect { applies, assumption, condition, ..Effect::default() };
     Some(acting_owner(id, effect, code, "it is deleted and created again", &remarks))
 }
 
@@ -167,9 +224,16 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     let forces = applied.iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"));
     let unknown =
         |detail: String| AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)));
-    if state.nodes.applying(id).next().is_none() && !state.is_generated(id) {
-        let stake = (rules.stake)(state, id)?;
-        return Some(unknown(format!("another owner may create it and delete it again at once; {stake}")));
+    if state.applies_for_a_while(id) {
+        let what = "another owner may create it and delete it again at once";
+        return match (rules.follow)(comparison, id, None) {
+            Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
+            Err(Interrupt::Failed(why)) => {
+                let stake = (rules.stake)(comparison.state(), id)?;
+                Some(unknown(format!("{what}; {stake}; {}, because {why}", rules.not_computed)))
+            }
+            _ => None,
+        };
     }
     let installs = AffectedOwner::new(id, Reaction::Installs(rules.creation_remark));
     let is_inactive = (rules.is_inactive)(state, id);

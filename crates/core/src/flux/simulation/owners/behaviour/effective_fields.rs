@@ -7,8 +7,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+/// Annotation of a HelmRelease that asks for an upgrade.
+pub(crate) const FORCE_AT: &str = "reconcile.fluxcd.io/forceAt";
+/// Annotation of a HelmRelease that lets its controller forget its failures.
+pub(crate) const RESET_AT: &str = "reconcile.fluxcd.io/resetAt";
 /// Annotations of a HelmRelease that ask for an upgrade, or reset its failures.
-pub(crate) const FORCES_UPGRADE: [&str; 2] = ["reconcile.fluxcd.io/forceAt", "reconcile.fluxcd.io/resetAt"];
+const REQUESTS: [&str; 2] = [FORCE_AT, RESET_AT];
+/// Annotation that asks for a reconciliation. Other requests count only with its value.
+const REQUESTED_AT: &str = "reconcile.fluxcd.io/requestedAt";
 
 /// Rules for the spec of a kind.
 struct KindRules {
@@ -52,7 +58,7 @@ static RULES: [KindRules; 10] = [
             ("/chart/spec/verify/provider", r#""cosign""#),
             ("/uninstall/deletionPropagation", r#""background""#),
         ],
-        annotations: &FORCES_UPGRADE,
+        annotations: &REQUESTS,
     },
     KindRules {
         kind: "HelmChart",
@@ -98,9 +104,20 @@ pub(crate) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live
     let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut parts: Vec<String> =
         keys.into_iter().filter(|key| old.get(*key) != new.get(*key)).map(|key| format!("spec.{key}")).collect();
-    let annotations = rules.annotations.iter().filter(|key| annotation(before, key) != annotation(after, key));
+    let annotations = rules.annotations.iter().filter(|key| {
+        let has_effect = !REQUESTS.contains(key) || request(after, key).is_some();
+        has_effect && annotation(before, key) != annotation(after, key)
+    });
     parts.extend(annotations.map(|key| format!("the annotation {key}")));
     parts
+}
+
+/// Returns the value of an annotation of a HelmRelease that is a request.
+///
+/// Source: github.com/fluxcd/pkg/apis/meta v1.31.0 `annotations.go`, `HandleAnnotationRequest`.
+pub(crate) fn request<'o>(object: &'o Value, key: &str) -> Option<&'o str> {
+    let value = annotation(object, key)?.as_str()?;
+    (annotation(object, REQUESTED_AT)?.as_str() == Some(value)).then_some(value)
 }
 
 fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o Value> {
@@ -204,10 +221,18 @@ mod tests {
 
     #[test]
     fn a_request_for_an_upgrade_counts_and_other_metadata_does_not() {
-        let with = |key: &str| json!({"metadata": {"annotations": {key: "1"}, "labels": {key: "1"}}, "spec": {}});
-        let parts = |key: &str| differing_parts("HelmRelease", &json!({"spec": {}}), &with(key), false, true);
-        assert_eq!(parts("reconcile.fluxcd.io/forceAt"), ["the annotation reconcile.fluxcd.io/forceAt"]);
-        assert_eq!(parts("example.com/team"), [""; 0]);
+        let with = |key: &str, requested: &str| {
+            let annotations = json!({key: "1", "reconcile.fluxcd.io/requestedAt": requested});
+            json!({"metadata": {"annotations": annotations, "labels": {key: "1"}}, "spec": {}})
+        };
+        let parts = |key: &str, requested: &str| {
+            differing_parts("HelmRelease", &json!({"spec": {}}), &with(key, requested), false, true)
+        };
+        for key in ["reconcile.fluxcd.io/forceAt", "reconcile.fluxcd.io/resetAt"] {
+            assert_eq!(parts(key, "1"), [format!("the annotation {key}")]);
+            assert_eq!(parts(key, "2"), [""; 0], "it is no request without a reconciliation of its value");
+        }
+        assert_eq!(parts("example.com/team", "1"), [""; 0]);
     }
 
     #[test]

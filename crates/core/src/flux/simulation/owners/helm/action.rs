@@ -37,8 +37,8 @@ pub(super) struct ReleaseAction {
     /// Objects that an intermediate upgrade removes and the last one creates again.
     pub(super) interrupted: BTreeSet<ObjectId>,
     pub(super) hooks: BTreeMap<ObjectId, HookRun>,
-    /// Hooks that only an intermediate upgrade deletes and creates again.
-    pub(super) interrupted_hooks: BTreeSet<ObjectId>,
+    /// Hooks that only an intermediate upgrade runs.
+    pub(super) interrupted_hooks: BTreeMap<ObjectId, HookFate>,
     /// Claims of StatefulSets that shrink and delete them.
     pub(super) claims: BTreeSet<ObjectId>,
     /// Condition under which helm-controller gets to the action, for people.
@@ -70,7 +70,7 @@ impl ReleaseAction {
             loosened: BTreeSet::new(),
             interrupted: BTreeSet::new(),
             hooks: BTreeMap::new(),
-            interrupted_hooks: BTreeSet::new(),
+            interrupted_hooks: BTreeMap::new(),
             claims: BTreeSet::new(),
             waits: None,
             failure: Failure::Unexpected,
@@ -84,10 +84,19 @@ impl ReleaseAction {
         }
     }
 
+    /// Adds objects that the release has for a while only, with the condition under which it takes them over.
+    pub(super) fn add_passing(&mut self, passing: impl IntoIterator<Item = ObjectId>, condition: &'static str) {
+        for id in passing.into_iter().filter(|id| !self.hooks.contains_key(id)) {
+            self.undecided.insert(id.clone(), condition);
+            self.removed.insert(id);
+        }
+    }
+
     /// Returns true if the action can delete a live object, in whatever way it ends.
     pub(super) fn can_delete(&self, state: &State<'_>) -> bool {
         let hooks = self.hooks.iter().filter(|(_, run)| run.fate != HookFate::Applied).map(|(id, _)| id);
-        let objects = self.removed.iter().chain(&self.interrupted).chain(&self.interrupted_hooks).chain(&self.claims);
+        let intermediate = self.interrupted.iter().chain(self.interrupted_hooks.keys());
+        let objects = self.removed.iter().chain(intermediate).chain(&self.claims);
         objects.chain(self.remedied.keys()).chain(hooks).any(|id| state.is_live(id))
     }
 
@@ -105,8 +114,10 @@ impl ReleaseAction {
                 add(object, self.hook(object, *run));
             }
         }
-        for object in live(&self.interrupted_hooks) {
-            add(object, Some(self.interrupted_object(true)));
+        for (id, fate) in &self.interrupted_hooks {
+            if let Some(object) = state.live_object(id) {
+                add(object, self.interrupted_hook(*fate));
+            }
         }
         if !matches!(self.failure, Failure::Always(_)) || self.has_steps {
             for object in live(&self.removed).into_iter().filter(|object| !self.is_kept(object)) {
@@ -115,7 +126,7 @@ impl ReleaseAction {
         }
         if !matches!(self.failure, Failure::Always(_)) {
             for object in live(&self.interrupted).into_iter().filter(|object| !self.is_kept(object)) {
-                add(object, Some(self.interrupted_object(false)));
+                add(object, Some(self.interrupted_object()));
             }
             for object in live(&self.claims) {
                 add(object, Some(self.claim()));
@@ -221,8 +232,20 @@ impl ReleaseAction {
         Some(doubted(deletion))
     }
 
-    fn interrupted_object(&self, is_hook: bool) -> OwnerDeletion {
-        let mut deletion = self.deletion(if is_hook { ReasonCode::Hook } else { ReasonCode::NotInChart });
+    /// Returns the deletion of an object by a hook of an intermediate upgrade; `None` if that deletes nothing.
+    fn interrupted_hook(&self, fate: HookFate) -> Option<OwnerDeletion> {
+        let mut deletion = self.deletion(ReasonCode::Hook);
+        deletion.action = match fate {
+            HookFate::Recreated => Action::Recreate,
+            HookFate::Deleted | HookFate::DeletedOnFailure => Action::Delete,
+            HookFate::Applied => return None,
+        };
+        deletion.stays_if("it stays unless an upgrade comes first that has this hook");
+        Some(doubted(deletion))
+    }
+
+    fn interrupted_object(&self) -> OwnerDeletion {
+        let mut deletion = self.deletion(ReasonCode::NotInChart);
         self.add_failure(&mut deletion);
         deletion.action = Action::Recreate;
         deletion.stays_if("it stays if the new values come before the new chart, or after it");

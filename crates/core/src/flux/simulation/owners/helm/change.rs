@@ -6,18 +6,20 @@ use serde_json::Value;
 
 use super::conditions::waits_for_prerequisite;
 use super::render::preserved_values::{check_deployed, preserved, preserves};
-use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, without_metadata};
+use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, without_metadata};
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
 use crate::flux::build::charts::metadata;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, add_defaults, request};
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
+use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::ReasonCode;
 
 /// A release before and after the change.
@@ -63,12 +65,19 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         return resumed(comparison, live, new_spec);
     }
     if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
+        let mut complete = new_spec.clone();
+        add_defaults(KIND, &mut complete);
+        if complete == old_spec && earlier.is_empty() && has_same_input(comparison, live, &new_spec)? {
+            return Ok(Prepared::Unchanged);
+        }
         return prepared_again(comparison, live, new_spec);
     }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
     let is_known = is_deployed && (is_ready || waits_for_prerequisite(live));
     if !is_known && !has_failed_install(live) {
-        return Err("its release is not deployed and ready".to_owned().into());
+        let ObjectId { name, namespace, .. } = id;
+        let wait = format!("kubectl wait helmrelease/{name} -n {namespace} --for=condition=Ready");
+        return Err(format!("its release is not deployed and ready: plan again after {wait}").into());
     }
     let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
     if old.name != new.name && text_at(&new_spec, "/upgrade/chartNameChangeStrategy") != IN_PLACE {
@@ -89,7 +98,8 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
     let changes_all =
         ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
     // helm-controller compares name and version: another chart of the same version is not installed.
-    let mut is_same = old.version == new.version && old_values.is_same(&new_values) && !changes_all;
+    let is_forced = forces_upgrade(comparison.state(), live);
+    let mut is_same = !is_forced && old.version == new.version && old_values.is_same(&new_values) && !changes_all;
     let mut between = vec![];
     for spec in &earlier {
         let ReleaseCharts { new: chart, .. } = charts(comparison, live, &old_spec, spec)?;
@@ -120,6 +130,10 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         between.push(Version { chart: old.clone(), values: new_values.clone() });
     }
     let old = Version { chart: old, values: old_values };
+    if is_forced && (old.chart.version != new.version || !old.values.is_same(&new_values)) {
+        // The old chart is installed again if it comes first.
+        between.push(Version { chart: old.chart.clone(), values: old.values.clone() });
+    }
     let mut new = Version { chart: new, values: new_values };
     if preserves(&new_spec) {
         check_deployed(live)?;
@@ -182,6 +196,19 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
     Ok(Prepared::Changed(Box::new(change)))
 }
 
+/// Returns true if neither the chart nor the values of a release change that keeps its spec, and nothing asks for an upgrade.
+fn has_same_input(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value) -> Asked<bool> {
+    if asks_for_another_attempt(comparison.state(), live) || is_packed_again(comparison.state(), live, spec)? {
+        return Ok(false);
+    }
+    let id = &live.object.id;
+    let (before, after) = (values(comparison, id, spec, false)?, values(comparison, id, spec, true)?);
+    Ok(match (before, after) {
+        (ReleaseValues::Known(before), ReleaseValues::Known(after)) => before.is_same(&after),
+        _ => false,
+    })
+}
+
 /// Returns the condition that the values still exist when helm-controller upgrades.
 fn without_values(what: &str) -> String {
     format!("it stays if the values are gone before the upgrade: {what}")
@@ -206,6 +233,25 @@ fn resumed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value
         change.condition = Some(why.to_owned());
     }
     Ok(Prepared::Changed(change))
+}
+
+/// Returns true if a manifest asks for an upgrade, and helm-controller has not answered that yet.
+///
+/// Source: helm-controller v1.6.3 `internal/reconcile/atomic_release.go`, `forceRequested`.
+fn forces_upgrade(state: &State<'_>, live: &Resource) -> bool {
+    has_request(state, live, FORCE_AT, "/status/lastHandledForceAt")
+}
+
+/// Returns true if a manifest asks for an upgrade, or to forget failures, and helm-controller has not answered that yet.
+fn asks_for_another_attempt(state: &State<'_>, live: &Resource) -> bool {
+    forces_upgrade(state, live) || has_request(state, live, RESET_AT, "/status/lastHandledResetAt")
+}
+
+fn has_request(state: &State<'_>, live: &Resource, key: &str, handled: &str) -> bool {
+    let handled = [handled, "/status/lastHandledReconcileAt"].map(|field| live.text(field));
+    let applied = state.applied(&live.object.id).into_iter();
+    let mut requests = applied.filter_map(|applied| request(&applied.built.manifest, key));
+    requests.any(|request| !handled.contains(&Some(request)))
 }
 
 /// Returns the last spec after the change, and those that the same Kustomization applies before it.

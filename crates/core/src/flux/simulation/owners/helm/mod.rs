@@ -4,11 +4,14 @@ mod action;
 mod action_kind;
 mod applied;
 mod change;
+mod commands;
 mod conditions;
 mod deployed;
 mod drift;
 mod dry_runs;
 mod failure;
+mod first_installs;
+mod installation;
 mod installs;
 mod records;
 mod remarks;
@@ -23,7 +26,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use self::action_kind::ActionKind;
-use self::installs::may_have_release;
+use self::installation::may_have_release;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
@@ -44,7 +47,7 @@ pub(super) const RELEASES: OwnerKind = OwnerKind {
     actor: Actor::HelmController,
     affected,
     acting: replaced_releases::acting,
-    find_out,
+    find_out: commands::find_out,
     deleted: uninstall::deleted,
     finalized: uninstall::finalized,
     stored: deployed::stored,
@@ -61,18 +64,9 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over,
     stake,
+    deleted: uninstall::deleted,
     follow,
 };
-
-/// Returns the commands of Helm that show the release as it is, and as an upgrade makes it.
-fn find_out(state: &State<'_>, id: &ObjectId) -> String {
-    let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));
-    let ReleaseTarget { name, namespace, .. } =
-        recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &Value::Null, None));
-    format!(
-        "helm get manifest {name} -n {namespace}; helm upgrade {name} CHART -n {namespace} --dry-run=server --values FILE"
-    )
-}
 
 fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);
@@ -153,6 +147,7 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
 /// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
     match live {
+        None if comparison.state().applies_for_a_while(id) => first_installs::installed_for_a_while(comparison, id),
         Some(live) if !is_not_installed(comparison.state(), live) => {
             let (spec, _) = comparison.state().successive_specs(id)?;
             let moves = live.spec().get("kubeConfig") != spec.get("kubeConfig");

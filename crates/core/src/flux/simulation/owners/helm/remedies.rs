@@ -147,7 +147,11 @@ pub(super) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
 }
 
 /// Returns the live objects of hooks that these events delete.
-fn hook_deletions(state: &State<'_>, rendered: &Rendered, events: [HookEvent; 2]) -> Vec<(ObjectId, Action)> {
+pub(super) fn hook_deletions(
+    state: &State<'_>,
+    rendered: &Rendered,
+    events: [HookEvent; 2],
+) -> Vec<(ObjectId, Action)> {
     let fates = rendered.hook_fates(None, events).into_iter();
     let live = fates.filter(|(id, _)| state.is_live(id));
     let deletions = live.filter_map(|(id, fate)| match fate {

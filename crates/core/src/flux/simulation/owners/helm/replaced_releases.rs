@@ -13,10 +13,13 @@ use super::applied::{hook_runs, of_chart};
 use super::conditions::condition;
 use super::deployed::deployed;
 use super::failure::Failure;
-use super::installs::{may_have_release, rendered};
+use super::installation::{may_have_release, rendered};
 use super::remedies::{Remedy, can_fail_later};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
-use super::uninstall::{fates, kept, orphans_dependents, uninstalled};
+use super::uninstall::{
+    self, UNINSTALL_EVENTS, created_hooks, failing_hooks, failure, fates, hook_deletion, hooks, kept,
+    orphans_dependents, uninstalled, while_failing,
+};
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::state::State;
@@ -114,18 +117,56 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
         let deleted = hooks.filter(|(_, hook)| matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted));
         objects.extend(deleted.map(|(object, _)| object));
     }
-    let deletes = objects.into_iter().map(|object| {
-        let is_namesake = namesakes.contains(&object.id);
-        (object.id.clone(), replaced_object(object, fates.get(&object.id), is_namesake, &replacement))
-    });
-    Some(Effect {
+    let mut effect = Effect {
         triggers: state.applying_events(&release.object.id),
-        deletes: deletes.collect(),
         orphans_dependents: orphans_dependents(&replacement.spec),
         keeps: kept(state, release, ReasonCode::Protected),
-        condition: replacement.condition,
+        condition: replacement.condition.clone(),
         ..Effect::default()
-    })
+    };
+    let failure = failure(state, release, &replacement.spec);
+    for object in objects {
+        let id = &object.id;
+        let held = failure.as_ref().filter(|failure| failure.holds(fates.contains_key(id)));
+        let refusal = state.owner_refusal(&release.object.id, id).map(str::to_owned);
+        let held = held.map(|failure| format!("the uninstall fails: {}", failure.why));
+        if let Some(why) = refusal.clone().or(held) {
+            let code = if refusal.is_some() { ReasonCode::DeletionRefused } else { ReasonCode::HeldBack };
+            effect.keeps.insert(id.clone(), Reason::new(code, why));
+            continue;
+        }
+        let deletion = replaced_object(object, fates.get(id), namesakes.contains(id), &replacement);
+        effect.deletes.insert(id.clone(), deletion);
+    }
+    add_uninstall_hooks(state, release, &replacement, failure.as_ref(), &mut effect);
+    Some(effect)
+}
+
+/// Adds what the hooks of the uninstall delete and create, and that the uninstall waits for them.
+fn add_uninstall_hooks(
+    state: &State<'_>,
+    release: &Resource,
+    Replacement { spec, condition, .. }: &Replacement,
+    failure: Option<&uninstall::Failure>,
+    effect: &mut Effect,
+) {
+    let waits: Vec<String> = while_failing(&failing_hooks(state, release, spec)).collect();
+    for deletion in effect.deletes.values_mut() {
+        deletion.conditions.extend(waits.iter().cloned());
+        deletion.is_doubtful |= !waits.is_empty();
+    }
+    if failure.is_some_and(|failure| failure.is_first) {
+        return;
+    }
+    let events = if failure.is_some() { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
+    for (object, hook) in hooks(state, release, spec, events) {
+        let Some(mut deletion) = hook_deletion(&hook, CascadeKind::ReplacedRelease) else { continue };
+        deletion.conditions.extend(condition.iter().chain(&waits).cloned());
+        deletion.is_doubtful = !deletion.conditions.is_empty();
+        effect.deletes.insert(object.id.clone(), deletion);
+    }
+    let conditions: Vec<String> = condition.iter().cloned().collect();
+    effect.creates = created_hooks(state, release, spec, failure.is_some(), &conditions);
 }
 
 /// Returns the effect of a replacement whose releases are rendered.
@@ -142,7 +183,11 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
         settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
     }
-    effect.deletes.retain(|_, deletion| deletion.code != Some(ReasonCode::Hook));
+    let own: BTreeSet<&ObjectId> = hooks(state, live, spec, UNINSTALL_EVENTS).map(|(object, _)| &object.id).collect();
+    effect.deletes.retain(|id, deletion| deletion.code != Some(ReasonCode::Hook) || own.contains(id));
+    if failure(state, live, spec).is_some() {
+        return Ok(effect);
+    }
     // Without an installation, the release is uninstalled all the same.
     let Ok(installed) = rendered(comparison, id, spec, Some(live))? else {
         effect.deletes.values_mut().for_each(|deletion| deletion.open = None);
@@ -152,11 +197,11 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let gone: BTreeSet<ObjectId> = effect.deletes.keys().cloned().collect();
     let attempt = installed.attempt(id, spec, &gone);
     let is_impossible = attempt.obstacle(comparison).is_some();
-    let failure = attempt.failure(comparison, &BTreeSet::new()).0;
+    let expected = attempt.failure(comparison, &BTreeSet::new()).0;
     // Without dry-runs, the plan says that nothing of it is rehearsed.
     let failure = match comparison.state().input.dry_runs {
         None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible),
-        Some(_) => failure,
+        Some(_) => expected,
     };
     let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
     let mut action = ReleaseAction::new(ActionKind::Install);
@@ -164,9 +209,9 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     action.remedy = Remedy::of(spec, action.kind);
     action.failure = failure;
     let doubt = doubt(&action);
-    let hooks = hook_runs(spec, ActionKind::Install, new, None, &BTreeMap::new());
+    let runs = hook_runs(spec, ActionKind::Install, new, None, &BTreeMap::new());
     for (id, deletion) in &mut effect.deletes {
-        let comes_back = new.objects.contains(id) || hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
+        let comes_back = new.objects.contains(id) || runs.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
         deletion.open = None;
         if comes_back && !is_impossible && deletion.action == Action::Delete {
             deletion.action = Action::Recreate;
@@ -177,10 +222,10 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
         return Ok(effect);
     }
     effect.applies =
-        attempt.applies(comparison, [new], &hooks, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
+        attempt.applies(comparison, [new], &runs, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
-    action.hooks = hooks.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
+    action.hooks = runs.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
     let deployed = live.text("/status/history/0/chartVersion").unwrap_or_default();
     let chart_changes = without_metadata(deployed) != without_metadata(installed.version());
     // source-controller may have the new chart only after the new spec is there.

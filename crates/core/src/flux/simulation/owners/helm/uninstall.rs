@@ -11,6 +11,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
+use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{Fate, live_hooks, records, uninstalled_objects, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
@@ -20,13 +21,21 @@ use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Events of an uninstall.
-const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
+pub(super) const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
 
 /// Failure of an uninstall. helm-controller tries again without a limit, and the HelmRelease stays terminating.
-struct Failure {
-    why: String,
+pub(super) struct Failure {
+    pub(super) why: String,
     /// It fails before it deletes objects.
-    is_first: bool,
+    pub(super) is_first: bool,
+}
+
+impl Failure {
+    /// Returns true if an object that the server would delete stays all the same: any of them, or one that is no object of the
+    /// release.
+    pub(super) fn holds(&self, is_member: bool) -> bool {
+        self.is_first || !is_member
+    }
 }
 
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
@@ -39,22 +48,22 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         ..Effect::default()
     };
     let own_conditions = conditions(state, release, consequences);
-    let failing = failing_hooks(state, release);
-    let of_hooks = failing.iter().map(|hook| format!("it stays while the hook {hook} fails"));
-    let conditions: Vec<String> = own_conditions.iter().cloned().chain(of_hooks).collect();
-    let failure = failure(state, release);
+    let spec = release.spec();
+    let failing = failing_hooks(state, release, spec);
+    let conditions: Vec<String> = own_conditions.iter().cloned().chain(while_failing(&failing)).collect();
+    let failure = failure(state, release, spec);
     effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
     if uninstall_prevented(state, release).is_none() {
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
         add_hooks(state, release, failure.as_ref(), &conditions, &mut effect);
         if failure.as_ref().is_none_or(|failure| !failure.is_first) {
-            effect.creates = created_hooks(state, release, failure.is_some(), &own_conditions, &failing);
+            effect.creates = created_hooks(state, release, spec, failure.is_some(), &own_conditions);
         }
     }
     let members = fates(state, release);
     for object in finalized_objects(state, release) {
         let id = &object.id;
-        let held = failure.as_ref().filter(|failure| failure.is_first || !members.contains_key(id));
+        let held = failure.as_ref().filter(|failure| failure.holds(members.contains_key(id)));
         let reason = match (state.owner_refusal(&release.object.id, id), held) {
             (Some(message), _) => Reason::new(ReasonCode::DeletionRefused, message),
             (None, Some(failure)) => Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", failure.why)),
@@ -91,12 +100,12 @@ pub(super) fn finalized(state: &State<'_>, release: &Resource) -> Vec<ObjectId> 
         return vec![];
     }
     let objects = uninstalled(state, release, release.spec()).into_iter();
-    let hooks = hooks(state, release, UNINSTALL_EVENTS).filter(|(_, hook)| is_deleted(hook));
+    let hooks = hooks(state, release, release.spec(), UNINSTALL_EVENTS).filter(|(_, hook)| is_deleted(hook));
     objects.chain(hooks.map(|(object, _)| object)).map(|object| object.id.clone()).collect()
 }
 
 /// Returns the reason why an uninstall fails for certain.
-fn failure(state: &State<'_>, release: &Resource) -> Option<Failure> {
+pub(super) fn failure(state: &State<'_>, release: &Resource, spec: &Value) -> Option<Failure> {
     if uninstall_prevented(state, release).is_some() {
         return None;
     }
@@ -104,11 +113,11 @@ fn failure(state: &State<'_>, release: &Resource) -> Option<Failure> {
         let why = format!("the API server does not serve {kind} of the release");
         return Some(Failure { why, is_first: true });
     }
-    let mut first = hooks(state, release, &[HookEvent::PreDelete]);
+    let mut first = hooks(state, release, spec, &[HookEvent::PreDelete]);
     if let Some(why) = first.find_map(|(object, _)| refusal(state, release, object)) {
         return Some(Failure { why, is_first: true });
     }
-    let mut others = uninstalled(state, release, release.spec()).into_iter();
+    let mut others = uninstalled(state, release, spec).into_iter();
     Some(Failure { why: others.find_map(|object| refusal(state, release, object))?, is_first: false })
 }
 
@@ -120,16 +129,16 @@ fn refusal(state: &State<'_>, release: &Resource, object: &ObjectMetadata) -> Op
 
 /// Returns the live objects with the identities of hooks that an uninstall runs at these events: those of the chart if they are
 /// known, and otherwise those with the labels of the release.
-fn hooks<'a>(
+pub(super) fn hooks<'a>(
     state: &State<'a>,
     release: &Resource,
+    spec: &Value,
     events: &'static [HookEvent],
 ) -> impl Iterator<Item = (&'a ObjectMetadata, Hook)> {
-    let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let known = state.stored_releases.get(&release.object.id);
-    let run = known.into_iter().flat_map(|stored| &stored.hooks).filter(move |(_, hook)| runs && hook.runs_at(events));
-    let rendered = run.filter_map(|(id, hook)| Some((state.live_object(id)?, hook.clone())));
-    let cluster = state.cluster_of(release).filter(|_| runs && known.is_none()).into_iter();
+    let known = stored_hooks(state, release, spec, events);
+    let runs = !flag_at(spec, "/uninstall/disableHooks") && known.is_none();
+    let rendered = known.into_iter().flatten().filter_map(|(id, hook)| Some((state.live_object(&id)?, hook)));
+    let cluster = state.cluster_of(release).filter(|_| runs).into_iter();
     let labelled = cluster.flat_map(move |cluster| live_hooks(cluster, release, events));
     rendered.collect::<Vec<_>>().into_iter().chain(labelled)
 }
@@ -155,7 +164,7 @@ fn add_hooks(
     effect: &mut Effect,
 ) {
     let events = if failure.is_some() { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
-    for (object, hook) in hooks(state, release, events) {
+    for (object, hook) in hooks(state, release, release.spec(), events) {
         if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
             effect.keeps.insert(object.id.clone(), Reason::new(ReasonCode::DeletionRefused, message));
             continue;
@@ -163,24 +172,35 @@ fn add_hooks(
         if failure.is_some_and(|failure| failure.is_first) {
             continue;
         }
-        let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
-        deletion.code = Some(ReasonCode::Hook);
-        match hook.fate() {
-            HookFate::Recreated => {
-                deletion.action = Action::Recreate;
-                deletion.remark("the uninstall deletes it and creates it again");
-            }
-            HookFate::Deleted => {
-                deletion.remark("it is deleted once it has succeeded");
-                if hook.can_fail() && !hook.is_deleted_first() {
-                    deletion.stays_if("it stays if it fails");
-                }
-            }
-            HookFate::DeletedOnFailure => deletion.stays_if("it stays unless it fails"),
-            HookFate::Applied => continue,
-        }
+        let Some(deletion) = hook_deletion(&hook, CascadeKind::HelmRelease) else { continue };
         effect.deletes.insert(object.id.clone(), under(deletion, conditions));
     }
+}
+
+/// Returns the deletion of a live object with the identity of a hook that an uninstall runs; `None` if it deletes nothing.
+pub(super) fn hook_deletion(hook: &Hook, kind: CascadeKind) -> Option<OwnerDeletion> {
+    let mut deletion = OwnerDeletion::new(kind);
+    deletion.code = Some(ReasonCode::Hook);
+    match hook.fate() {
+        HookFate::Recreated => {
+            deletion.action = Action::Recreate;
+            deletion.remark("the uninstall deletes it and creates it again");
+        }
+        HookFate::Deleted => {
+            deletion.remark("it is deleted once it has succeeded");
+            if hook.can_fail() && !hook.is_deleted_first() {
+                deletion.stays_if("it stays if it fails");
+            }
+        }
+        HookFate::DeletedOnFailure => deletion.stays_if("it stays unless it fails"),
+        HookFate::Applied => return None,
+    }
+    Some(deletion)
+}
+
+/// Returns the conditions that hooks which an uninstall runs first succeed.
+pub(super) fn while_failing(hooks: &[ObjectId]) -> impl Iterator<Item = String> {
+    hooks.iter().map(|hook| format!("it stays while the hook {hook} fails"))
 }
 
 /// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
@@ -227,21 +247,21 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
 
 /// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the conditions
 /// under which it does not. helm-controller runs those before the deletions again until they succeed. `fails` is true if those
-/// after the deletions do not run, and `failing` are those that can fail before.
-fn created_hooks(
+/// after the deletions do not run.
+pub(super) fn created_hooks(
     state: &State<'_>,
     release: &Resource,
+    spec: &Value,
     fails: bool,
     conditions: &[String],
-    failing: &[ObjectId],
 ) -> BTreeMap<ObjectId, Vec<String>> {
-    let known = state.stored_releases.get(&release.object.id).filter(|stored| !stored.is_private);
+    let failing = failing_hooks(state, release, spec);
+    let is_private = state.stored_releases.get(&release.object.id).is_some_and(|stored| stored.is_private);
     let events = if fails { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
-    let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let hooks = known.into_iter().flat_map(|stored| &stored.hooks);
-    let absent = hooks.filter(|(id, hook)| runs && hook.runs_at(events) && !state.is_live(id));
+    let all = stored_hooks(state, release, spec, events).unwrap_or_default().into_iter();
+    let absent = all.filter(|(id, _)| !is_private && !state.is_live(id));
     let created = absent.filter_map(|(id, hook)| {
-        let others = failing.iter().filter(|other| *other != id);
+        let others = failing.iter().filter(|other| **other != id);
         let mut conditions: Vec<String> = conditions.to_vec();
         conditions.extend(others.map(|other| format!("it is not created while the hook {other} fails")));
         match hook.fate() {
@@ -250,21 +270,42 @@ fn created_hooks(
             HookFate::DeletedOnFailure => conditions.push("it is deleted if it fails".to_owned()),
             HookFate::Deleted => return None,
         }
-        Some((id.clone(), conditions))
+        Some((id, conditions))
     });
     created.collect()
 }
 
+/// Returns the hooks of the chart that these events run; `None` if they are not known. An uninstall with another target
+/// namespace looks there for what its manifest gives no namespace.
+fn stored_hooks(
+    state: &State<'_>,
+    release: &Resource,
+    spec: &Value,
+    events: &[HookEvent],
+) -> Option<BTreeMap<ObjectId, Hook>> {
+    let stored = state.stored_releases.get(&release.object.id)?;
+    if flag_at(spec, "/uninstall/disableHooks") {
+        return Some(BTreeMap::new());
+    }
+    let [old, new] =
+        [release.spec(), spec].map(|spec| ReleaseTarget::of_spec(&release.object.id, spec, None).namespace);
+    let run = stored.hooks.iter().filter(|(_, hook)| hook.runs_at(events));
+    let placed = run.map(|(id, hook)| {
+        let is_implied = text_at(&hook.manifest, "/metadata/namespace").is_empty() && *id.namespace == *old;
+        let namespace = if is_implied { new.as_str().into() } else { id.namespace.clone() };
+        (ObjectId { namespace, ..id.clone() }, hook.clone())
+    });
+    Some(placed.collect())
+}
+
 /// Returns the hooks that an uninstall runs first and that can fail, whether they are live or not.
-fn failing_hooks(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
+pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value) -> Vec<ObjectId> {
     if uninstall_prevented(state, release).is_some() {
         return vec![];
     }
-    let live = hooks(state, release, &[HookEvent::PreDelete]).map(|(object, hook)| (object.id.clone(), hook));
-    let known = state.stored_releases.get(&release.object.id).into_iter().flat_map(|stored| &stored.hooks);
-    let runs = !flag_at(release.spec(), "/uninstall/disableHooks");
-    let absent = known.filter(|(id, hook)| runs && hook.runs_at(&[HookEvent::PreDelete]) && !state.is_live(id));
-    let all = live.chain(absent.map(|(id, hook)| (id.clone(), hook.clone()))).collect::<Vec<_>>();
+    let live = hooks(state, release, spec, &[HookEvent::PreDelete]).map(|(object, hook)| (object.id.clone(), hook));
+    let known = stored_hooks(state, release, spec, &[HookEvent::PreDelete]).into_iter().flatten();
+    let all = live.chain(known.filter(|(id, _)| !state.is_live(id))).collect::<Vec<_>>();
     all.into_iter().filter(|(_, hook)| hook.can_fail()).map(|(id, _)| id).collect()
 }
 

@@ -23,9 +23,8 @@ use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDe
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::effective_fields::FORCES_UPGRADE;
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
-use crate::helm::hooks::{Hook, HookFate};
+use crate::helm::hooks::Hook;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -39,6 +38,7 @@ use crate::plan::{Action, Reason, ReasonCode};
 /// Conditions under which an object is removed that not every manifest has.
 const DEFINITIONS: &str = "it depends on whether the definitions that this change creates exist by then";
 const KEPT_FIRST: &str = "it stays if an upgrade comes first that keeps it";
+const TAKEN_FIRST: &str = "it stays unless an upgrade comes first that takes it over";
 const AFTER_FAILURE: &str = "it stays if the revision before the failed upgrade does not have it";
 
 /// Renders of a release before and after the change.
@@ -94,9 +94,6 @@ fn leaves_chart(state: &State<'_>, live: &Resource) -> bool {
 }
 
 fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
-    if let Some(key) = FORCES_UPGRADE.into_iter().find(|key| sets_annotation(comparison.state(), live, key)) {
-        return Err(format!("the effect of the annotation {key} is not computed").into());
-    }
     let change = match prepared(comparison, live)? {
         Prepared::Unchanged => return corrected(comparison, live),
         Prepared::Blocked(followed) => return Ok(followed),
@@ -241,6 +238,7 @@ fn acted(
     action.claims = released_claims(state, old, new);
     let is_tightened = |id: &&ObjectId| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id));
     action.undecided = action.removed.iter().filter(is_tightened).map(|id| (id.clone(), KEPT_FIRST)).collect();
+    action.add_passing(between.iter().flat_map(|first| first.passing(&[old, new])), TAKEN_FIRST);
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
         action.undecided.extend(gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)));
@@ -254,9 +252,7 @@ fn acted(
         let gone = old.objects.difference(&intermediate.objects).filter(|id| new.objects.contains(*id));
         action.interrupted.extend(gone.cloned());
         let fates = intermediate.hook_fates(Some(old), kind.events()).into_iter();
-        let deleted =
-            fates.filter(|(id, fate)| runs_hooks && *fate != HookFate::Applied && !action.hooks.contains_key(id));
-        action.interrupted_hooks.extend(deleted.map(|(id, _)| id));
+        action.interrupted_hooks.extend(fates.filter(|(id, _)| runs_hooks && !action.hooks.contains_key(id)));
     }
     action.has_steps = !between.is_empty();
     action.can_fail_later = can_fail_later(spec, kind, new);
@@ -333,12 +329,4 @@ fn loosened(live: &Resource, spec: &Value, old: &Rendered, between: &[Rendered])
 /// Returns true if the live object tells Helm to keep it in an upgrade.
 fn is_kept_in_upgrade(state: &State<'_>, id: &ObjectId) -> bool {
     state.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
-}
-
-/// Returns true if a manifest gives an annotation a value that it does not have.
-fn sets_annotation(state: &State<'_>, live: &Resource, key: &str) -> bool {
-    state.applied(&live.object.id).iter().any(|applied| {
-        let value = applied.built.manifest.pointer("/metadata/annotations").and_then(|all| all.get(key)?.as_str());
-        value.is_some() && value != live.object.annotations.get(key)
-    })
 }

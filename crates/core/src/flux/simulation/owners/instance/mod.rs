@@ -59,6 +59,7 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over: |_, _| None,
     stake: |_, _| None,
+    deleted,
     follow,
 };
 

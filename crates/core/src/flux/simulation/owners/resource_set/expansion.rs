@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::pruning::{deletable, has_labels_of, is_off, reason_to_keep};
+use super::providers::{NO_PROVIDER, ProviderInputs, mixes, permutes, provider_inputs, provider_states};
+use super::pruning::{deletable, has_labels_of, is_off, is_protected, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::build::resource_sets::{SetRun, generated_objects, has_nameless, permuted};
-use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
@@ -38,9 +38,6 @@ const CAN_FAIL: &str = "it stays while the API server refuses another object of 
 /// Annotation of a Job that flux-operator deletes and creates again once it has failed.
 const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
-/// End of the reason if a provider that is named does not exist.
-const NO_PROVIDER: &str = "does not exist";
-
 /// Objects of a ResourceSet.
 #[derive(Default)]
 struct Generated {
@@ -50,9 +47,6 @@ struct Generated {
     /// flux-operator applies none of them, because one has no name.
     is_refused: bool,
 }
-
-/// Inputs that the providers of a ResourceSet export.
-type ProviderInputs = BTreeMap<ObjectId, Vec<Value>>;
 
 /// Computes the resources of a ResourceSet after the change, `live` as it is. Answers that are missing are added to the
 /// needs.
@@ -64,7 +58,9 @@ pub(super) fn expand(
     live: Option<&Resource>,
 ) -> Asked<Followed> {
     let (new_spec, earlier_specs) = comparison.state().successive_specs(id)?;
-    let Generated { objects: new, failure, is_refused } = match generated(comparison, id, &new_spec, true) {
+    let is_passing = live.is_none() && comparison.state().applies_for_a_while(id);
+    let found = if is_passing { Ok(Generated::default()) } else { generated(comparison, id, &new_spec, true) };
+    let Generated { objects: new, failure, is_refused } = match found {
         Err(Interrupt::Failed(why)) if always_fails(&why, live.is_some_and(|live| *live.spec() == new_spec)) => {
             return Ok(Followed::Blocked { reason: Reason::new(ReasonCode::BuildFailed, why), effect: Box::default() });
         }
@@ -74,7 +70,10 @@ pub(super) fn expand(
         let reason = Reason::new(ReasonCode::ApplyRefused, "it generates a resource without a name");
         return Ok(Followed::Blocked { reason, effect: Box::default() });
     }
-    let earlier = earlier_objects(comparison, id, live, &earlier_specs, &new_spec)?;
+    let mut earlier = earlier_objects(comparison, id, live, &earlier_specs, &new_spec)?;
+    if is_passing {
+        earlier.push(generated(comparison, id, &new_spec, true)?.objects);
+    }
     let (old, interrupted) = match live {
         Some(live) => {
             let old = verified(comparison, id, live)?;
@@ -86,13 +85,14 @@ pub(super) fn expand(
         }
         None => (Arc::default(), BTreeSet::new()),
     };
+    earlier.retain(|objects| *objects != old && *objects != new);
     // Other data changes the copies, and no identity.
     let lost = comparison.lost_copy(&new_spec)?;
     let failed_jobs = match live {
         Some(live) => failed_jobs(comparison, live, &new)?,
         None => BTreeMap::new(),
     };
-    let is_same = old == new && earlier.iter().all(|objects| *objects == new);
+    let is_same = old == new && earlier.is_empty();
     if is_same && interrupted.is_empty() && failed_jobs.is_empty() {
         return Ok(Followed::Unchanged);
     }
@@ -135,7 +135,7 @@ pub(super) fn expand(
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
         keeps: kept(state, id, &removed),
-        applies: Some(OwnerApply { earlier, ..OwnerApply::generated(trigger, new) }),
+        applies: Some(OwnerApply { earlier: earlier.clone(), ..OwnerApply::generated(trigger, Arc::clone(&new)) }),
         condition,
         ..Effect::default()
     };
@@ -145,6 +145,13 @@ pub(super) fn expand(
             let deletion = removal(state, &object.id, is_interrupted, effect.condition.as_ref(), &refused);
             effect.deletes.insert(object.id.clone(), deletion);
         }
+    }
+    for object in passing(state, &earlier, [&old, &new]) {
+        let mut deletion = removal(state, &object.id, false, effect.condition.as_ref(), &refused);
+        deletion.is_doubtful = true;
+        deletion
+            .stays_if("it stays unless its ResourceSet takes it over between two changes of its spec or its inputs");
+        effect.deletes.insert(object.id.clone(), deletion);
     }
     effect.deletes.extend(failed_jobs);
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
@@ -282,10 +289,20 @@ fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resou
 /// Returns the objects that flux-operator generates of a spec, before or after the change.
 fn generated(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value, is_after: bool) -> Asked<Generated> {
     let providers = provider_inputs(comparison, id, spec, is_after)?;
+    generated_with(comparison, id, spec, &providers)
+}
+
+/// Returns the objects that flux-operator generates of a spec with these inputs of its providers.
+fn generated_with(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    providers: &ProviderInputs,
+) -> Asked<Generated> {
     if !permutes(spec) {
         return generated_of(comparison, id, spec, providers.values().flatten());
     }
-    let inputs = permuted(id, spec, &providers)?;
+    let inputs = permuted(id, spec, providers)?;
     let mut flat = spec.clone();
     if let Some(fields) = flat.as_object_mut() {
         fields.remove("inputStrategy");
@@ -354,7 +371,7 @@ fn generated_of<'i>(
 }
 
 /// Returns the objects that flux-operator may generate before the last spec and the last inputs: of the specs that come first,
-/// and of the live spec with the new inputs and the last spec with the old ones.
+/// and of the live and the last spec with the inputs that there are meanwhile.
 fn earlier_objects(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
@@ -362,56 +379,48 @@ fn earlier_objects(
     earlier: &[Value],
     last: &Value,
 ) -> Asked<Vec<Arc<BuiltObjects>>> {
-    let Some(live) = live.filter(|live| !is_off(live)) else { return Ok(vec![]) };
-    let with_other_inputs = [(live.spec(), true), (last, false)].into_iter().filter(|_| live.spec() != last);
+    if live.is_some_and(is_off) {
+        return Ok(vec![]);
+    }
     let mut found = vec![];
-    for (spec, is_after) in earlier.iter().map(|spec| (spec, true)).chain(with_other_inputs) {
-        // One that fails changes nothing.
-        match generated(comparison, id, spec, is_after) {
-            Ok(generated) if !generated.is_refused => found.push(generated.objects),
+    for spec in earlier {
+        found.push(generated(comparison, id, spec, true));
+    }
+    let live_spec = live.map(Resource::spec).filter(|spec| *spec != last);
+    for spec in live_spec.into_iter().chain([last]) {
+        let states = provider_states(comparison, id, spec);
+        match states {
+            Ok(states) => {
+                for inputs in mixes(&states, permutes(spec))? {
+                    found.push(generated_with(comparison, id, spec, &inputs));
+                }
+            }
+            Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+            // One that fails changes nothing.
+            Err(Interrupt::Failed(_)) => {}
+        }
+    }
+    let mut all = vec![];
+    for generated in found {
+        match generated {
+            Ok(generated) if !generated.is_refused => all.push(generated.objects),
             Err(Interrupt::Missing) => return Err(Interrupt::Missing),
             _ => {}
         }
     }
-    Ok(found)
+    Ok(all)
 }
 
-/// Returns true if each combination of the inputs of the providers of a spec is one input.
-fn permutes(spec: &Value) -> bool {
-    text_at(spec, "/inputStrategy/name") == "Permute" && spec.get("inputsFrom").is_some()
-}
-
-/// Returns the inputs that the providers of a spec export, before or after the change.
-fn provider_inputs(
-    comparison: &mut Comparison<'_, '_, '_>,
-    id: &ObjectId,
-    spec: &Value,
-    is_after: bool,
-) -> Asked<ProviderInputs> {
-    let entries: Vec<Value> = spec.get("inputsFrom").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut inputs = ProviderInputs::new();
-    for entry in &entries {
-        if entry.pointer("/selector/matchExpressions").is_some() {
-            return Err("it selects its providers by expressions".to_owned().into());
-        }
-        let found = comparison.providers(&id.namespace, entry, is_after);
-        let name = text_at(entry, "/name");
-        if is_after && found.is_empty() && !name.is_empty() {
-            return Err(format!("the provider {name} of its inputs {NO_PROVIDER}").into());
-        }
-        if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
-            return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
-        }
-        for provider in found {
-            let values = exported(comparison, &provider, is_after)?;
-            inputs.insert(provider, values);
-        }
-    }
-    let templates = spec.to_string();
-    if !inputs.is_empty() && ["inputs.provider", "toYaml inputs"].iter().any(|read| templates.contains(read)) {
-        return Err("its templates read the provider of an input".to_owned().into());
-    }
-    Ok(inputs)
+/// Returns the live objects that only a set of objects that comes before the last has: flux-operator takes them over, and deletes
+/// them then.
+fn passing<'s, 'a>(
+    state: &'s State<'a>,
+    earlier: &'s [Arc<BuiltObjects>],
+    [old, new]: [&'s BuiltObjects; 2],
+) -> impl Iterator<Item = &'a ObjectMetadata> {
+    let ids = earlier.iter().flat_map(|objects| objects.keys());
+    let ids = ids.filter(|id| !old.contains_key(*id) && !new.contains_key(*id));
+    ids.filter_map(|id| state.live_object(id)).filter(|object| !is_protected(object))
 }
 
 /// Returns the objects that are generated before and after the change, but not at every moment in between: the spec and
@@ -425,25 +434,23 @@ fn interrupted(
     let mut interrupted = BTreeSet::new();
     let is_changed = old_spec != new_spec;
     for spec in [new_spec, old_spec].into_iter().take(if is_changed { 2 } else { 1 }) {
-        let [before, after] =
-            [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
-        let all: BTreeSet<&ObjectId> = before.keys().chain(after.keys()).collect();
-        let (stable, changing): (Vec<&ObjectId>, Vec<&ObjectId>) =
-            all.into_iter().partition(|provider| before.get(*provider) == after.get(*provider));
-        if changing.len() + usize::from(is_changed) < 2 {
+        let states = provider_states(comparison, id, spec)?;
+        let (changing, stable): (Vec<&Vec<_>>, Vec<&Vec<_>>) = states.values().partition(|states| states.len() > 1);
+        let changes: usize = changing.iter().map(|states| states.len() - 1).sum();
+        // Of inputs that are permuted each combination is generated.
+        if changes + usize::from(is_changed) < 2 || permutes(spec) {
             continue;
         }
-        if permutes(spec) {
-            return Err("its inputs are permuted, and several of them change, one after the other".to_owned().into());
-        }
-        let always =
-            generated_of(comparison, id, spec, stable.iter().filter_map(|provider| before.get(*provider)).flatten())?;
+        let always = generated_of(comparison, id, spec, stable.into_iter().flatten().flatten())?;
         let mut safe: BTreeSet<ObjectId> = always.objects.keys().cloned().collect();
-        for provider in changing {
-            let [one, other] = [&before, &after].map(|inputs| inputs.get(provider));
-            let one = generated_alone(comparison, id, spec, one)?;
-            let other = generated_alone(comparison, id, spec, other)?;
-            safe.extend(one.objects.keys().filter(|id| other.objects.contains_key(*id)).cloned());
+        for states in changing {
+            let mut common: Option<BTreeSet<ObjectId>> = None;
+            for inputs in states {
+                let own: BTreeSet<ObjectId> =
+                    generated_alone(comparison, id, spec, inputs)?.objects.keys().cloned().collect();
+                common = Some(common.map_or_else(|| own.clone(), |common| &common & &own));
+            }
+            safe.extend(common.unwrap_or_default());
         }
         interrupted.extend(old.keys().filter(|id| new.contains_key(*id) && !safe.contains(*id)).cloned());
     }
@@ -455,56 +462,13 @@ fn generated_alone(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,
-    inputs: Option<&Vec<Value>>,
+    inputs: &[Value],
 ) -> Asked<Generated> {
     let mut alone = spec.clone();
     if let Some(fields) = alone.as_object_mut() {
         fields.remove("inputs");
     }
-    generated_of(comparison, id, &alone, inputs.into_iter().flatten())
-}
-
-/// Returns a live provider of an entry that stays in some order of events. `found` are those that are selected for certain.
-fn doubtful_provider(
-    comparison: &Comparison<'_, '_, '_>,
-    found: &[ObjectId],
-    namespace: &str,
-    entry: &Value,
-) -> Option<ObjectId> {
-    let outcomes = &comparison.derivation.consequences.outcomes;
-    let live = comparison.providers(namespace, entry, false).into_iter();
-    live.filter(|id| !found.contains(id)).find(|id| outcomes.get(id).is_some_and(|outcomes| !outcomes.is_deleted()))
-}
-
-/// Returns the inputs that a provider exports.
-fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bool) -> Asked<Vec<Value>> {
-    let state = comparison.state();
-    let live = state.input.snapshot.resource(id);
-    let is_off = state.is_switched_off_after(id, OPERATOR_SWITCH);
-    let specs = comparison.state().specs_after(id);
-    let changes = live.is_none_or(|live| specs.iter().any(|spec| spec != live.spec()));
-    if !is_after || !changes || (is_off && live.is_some()) {
-        return recorded_inputs(id, live);
-    }
-    let [spec] = &specs[..] else {
-        return Err(format!("{id} gets several specs, one after the other").into());
-    };
-    if text_at(spec, "/type") != "Static" || is_off {
-        return Err(format!("it is not known which inputs {id} will export").into());
-    }
-    let mut input = spec.get("defaultValues").and_then(Value::as_object).cloned().unwrap_or_default();
-    // The id is a hash of the uid, which a new provider does not have yet.
-    if live.is_some() {
-        let known = recorded_inputs(id, live)?.first().and_then(|first| first.get("id").cloned());
-        input.extend(known.map(|known| ("id".to_owned(), known)));
-    }
-    Ok(vec![Value::Object(input)])
-}
-
-/// Returns the inputs that a live provider exports now.
-fn recorded_inputs(id: &ObjectId, live: Option<&Resource>) -> Asked<Vec<Value>> {
-    let exported = live.and_then(|live| live.at("/status/exportedInputs")?.as_array());
-    exported.cloned().ok_or_else(|| Interrupt::Failed(format!("{id} exports no inputs")))
+    generated_of(comparison, id, &alone, inputs)
 }
 
 /// Returns the pass that applies a ResourceSet last, or else a provider of its inputs.

@@ -1,6 +1,7 @@
 //! ResourceSets: the resources that flux-operator generates of them.
 
 pub(crate) mod expansion;
+pub(crate) mod providers;
 mod pruning;
 
 use serde_json::Value;
@@ -46,6 +47,7 @@ const RULES: ChangeRules = ChangeRules {
     taken_over: |_, _| None,
     // Without the program no new ResourceSet is generated, and its row says so.
     stake: |state, _| state.input.generates_sets.then_some("it may take over objects that exist"),
+    deleted,
     follow: expansion::expand,
 };
 

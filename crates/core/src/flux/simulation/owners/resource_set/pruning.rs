@@ -43,6 +43,11 @@ pub(super) fn reason_to_keep(object: &ObjectMetadata, set: &ObjectId) -> Option<
     if !has_labels_of(object, set) {
         return Some("its labels name another owner".to_owned());
     }
+    is_protected(object).then(|| format!("protected by {PRUNE}: disabled"))
+}
+
+/// Returns true if a label or an annotation of an object keeps it.
+pub(super) fn is_protected(object: &ObjectMetadata) -> bool {
     let marks = [object.labels.get(PRUNE), object.annotations.get(PRUNE)];
-    marks.into_iter().flatten().any(is_switched_off).then(|| format!("protected by {PRUNE}: disabled"))
+    marks.into_iter().flatten().any(is_switched_off)
 }

@@ -139,6 +139,28 @@ fn charts_in_tree(
     Ok(Some(ReleaseCharts { old, new: new.with_version(&version), assumption: None }))
 }
 
+/// Returns true unless it is known that source-controller does not pack the chart of a release again that is in a planned tree.
+pub(crate) fn is_packed_again(state: &State<'_>, live: &Resource, spec: &Value) -> Result<bool, String> {
+    let id = &live.object.id;
+    let found =
+        [(live.spec(), false), (spec, true)].map(|(spec, is_after)| PackedChart::find(state, id, spec, is_after));
+    let [Some(before), Some(after)] = found else { return Ok(true) };
+    let trees = state.input.deployed.get(&before.source).zip(state.input.trees.get(&after.source));
+    let Some((deployed, tree)) = trees else { return Ok(true) };
+    let [old, new] = [Chart::read(deployed, &before.spec)?, Chart::read(tree, &after.spec)?];
+    Ok(!has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest()))
+}
+
+/// Returns true if source-controller does not pack a chart again: one of the same version only if the spec of the HelmChart or the
+/// revision that it follows changes.
+fn has_same_package(before: &PackedChart, after: &PackedChart, [old, new]: [&Chart; 2], is_same_tree: bool) -> bool {
+    before.reference == after.reference
+        && before.compared == after.compared
+        && (is_same_tree || !follows_revision(&after.spec))
+        && old.name == new.name
+        && without_metadata(&old.version) == without_metadata(&new.version)
+}
+
 /// Returns the version that source-controller gives a chart of a source with files.
 fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
     let mut metadata = vec![];
@@ -194,7 +216,10 @@ pub(crate) fn first_chart(
     if let Some(packed) = &packed
         && let Some(tree) = state.input.trees.get(&packed.source)
     {
-        let found = Chart::read(tree, &packed.spec)?;
+        let known = live.filter(|live| state.is_live(&live.object.id));
+        let is_same = known.map(|live| is_packed_again(state, live, spec)).transpose()? == Some(false);
+        let deployed = state.input.deployed.get(&packed.source).filter(|_| is_same);
+        let found = Chart::read(deployed.unwrap_or(tree), &packed.spec)?;
         let live = packed.reference.as_ref().and_then(|chart| state.live_object(chart));
         let version = packed_version(&found.version, &packed.spec, live.map_or(1, |chart| chart.generation));
         return Ok((found.with_version(&version), None));

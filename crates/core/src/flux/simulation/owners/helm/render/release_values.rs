@@ -2,12 +2,15 @@
 //!
 //! Source: github.com/fluxcd/pkg/chartutil v1.27.1 `values.go`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
-use crate::flux::build::objects::data::{DataOverrides, Lookup};
-use crate::flux::simulation::kustomization::variables::{data_after_change, data_between};
+use crate::flux::build::objects::data::{DataOverrides, DataRef, Lookup};
+use crate::flux::simulation::kustomization::variables::{data_after_change, data_between, data_values};
+use crate::flux::simulation::model::node::{NodeId, PassId};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::kubernetes::object::ObjectId;
 
@@ -32,8 +35,11 @@ pub(crate) fn values(
     values_with(comparison, id, spec, is_after, &DataOverrides::new())
 }
 
+/// Maximum number of objects in the `valuesFrom` of a release whose changes are followed in every order.
+pub(crate) const MAX_CHANGING_VALUES: usize = 4;
+
 /// Returns the values that a release with a spec may have before those after the change, because an object in its `valuesFrom`
-/// changes more than once.
+/// changes more than once, or several of them one after the other.
 pub(crate) fn values_between(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
@@ -51,7 +57,53 @@ pub(crate) fn values_between(
             }
         }
     }
+    let changing = changing_values(comparison, id, spec);
+    if changing.len() > MAX_CHANGING_VALUES {
+        return Err(format!("{} objects in its valuesFrom change, one after the other", changing.len()).into());
+    }
+    // Each bit is an object that still has its old data: neither none of them nor all.
+    for old in 1..(1_usize << changing.len()).saturating_sub(1) {
+        let is_old =
+            |(at, (reference, live, _)): (usize, ChangingValues)| (old & (1 << at) != 0).then_some((reference, live));
+        let overrides: DataOverrides = changing.iter().cloned().enumerate().filter_map(is_old).collect();
+        if let ReleaseValues::Known(values) = values_with(comparison, id, spec, true, &overrides)? {
+            all.push(values);
+        }
+    }
     Ok(all)
+}
+
+/// An object in the `valuesFrom` of a release with its live data, and the pass that changes it.
+type ChangingValues = (DataRef, Lookup, Option<PassId>);
+
+/// Returns the objects in the `valuesFrom` of a release that the change changes.
+fn changing_values(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Vec<ChangingValues> {
+    let references: BTreeSet<DataRef> = values_sources(&id.namespace, spec).map(|source| source.reference).collect();
+    let changing = references.into_iter().filter_map(|reference| {
+        let live = comparison.derivation.answers.data.get(&reference)?.clone();
+        let (new, pass) = data_after_change(comparison.derivation, &reference, &live)?;
+        (data_values(&live) != data_values(&new)).then_some((reference, live, pass))
+    });
+    changing.collect()
+}
+
+/// Returns the values that a new release with a spec has if it is installed before other owners than its own change objects in
+/// its `valuesFrom`; `None` if that cannot be, or without them it is not installed.
+pub(crate) fn values_before(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+) -> Asked<Option<ReleaseValues>> {
+    let appliers: BTreeSet<NodeId> = comparison.state().nodes.applying(id).map(|node| node.id.clone()).collect();
+    let changing = changing_values(comparison, id, spec).into_iter();
+    // What makes the release has applied its own values before it.
+    let by_others = changing.filter(|(_, _, pass)| pass.as_ref().is_some_and(|pass| !appliers.contains(&pass.node)));
+    let overrides: DataOverrides = by_others.map(|(reference, live, _)| (reference, live)).collect();
+    if overrides.is_empty() {
+        return Ok(None);
+    }
+    let values = values_with(comparison, id, spec, true, &overrides)?;
+    Ok(Some(values).filter(|values| matches!(values, ReleaseValues::Known(_))))
 }
 
 /// Returns the values of a release with a spec, some of them of other data than the live ones and those after the change.

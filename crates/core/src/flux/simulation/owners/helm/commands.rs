@@ -1,0 +1,69 @@
+//! Commands of Helm that show what a plan does not know of a release. They work as they are printed, in the folder of the tree.
+
+use serde_json::Value;
+
+use crate::flux::simulation::model::state::State;
+use crate::flux::spec::SourceId;
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::{ObjectId, text_at};
+
+/// Returns the commands that show the release as it is, and as the chart of the last spec makes it with the values of the last
+/// release.
+pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
+    let spec = state.specs_after(id).pop().unwrap_or_default();
+    let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));
+    // A chart of a spec that holds values of Secrets is not written.
+    let chart = if state.is_private(id) { None } else { chart_argument(state, id, &spec) };
+    let is_recorded = recorded.is_some();
+    let ReleaseTarget { name, namespace, storage_namespace, .. } =
+        recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &spec, None));
+    match (is_recorded, chart) {
+        (true, Some(chart)) => format!(
+            "helm get manifest {name} -n {storage_namespace}; helm upgrade {name} {chart} -n {storage_namespace} \
+             --dry-run=server --hide-secret --reset-then-reuse-values"
+        ),
+        (true, None) => format!("helm get manifest {name} -n {storage_namespace}"),
+        (false, Some(chart)) => format!("helm template {name} {chart} -n {namespace}"),
+        (false, None) => format!("kubectl get helmrelease {} -n {} -o yaml", id.name, id.namespace),
+    }
+}
+
+/// Returns the arguments of Helm that name the chart of a spec: its folder in the tree, or its name in a repository. `None` if
+/// it is in an artifact, or one of them cannot be written as it is.
+fn chart_argument(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
+    if let Some(reference) = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "OCIRepository") {
+        let source = state.specs_after(&SourceId::read(reference, "", &id.namespace).object()).pop()?;
+        return with_version(plain(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
+    }
+    let chart = spec.pointer("/chart/spec")?;
+    let (name, source) = (plain(text_at(chart, "/chart"))?, SourceId::of_chart(chart, &id.namespace));
+    match &*source.kind {
+        "HelmRepository" => {
+            let repository = state.specs_after(&source.object()).pop()?;
+            let url = plain(text_at(&repository, "/url"))?;
+            let is_image = url.starts_with("oci://");
+            let image = format!("{}/{name}", url.trim_end_matches('/'));
+            with_version(if is_image { image } else { format!("{name} --repo {url}") }, text_at(chart, "/version"))
+        }
+        _ if state.input.trees.contains_key(&source) => Some(format!("./{}", name.trim_start_matches("./"))),
+        _ => None,
+    }
+}
+
+/// Adds the version of a chart, which can be a range.
+fn with_version(chart: String, version: &str) -> Option<String> {
+    match version {
+        "" | "*" => Some(chart),
+        version if plain(version).is_some() => Some(format!("{chart} --version {version}")),
+        version if version.chars().all(|c| c.is_ascii_graphic() || c == ' ') && !version.contains('\'') => {
+            Some(format!("{chart} --version '{version}'"))
+        }
+        _ => None,
+    }
+}
+
+/// Returns a word that a shell reads as it is, and that holds no password; `None` if it is another one.
+fn plain(word: &str) -> Option<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/:".contains(c);
+    (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
+}

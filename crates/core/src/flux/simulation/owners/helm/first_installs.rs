@@ -1,0 +1,158 @@
+//! Installations of new releases with specs or values that do not last.
+//!
+//! What makes a HelmRelease can change more than once, and so can its values: helm-controller may install the release between
+//! two changes. Its upgrade then deletes what only the first manifest has, and the uninstall everything if the HelmRelease goes
+//! again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::action::ReleaseAction;
+use super::action_kind::ActionKind;
+use super::applied::hook_runs;
+use super::installation::{Installed, may_have_release, prepared, rendered_with};
+use super::remedies::hook_deletions;
+use super::render::release_values::{ReleaseValues, values, values_before, values_between};
+use crate::flux::apply::question::HELM_CONTROLLER;
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
+use crate::flux::simulation::model::node::BuiltObjects;
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::hooks::HookEvent;
+use crate::helm::rendered::Rendered;
+use crate::kubernetes::object::{ObjectId, flag_at};
+use crate::plan::ReasonCode;
+
+/// Condition of everything that such an installation deletes, and of what its upgrade or uninstall deletes.
+const INSTALLED_FIRST: &str = "it stays unless its release is installed between two changes of its spec or its values";
+
+/// What installations do that do not last.
+#[derive(Default)]
+pub(super) struct FirstInstalls {
+    pub(super) deletes: BTreeMap<ObjectId, OwnerDeletion>,
+    /// Objects that each of them applies.
+    pub(super) applied: Vec<Arc<BuiltObjects>>,
+}
+
+impl FirstInstalls {
+    /// Adds them to the effect of the installation that lasts.
+    pub(super) fn add_to(self, effect: &mut Effect) {
+        effect.keeps.retain(|id, _| !self.deletes.contains_key(id));
+        for (id, deletion) in self.deletes {
+            effect.deletes.entry(id).or_insert(deletion);
+        }
+        if let Some(applies) = &mut effect.applies {
+            applies.earlier = self.applied;
+        }
+    }
+}
+
+/// The release that follows.
+pub(super) struct Next<'n> {
+    pub(super) spec: &'n Value,
+    pub(super) manifest: &'n Rendered,
+}
+
+/// Returns what installations of a new release do that come before the last one. Without a next release it is uninstalled.
+/// Answers that are missing are added to the needs.
+///
+/// Fails with the reason why the effect is not known.
+pub(super) fn first_installs(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    specs: &[Value],
+    next: Option<&Next<'_>>,
+) -> Asked<FirstInstalls> {
+    let mut found = FirstInstalls::default();
+    let mut first = vec![];
+    for spec in specs {
+        first.push((spec, values(comparison, id, spec, true)?));
+    }
+    if let Some(Next { spec, .. }) = next {
+        first.extend(earlier_values(comparison, id, spec)?.into_iter().map(|values| (*spec, values)));
+    }
+    for (spec, values) in first {
+        // One that fails to render installs nothing.
+        let Ok(installed) = rendered_with(comparison, id, spec, None, values)? else { continue };
+        if next.is_some_and(|next| installed.manifest() == next.manifest) {
+            continue;
+        }
+        let Ok(action) = prepared(comparison, id, spec, None, &installed)? else { continue };
+        add_install(comparison, id, spec, &installed, action, next, &mut found);
+    }
+    Ok(found)
+}
+
+/// Returns the values that a new release may have before the last ones.
+fn earlier_values(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<ReleaseValues>> {
+    let between = values_between(comparison, id, spec)?.into_iter().map(ReleaseValues::Known);
+    Ok(values_before(comparison, id, spec)?.into_iter().chain(between).collect())
+}
+
+/// Adds an installation, and the upgrade or the uninstall that follows it.
+fn add_install(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    installed: &Installed<'_>,
+    mut action: ReleaseAction,
+    next: Option<&Next<'_>>,
+    found: &mut FirstInstalls,
+) {
+    let (state, manifest) = (comparison.state(), installed.manifest());
+    let none = BTreeSet::new();
+    let attempt = installed.attempt(id, spec, &none);
+    found.applied.push(Arc::new(attempt.applied_objects(comparison, [manifest], &action.hooks)));
+    action.waits = Some(INSTALLED_FIRST.to_owned());
+    let following: Vec<&Rendered> = next.iter().map(|next| next.manifest).collect();
+    action.removed = manifest.passing(&following);
+    let mut deletes = action.effect(state, id).deletes;
+    match next {
+        Some(Next { spec, manifest: new }) => {
+            let mut upgrade = ReleaseAction::new(ActionKind::Upgrade);
+            upgrade.waits.clone_from(&action.waits);
+            upgrade.hooks = hook_runs(spec, ActionKind::Upgrade, new, Some(manifest), &BTreeMap::new());
+            deletes.extend(upgrade.effect(state, id).deletes);
+        }
+        None if !flag_at(spec, "/uninstall/disableHooks") => {
+            let mut uninstall = ReleaseAction::new(ActionKind::Install);
+            uninstall.waits.clone_from(&action.waits);
+            let hooks = hook_deletions(state, manifest, [HookEvent::PreDelete, HookEvent::PostDelete]);
+            uninstall.removed = hooks.into_iter().map(|(id, _)| id).collect();
+            deletes.extend(uninstall.effect(state, id).deletes);
+        }
+        None => {}
+    }
+    for (id, deletion) in deletes {
+        found.deletes.entry(id).or_insert(deletion);
+    }
+}
+
+/// Returns the effect of a release that is installed and uninstalled again, because its HelmRelease goes at once.
+pub(super) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Followed> {
+    let specs = comparison.state().specs_after(id);
+    if specs.iter().any(|spec| may_have_release(comparison.state(), id, spec)) {
+        return Err("its release may exist already".to_owned().into());
+    }
+    let FirstInstalls { deletes, applied } = first_installs(comparison, id, &specs, None)?;
+    let state = comparison.state();
+    let Some((_, trigger)) = state.applied_specs(id).last() else { return Ok(Followed::No) };
+    let effect = Effect {
+        triggers: state.applying_events(id),
+        deletes,
+        applies: Some(OwnerApply {
+            trigger,
+            objects: Arc::default(),
+            earlier: applied,
+            manager: HELM_CONTROLLER,
+            code: ReasonCode::InChart,
+            is_doubtful: true,
+            chart: None,
+        }),
+        condition: Some(INSTALLED_FIRST.to_owned()),
+        ..Effect::default()
+    };
+    Ok(Followed::Acts { effect: Box::new(effect), code: ActionKind::Install.code(), remarks: vec![] })
+}

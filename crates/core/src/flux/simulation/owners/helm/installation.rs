@@ -1,0 +1,154 @@
+//! One installation of a release: its rendered chart, and what it does.
+//!
+//! Source: helm-controller v1.6.3 `internal/reconcile/install.go` and `uninstall_remediation.go`.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::action::ReleaseAction;
+use super::action_kind::ActionKind;
+use super::applied::hook_runs;
+use super::conditions::condition;
+use super::failure::Attempt;
+use super::remedies::{Remedy, can_fail_later, test_fates};
+use super::render::release_charts::first_chart;
+use super::render::release_values::{ReleaseValues, values};
+use super::render::rendering::{Draft, Place, Rendering};
+use crate::flux::build::charts::Chart;
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::rendered::Rendered;
+use crate::helm::target::ReleaseTarget;
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
+use crate::kubernetes::recording::check_recorded;
+use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
+use crate::plan::ReasonCode;
+
+/// Returns true unless it is known that Helm has no record of the release with this spec.
+pub(super) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
+    let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
+    let (name, namespace) = release_record(id, spec);
+    let mut objects = cluster.objects.iter();
+    cluster.gaps_hiding(&GroupKind::new("", "Secret")).next().is_some()
+        || objects.any(|object| is_record_of(object, &namespace, &name))
+}
+
+/// A release that is installed, with its rendered chart.
+pub(super) struct Installed<'s> {
+    pub(super) chart: Chart,
+    /// Assumption about the chart, for people; `None` if the chart is known.
+    pub(super) assumption: Option<String>,
+    /// Values that the change removes, for people.
+    pub(super) removed_values: Option<String>,
+    pub(super) place: Place<'s>,
+    pub(super) new: Rendered,
+}
+
+impl Installed<'_> {
+    /// Returns the version of the chart.
+    pub(super) fn version(&self) -> &str {
+        &self.chart.version
+    }
+
+    /// Returns its manifest.
+    pub(super) fn manifest(&self) -> &Rendered {
+        &self.new
+    }
+
+    /// Returns the attempt to install it once these live objects are gone.
+    pub(super) fn attempt<'t>(
+        &'t self,
+        id: &'t ObjectId,
+        spec: &'t Value,
+        gone: &'t BTreeSet<ObjectId>,
+    ) -> Attempt<'t> {
+        Attempt {
+            kind: ActionKind::Install,
+            id,
+            spec,
+            place: &self.place,
+            new: &self.new,
+            old: None,
+            gone,
+            has_consequences: true,
+            changes_all: false,
+            is_private: self.new.is_private,
+        }
+    }
+}
+
+/// Renders the chart of a release that is installed with this spec. Returns what helm-controller does if it cannot.
+///
+/// Fails with the reason why the chart or its objects are not known.
+pub(super) fn rendered<'s>(
+    comparison: &mut Comparison<'_, '_, 's>,
+    id: &ObjectId,
+    spec: &Value,
+    live: Option<&Resource>,
+) -> Asked<Result<Installed<'s>, Followed>> {
+    let found = values(comparison, id, spec, true)?;
+    rendered_with(comparison, id, spec, live, found)
+}
+
+/// Renders the chart of a release that is installed with this spec and these values.
+pub(super) fn rendered_with<'s>(
+    comparison: &mut Comparison<'_, '_, 's>,
+    id: &ObjectId,
+    spec: &Value,
+    live: Option<&Resource>,
+    found: ReleaseValues,
+) -> Asked<Result<Installed<'s>, Followed>> {
+    check_recorded(spec)?;
+    let (chart, assumption) = first_chart(comparison, id, spec, live)?;
+    let (found, removed_values) = match found {
+        ReleaseValues::Known(found) => (found, None),
+        ReleaseValues::Removed(found, what) => (found, Some(what)),
+        ReleaseValues::Missing(what) => return Ok(Err(Followed::blocked(ReasonCode::ValuesMissing, what))),
+    };
+    let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
+    let skips_schema = flag_at(spec, "/install/disableSchemaValidation");
+    let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema, spec };
+    match place.render_twice(comparison, draft)? {
+        Rendering::Done(new) => Ok(Ok(Installed { chart, assumption, removed_values, place, new: *new })),
+        Rendering::Fails(why) | Rendering::Refused(why) => Ok(Err(Followed::blocked(ReasonCode::RenderFails, why))),
+    }
+}
+
+/// Returns the installation of a rendered release. Returns what helm-controller does if Helm cannot begin it.
+pub(super) fn prepared(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    live: Option<&Resource>,
+    installed: &Installed<'_>,
+) -> Asked<Result<ReleaseAction, Followed>> {
+    let (new, kind) = (&installed.new, ActionKind::Install);
+    let mut action = ReleaseAction::new(kind);
+    action.assumption.clone_from(&installed.assumption);
+    let gone = installed
+        .removed_values
+        .as_ref()
+        .map(|what| format!("it stays if the values are gone before the install: {what}"));
+    action.waits =
+        gone.or_else(|| condition(comparison.state(), comparison.derivation.consequences, id, live, spec, false));
+    action.does_not_wait = flag_at(spec, "/install/disableWait");
+    action.hooks = hook_runs(spec, kind, new, None, &test_fates(spec, new));
+    action.can_fail_later = can_fail_later(spec, kind, new);
+    action.remedy = Remedy::of(spec, kind);
+    action.remedied = action.remedy.deletions(comparison.state(), spec, new, None);
+    let has_consequences = action.can_delete(comparison.state());
+    let none = BTreeSet::new();
+    let attempt = Attempt { has_consequences, ..installed.attempt(id, spec, &none) };
+    if let Some(why) = attempt.obstacle(comparison) {
+        return Ok(Err(Followed::blocked(ReasonCode::ApplyRefused, why)));
+    }
+    // Without a namespace nothing is created either.
+    let has_consequences = has_consequences || attempt.unplaced(comparison).is_some();
+    if has_consequences {
+        (action.failure, action.refused_deletions) = attempt.failure(comparison, &BTreeSet::new());
+        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
+    }
+    Ok(Ok(action))
+}

@@ -1,0 +1,183 @@
+//! Inputs of ResourceSets that ResourceSetInputProviders export, before, during and after the change.
+//!
+//! Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `getInputs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::flux::build::Interrupt;
+use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::kubernetes::object::{ObjectId, Resource, text_at};
+
+/// End of the reason if a provider that is named does not exist.
+pub(super) const NO_PROVIDER: &str = "does not exist";
+
+/// Maximum number of combinations of the inputs of providers that change one after the other, if a ResourceSet permutes them.
+pub(crate) const MAX_MIXES: usize = 32;
+
+/// Inputs that the providers of a ResourceSet export.
+pub(super) type ProviderInputs = BTreeMap<ObjectId, Vec<Value>>;
+
+/// Inputs that each provider of a ResourceSet exports, one after the other, without repetitions.
+pub(super) type ProviderStates = BTreeMap<ObjectId, Vec<Vec<Value>>>;
+
+/// Returns true if each combination of the inputs of the providers of a spec is one input.
+pub(super) fn permutes(spec: &Value) -> bool {
+    text_at(spec, "/inputStrategy/name") == "Permute" && spec.get("inputsFrom").is_some()
+}
+
+/// Returns the inputs that the providers of a spec export, before or after the change.
+pub(super) fn provider_inputs(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    is_after: bool,
+) -> Asked<ProviderInputs> {
+    let entries: Vec<Value> = spec.get("inputsFrom").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut inputs = ProviderInputs::new();
+    for entry in &entries {
+        if entry.pointer("/selector/matchExpressions").is_some() {
+            return Err("it selects its providers by expressions".to_owned().into());
+        }
+        let found = comparison.providers(&id.namespace, entry, is_after);
+        let name = text_at(entry, "/name");
+        if is_after && found.is_empty() && !name.is_empty() {
+            return Err(format!("the provider {name} of its inputs {NO_PROVIDER}").into());
+        }
+        if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
+            return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
+        }
+        for provider in found {
+            let values = exported(comparison, &provider, is_after)?;
+            inputs.insert(provider, values);
+        }
+    }
+    let templates = spec.to_string();
+    if !inputs.is_empty() && ["inputs.provider", "toYaml inputs"].iter().any(|read| templates.contains(read)) {
+        return Err("its templates read the provider of an input".to_owned().into());
+    }
+    Ok(inputs)
+}
+
+/// Returns what the providers of a spec export, from before the change until after it.
+pub(super) fn provider_states(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+) -> Asked<ProviderStates> {
+    let [before, after] = [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
+    let all: BTreeSet<&ObjectId> = before.keys().chain(after.keys()).collect();
+    let mut found = ProviderStates::new();
+    for provider in all {
+        let [first, last] = [&before, &after].map(|inputs| inputs.get(provider).cloned().unwrap_or_default());
+        let mut states = vec![first];
+        if after.contains_key(provider) {
+            states.extend(exported_between(comparison, provider)?);
+        }
+        states.push(last);
+        states.dedup();
+        found.insert(provider.clone(), states);
+    }
+    Ok(found)
+}
+
+/// Returns the inputs of a ResourceSet at the times at which its providers have changed in part. If it does not permute them, what
+/// it generates of one provider does not depend on the others, so that each is varied alone.
+///
+/// Fails if there are too many.
+pub(super) fn mixes(states: &ProviderStates, permutes: bool) -> Result<Vec<ProviderInputs>, String> {
+    let at = |number: fn(&[Vec<Value>]) -> Option<&Vec<Value>>| -> ProviderInputs {
+        let inputs = states.iter().filter_map(|(provider, states)| Some((provider.clone(), number(states)?.clone())));
+        inputs.filter(|(_, inputs)| !inputs.is_empty()).collect()
+    };
+    let last = at(<[_]>::last);
+    let mut found = vec![at(<[_]>::first)];
+    if !permutes {
+        for (provider, states) in states {
+            let middle = states.iter().skip(1).take(states.len().saturating_sub(2));
+            found.extend(middle.map(|inputs| {
+                let mut mixed = last.clone();
+                mixed.insert(provider.clone(), inputs.clone());
+                mixed
+            }));
+        }
+        found.push(last);
+        return Ok(found);
+    }
+    let number = states.values().fold(1_usize, |number, states| number.saturating_mul(states.len()));
+    if number > MAX_MIXES {
+        return Err(format!("its inputs are permuted, and change in {number} ways, one after the other"));
+    }
+    let mut all = vec![ProviderInputs::new()];
+    for (provider, states) in states {
+        let with = |mixed: &ProviderInputs| -> Vec<ProviderInputs> {
+            let each = states.iter().map(|inputs| {
+                let own = (!inputs.is_empty()).then(|| (provider.clone(), inputs.clone()));
+                mixed.clone().into_iter().chain(own).collect()
+            });
+            each.collect()
+        };
+        all = all.iter().flat_map(with).collect();
+    }
+    Ok(all)
+}
+
+/// Returns a live provider of an entry that stays in some order of events. `found` are those that are selected for certain.
+fn doubtful_provider(
+    comparison: &Comparison<'_, '_, '_>,
+    found: &[ObjectId],
+    namespace: &str,
+    entry: &Value,
+) -> Option<ObjectId> {
+    let outcomes = &comparison.derivation.consequences.outcomes;
+    let live = comparison.providers(namespace, entry, false).into_iter();
+    live.filter(|id| !found.contains(id)).find(|id| outcomes.get(id).is_some_and(|outcomes| !outcomes.is_deleted()))
+}
+
+/// Returns the inputs that a provider exports.
+fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bool) -> Asked<Vec<Value>> {
+    let state = comparison.state();
+    let live = state.input.snapshot.resource(id);
+    let is_off = state.is_switched_off_after(id, OPERATOR_SWITCH);
+    let specs = comparison.state().specs_after(id);
+    let changes = live.is_none_or(|live| specs.iter().any(|spec| spec != live.spec()));
+    if !is_after || !changes || (is_off && live.is_some()) {
+        return recorded_inputs(id, live);
+    }
+    let (spec, _) = state.successive_specs(id).map_err(|why| format!("{id}: {why}"))?;
+    if is_off {
+        return Err(format!("it is not known which inputs {id} will export").into());
+    }
+    exported_of(id, live, &spec)
+}
+
+/// Returns the inputs that a provider exports with this spec.
+fn exported_of(id: &ObjectId, live: Option<&Resource>, spec: &Value) -> Asked<Vec<Value>> {
+    if text_at(spec, "/type") != "Static" {
+        return Err(format!("it is not known which inputs {id} will export").into());
+    }
+    let mut input = spec.get("defaultValues").and_then(Value::as_object).cloned().unwrap_or_default();
+    // The id is a hash of the uid, which a new provider does not have yet.
+    if live.is_some() {
+        let known = recorded_inputs(id, live)?.first().and_then(|first| first.get("id").cloned());
+        input.extend(known.map(|known| ("id".to_owned(), known)));
+    }
+    Ok(vec![Value::Object(input)])
+}
+
+/// Returns the inputs that a live provider exports now.
+fn recorded_inputs(id: &ObjectId, live: Option<&Resource>) -> Asked<Vec<Value>> {
+    let exported = live.and_then(|live| live.at("/status/exportedInputs")?.as_array());
+    exported.cloned().ok_or_else(|| Interrupt::Failed(format!("{id} exports no inputs")))
+}
+
+/// Returns the inputs that a provider exports with the specs that it has before the last one.
+fn exported_between(comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Vec<Vec<Value>>> {
+    let state = comparison.state();
+    let live = state.input.snapshot.resource(id);
+    let Ok((_, earlier)) = state.successive_specs(id) else { return Ok(vec![]) };
+    let specs = earlier.iter().filter(|spec| live.is_none_or(|live| live.spec() != *spec));
+    specs.map(|spec| exported_of(id, live, spec)).collect()
+}
