@@ -50,7 +50,11 @@ fn not_found(text: &str, kind: &str, name: &str, namespace: Option<&str>, index:
         return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal()))
             .hint("`kubectl auth can-i --list` shows your rights");
     }
-    let error = Error::failed(format!("no owner {text:?} in this cluster"));
+    let place = match (namespace, gap_hiding(kind, None, index)) {
+        (Some(namespace), Some(_)) => format!("namespace {namespace}: others cannot be read"),
+        _ => "this cluster".to_owned(),
+    };
+    let error = Error::failed(format!("no owner {text:?} in {place}"));
     let of_kind: Vec<&OwnerId> = index.owners().map(|owner| &owner.id).filter(|id| is_kind(kind, &id.kind)).collect();
     let near = nearest(name, of_kind.iter().map(|id| &*id.name));
     let near: Vec<&OwnerId> = of_kind.iter().copied().filter(|id| Some(&*id.name) == near).collect();
@@ -86,8 +90,12 @@ fn gap_hiding<'a>(kind: &str, namespace: Option<&str>, index: &Index<'a>) -> Opt
 /// Splits the name of an owner at its first slash.
 pub fn parse(text: &str) -> Result<(&str, &str)> {
     text.split_once('/').ok_or_else(|| {
-        Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))
-            .hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind")
+        let error = Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"));
+        let mut kinds = SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds);
+        if kinds.any(|(_, kind)| is_kind(text, kind)) {
+            return error.hint(format!("write kind and name as one word, such as {text}/NAME"));
+        }
+        error.hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind")
     })
 }
 

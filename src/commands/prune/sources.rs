@@ -37,6 +37,8 @@ pub(crate) struct MergedCheckout {
     pub(crate) checkout: Checkout,
     pub(crate) into: String,
     pub(crate) sources: BTreeSet<SourceId>,
+    /// Name of the remote with the address of the sources.
+    pub(crate) remote: String,
 }
 
 /// Finds the sources of a tree. `repo` is a checkout that is merged into `branch`, or into the one branch that sources with
@@ -53,15 +55,18 @@ pub(super) fn find(
     let mut tree = TreeSources::default();
     if let Some(repo) = repo {
         let CheckoutFacts { checkout, remotes, branch: checked_out } = shared.checkout(repo)?;
-        let mut found = CheckoutSources::find(snapshot, &remotes);
-        match into_branch(&found, branch, checked_out.as_deref()) {
+        let urls: Vec<String> = remotes.iter().map(|(_, url)| url.clone()).collect();
+        let mut found = CheckoutSources::find(snapshot, &urls);
+        match into_branch(&found, branch, checked_out.as_deref(), snapshot) {
             Some(into) => {
                 let sources = found.branches.remove(&into).unwrap_or_default();
+                let is_theirs = |url: &str| sources.iter().any(|id| matching::has_address(snapshot, id, url));
+                let remote = remotes.into_iter().find(|(_, url)| is_theirs(url)).map(|(name, _)| name).unwrap_or_default();
                 tree.pinned = found.other_refs(Some(&into));
                 tree.folders.extend(sources.iter().map(|id| (id.clone(), checkout.top().to_path_buf())));
-                tree.merged = Some(MergedCheckout { checkout, into, sources });
+                tree.merged = Some(MergedCheckout { checkout, into, sources, remote });
             }
-            None if named.is_empty() => return Err(no_source(repo, branch, &remotes, &found, snapshot)),
+            None if named.is_empty() => return Err(no_source(repo, branch, &urls, &found, snapshot)),
             None => tree.pinned = found.other_refs(None),
         }
     }
@@ -78,14 +83,25 @@ pub(super) fn find(
     Ok(tree)
 }
 
-/// Returns the branch that a checkout is merged into: the one that was named, the only one that its sources follow, or,
-/// of several, the one that is checked out.
-fn into_branch(found: &CheckoutSources, named: Option<&str>, checked_out: Option<&str>) -> Option<String> {
+/// Returns the branch that a checkout is merged into: the one that was named, the only one that its sources follow, the only one
+/// of sources that something uses, or, of several, the one that is checked out.
+fn into_branch(
+    found: &CheckoutSources,
+    named: Option<&str>,
+    checked_out: Option<&str>,
+    snapshot: &Snapshot,
+) -> Option<String> {
     let branches = &found.branches;
-    match (named, branches.len()) {
-        (Some(named), _) => branches.contains_key(named).then(|| named.to_owned()),
-        (None, 1) => branches.keys().next().cloned(),
-        (None, _) => checked_out.filter(|branch| branches.contains_key(*branch)).map(str::to_owned),
+    if let Some(named) = named {
+        return branches.contains_key(named).then(|| named.to_owned());
+    }
+    let used = matching::sources_in_use(snapshot);
+    let in_use: Vec<&String> =
+        branches.iter().filter(|(_, sources)| !sources.is_disjoint(&used)).map(|(branch, _)| branch).collect();
+    match (&in_use[..], branches.len()) {
+        ([one], _) => Some((*one).clone()),
+        (_, 1) => branches.keys().next().cloned(),
+        _ => checked_out.filter(|branch| branches.contains_key(*branch)).map(str::to_owned),
     }
 }
 
@@ -107,7 +123,7 @@ fn no_source(
     let followed = join_limited(sources.iter().map(|(id, what)| format!("{id} ({what})")), NAMED);
     let flags: Vec<String> = found.branches.keys().map(|branch| format!("--branch {branch}")).collect();
     if sources.is_empty() {
-        return no_address(repo, remotes, snapshot, name_it);
+        return no_address(repo, remotes, snapshot);
     }
     if flags.is_empty() {
         let id = sources.keys().next().map(ToString::to_string).unwrap_or_default();
@@ -135,8 +151,11 @@ fn source_flags(directory: &str, snapshot: &Snapshot) -> String {
     }
 }
 
-/// Says that no source has the address of a checkout, with the addresses of both.
-fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot, hint: String) -> NotPlanned {
+/// Says that no source has the address of a checkout, with the addresses of both. The checkout can be another repository, so the
+/// hint names a source only for one that is the same.
+fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot) -> NotPlanned {
+    let flags = source_flags(&repo.display().to_string(), snapshot);
+    let hint = format!("change to a checkout of the source; for one with another address, name its source: {flags}");
     let own: BTreeSet<String> = remotes.iter().map(|remote| matching::without_credentials(remote)).collect();
     let own = format!("its remotes are {}", join_limited(own, NAMED));
     let unread = snapshot.gaps.iter().find(|gap| gap.subject.starts_with("gitrepositories"));
