@@ -111,8 +111,10 @@ impl<'a> UsageContext<'a> {
             ErrorKind::InvalidSubcommand => {
                 let verb = context(error, ContextKind::InvalidSubcommand)?;
                 let lower = verb.to_lowercase();
-                let same = self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
-                let hint = same.or_else(|| other_name(&lower)).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
+                let same =
+                    self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
+                let hint =
+                    same.or_else(|| other_name(&lower)).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {

@@ -1,5 +1,6 @@
 //! Names of owners and systems on the command line.
 
+use crate::commands::select::RIGHTS;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 use gitops_core::kubernetes::gap::Gap;
@@ -47,14 +48,13 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
 /// Returns the error for an owner that was not found: it cannot be read, or the hint has the nearest owners.
 fn not_found(text: &str, kind: &str, name: &str, namespace: Option<&str>, index: &Index<'_>) -> Error {
     if let Some(gap) = gap_hiding(kind, namespace, index) {
-        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal()))
-            .hint("`kubectl auth can-i --list` shows your rights");
+        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal())).hint(RIGHTS);
     }
-    let place = match (namespace, gap_hiding(kind, None, index)) {
-        (Some(namespace), Some(_)) => format!("namespace {namespace}: others cannot be read"),
-        _ => "this cluster".to_owned(),
-    };
-    let error = Error::failed(format!("no owner {text:?} in {place}"));
+    if let (Some(namespace), Some(_)) = (namespace, gap_hiding(kind, None, index)) {
+        return Error::failed(format!("no owner {text:?} in namespace {namespace}: others cannot be read"))
+            .hint(RIGHTS);
+    }
+    let error = Error::failed(format!("no owner {text:?} in this cluster"));
     let of_kind: Vec<&OwnerId> = index.owners().map(|owner| &owner.id).filter(|id| is_kind(kind, &id.kind)).collect();
     let near = nearest(name, of_kind.iter().map(|id| &*id.name));
     let near: Vec<&OwnerId> = of_kind.iter().copied().filter(|id| Some(&*id.name) == near).collect();

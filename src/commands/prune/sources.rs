@@ -61,7 +61,8 @@ pub(super) fn find(
             Some(into) => {
                 let sources = found.branches.remove(&into).unwrap_or_default();
                 let is_theirs = |url: &str| sources.iter().any(|id| matching::has_address(snapshot, id, url));
-                let remote = remotes.into_iter().find(|(_, url)| is_theirs(url)).map(|(name, _)| name).unwrap_or_default();
+                let remote =
+                    remotes.into_iter().find(|(_, url)| is_theirs(url)).map(|(name, _)| name).unwrap_or_default();
                 tree.pinned = found.other_refs(Some(&into));
                 tree.folders.extend(sources.iter().map(|id| (id.clone(), checkout.top().to_path_buf())));
                 tree.merged = Some(MergedCheckout { checkout, into, sources, remote });
@@ -72,7 +73,7 @@ pub(super) fn find(
     }
     for text in named {
         let parsed = text.split_once('=').and_then(|(id, folder)| Some((SourceId::parse(id)?, folder)));
-        let (id, folder) = parsed.ok_or_else(|| Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR")))?;
+        let (id, folder) = parsed.ok_or_else(|| not_a_source(text, snapshot))?;
         if matching::source(snapshot, &id).is_none() {
             let error = Error::failed(format!("no source {id} in this cluster"));
             return Err(error.hint(format!("name a source: {}", source_flags(folder, snapshot))).into());
@@ -81,6 +82,12 @@ pub(super) fn find(
         tree.folders.insert(id, PathBuf::from(folder));
     }
     Ok(tree)
+}
+
+fn not_a_source(text: &str, snapshot: &Snapshot) -> Error {
+    let directory = text.rsplit_once('=').map_or(".", |(_, directory)| directory);
+    Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR"))
+        .hint(format!("name a source: {}", source_flags(directory, snapshot)))
 }
 
 /// Returns the branch that a checkout is merged into: the one that was named, the only one that its sources follow, the only one

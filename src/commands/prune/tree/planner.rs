@@ -448,7 +448,7 @@ impl<'s> Planner<'s> {
             session.terminal.warning(&finished.secrets.mask_values(&warning));
         }
         if let Some(hint) = rehearsal.hint() {
-            session.terminal.hint(&finished.secrets.mask_values(&hint));
+            session.hint_below(finished.secrets.mask_values(&hint));
         }
     }
 }
