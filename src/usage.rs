@@ -191,6 +191,8 @@ fn other_flag(verb: &str, flag: &str) -> Option<&'static str> {
     match (verb, flag) {
         ("plan", "--repo") => Some("name the checkout as an argument: `kubectl gitops plan DIR`"),
         ("prune", "--dry-run") => Some("`kubectl gitops prune --plan` shows what would be deleted"),
+        ("prune", "--orphaned") => Some("`--include orphaned` plans orphaned objects too"),
+        ("prune", "--leaked") => Some("leave it out: leaked objects are what `prune` deletes"),
         ("plan", "--dry-run") => Some("leave it out: a plan changes nothing"),
         _ => None,
     }

@@ -106,6 +106,8 @@ fn usage_errors_exit_with_code_2() {
         "plan --repo .",
         "plan --dry-run",
         "prune --dry-run",
+        "prune --orphaned",
+        "prune --leaked",
         "inventory kustomization web --snapshot examples/shop.json.gz",
     ];
     for line in lines {
