@@ -161,7 +161,7 @@ fn print_left(session: &mut Session, left: &[(ResourceType, Resource)]) {
     }
     if !left.is_empty() {
         session.terminal.hint(if left.iter().any(|(_, full)| is_spec_of_others(full)) {
-            "name an object, with --spec if spec.suspend is set, to resume it too; or choose with --message, --link, or --any --spec"
+            "to resume one too, name it (with --spec for spec.suspend), or choose with --message, --link or --any --spec"
         } else {
             "name an object to resume it too, or choose with --message, --link or --any"
         });

@@ -67,7 +67,7 @@ fn resume_of_all_ends_what_suspend_set_and_names_the_rest() {
     --- stderr
     left alone: kustomization.kustomize.toolkit.fluxcd.io/infra -n shop, suspended by flux AGE ago
     left alone: kustomization.kustomize.toolkit.fluxcd.io/pinned -n shop, suspended by kubectl-annotate AGE ago: do not touch
-    hint: name an object, with --spec if spec.suspend is set, to resume it too; or choose with --message, --link, or --any --spec
+    hint: to resume one too, name it (with --spec for spec.suspend), or choose with --message, --link or --any --spec
     ");
     assert_eq!(patched(&api), ["apps", "web"]);
     let patch: Value = serde_json::from_slice(&api.requests_to("PATCH *")[0].body).unwrap();

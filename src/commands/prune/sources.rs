@@ -175,13 +175,15 @@ fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot) -> NotPlanne
         return Error::failed(message).hint(hint).into();
     }
     let addresses = matching::addresses(snapshot);
-    let cluster = if addresses.is_empty() {
-        "the cluster has no GitRepository".to_owned()
-    } else {
-        format!("the GitRepositories of the cluster have {}", join_limited(addresses, NAMED))
-    };
-    let message = format!("no source of this cluster has the address of {}: {own}; {cluster}", repo.display());
-    NotPlanned::Unaffected(Error::failed(message).hint(hint))
+    let message = format!("no source of this cluster has the address of {}: {own}", repo.display());
+    if addresses.is_empty() {
+        let other = format!("name a source of another kind: --source OCIRepository/NAMESPACE/NAME={}", repo.display());
+        let error = Error::failed(format!("{message}; the cluster has no GitRepository"));
+        return NotPlanned::Unaffected(error.hint(format!("choose another cluster with --context, or {other}")));
+    }
+    let addresses = join_limited(addresses, NAMED);
+    let error = Error::failed(format!("{message}; the GitRepositories of the cluster have {addresses}"));
+    NotPlanned::Unaffected(error.hint(hint))
 }
 
 /// Returns the sources that nothing in the cluster uses.

@@ -133,6 +133,7 @@ fn each_checkout_that_no_source_follows_has_one_error_and_one_hint() {
     fails("a commit", &folder, &[other("apps", FLEET, json!({"branch": "main", "commit": "abc"}))], &[]);
     let elsewhere = "https://user:secret@example.invalid/elsewhere";
     fails("another address", &folder, &[other("apps", elsewhere, json!({}))], &[]);
+    fails("a cluster without sources", &folder, &[], &[]);
     let conflict = behind(&[("a.yaml", "two\n")], &[("a.yaml", "three\n")]);
     conflict.git(&["remote", "add", "origin", FLEET]);
     let deployed = conflict.git(&["rev-parse", "main"]);
