@@ -7,7 +7,7 @@ use clap::Args;
 use futures::future::join_all;
 use serde::Serialize;
 
-use super::select::{SelectedObjects, Selection, hint_missing_flux, is_suspendable, not_found, print_no_resources};
+use super::select::{SelectedObjects, Selection, is_suspendable, not_found, print_no_resources};
 use super::{Session, elsewhere};
 use crate::cluster::config::args::shell_word;
 use crate::cluster::read::access::user_name;
@@ -167,7 +167,6 @@ impl ChangeArgs {
     pub(crate) async fn print_nothing(&self, session: &mut Session, cluster: &Cluster, selected: &SelectedObjects) {
         let namespace = self.namespace(cluster);
         print_no_resources(session, namespace, selected.gaps.is_empty());
-        hint_missing_flux(session, selected);
         if namespace.is_some() {
             let selector = self.selector.as_deref();
             elsewhere::hint_other_namespaces(session, cluster, &selected.types, selector).await;

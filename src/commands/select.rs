@@ -202,13 +202,6 @@ pub(crate) fn is_suspendable(kind: &ResourceType) -> bool {
     kinds::find(&kind.group, &kind.kind).is_some_and(|kind| kind.suspends != Suspends::Nothing)
 }
 
-/// Says that nothing can be found because no kind of Flux is served.
-pub(crate) fn hint_missing_flux(session: &mut Session, selected: &SelectedObjects) {
-    if selected.types.is_empty() && selected.gaps.is_empty() {
-        session.terminal.hint("Flux is not installed in this cluster; --context chooses another one");
-    }
-}
-
 /// Prints the message of kubectl for an empty result, which is no error. It says so if types could not be read.
 pub(crate) fn print_no_resources(session: &mut Session, namespace: Option<&str>, complete: bool) {
     let place = match (namespace, complete) {

@@ -8,7 +8,7 @@ mod watch;
 
 use super::{Session, elsewhere};
 use crate::cluster::Cluster;
-use crate::commands::select::{Selection, hint_missing_flux};
+use crate::commands::select::Selection;
 use crate::error::Result;
 use crate::exit::ExitCode;
 use print::Answer;
@@ -39,7 +39,6 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     let exit = print::print(args, session, answer, namespace)?;
     if args.is_table() {
         elsewhere::hint_missing(session, &cluster, &data.selected).await;
-        hint_missing_flux(session, &data.selected);
         if namespace.is_some() && is_empty && exit == ExitCode::Done {
             hint_other_namespaces(args, session, &cluster, &data).await?;
         }
