@@ -90,9 +90,11 @@ impl Checkout {
                 if revision.starts_with('-') {
                     return Err(Error::usage(format!("{revision:?} is not a revision")));
                 }
-                self.tree_object(revision, &[]).map_err(|error| match self.commit(revision) {
-                    Some(_) => error,
-                    None => no_revision(&self.directory, revision),
+                self.tree_object(revision, &[]).map_err(|error| {
+                    match self.text(&["rev-parse", "--verify", "--quiet", revision]) {
+                        Ok(_) => error,
+                        Err(_) => no_revision(&self.directory, revision),
+                    }
                 })
             }
             WorktreeState::Merge { ours, theirs } => merge::merged(self, ours, theirs),
