@@ -110,7 +110,11 @@ impl<'a> UsageContext<'a> {
             }
             ErrorKind::InvalidSubcommand => {
                 let verb = context(error, ContextKind::InvalidSubcommand)?;
-                let hint = other_name(&verb).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
+                let lower = verb.to_lowercase();
+                let same =
+                    self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
+                let hint =
+                    same.or_else(|| other_name(&lower)).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {
@@ -154,6 +158,9 @@ impl<'a> UsageContext<'a> {
         if matches!(flag, "-A" | "--all-namespaces") && WHOLE_CLUSTER.contains(&self.command.get_name()) {
             return Some(format!("leave it out: `{}` reads all namespaces without -n", path_of(self.command)));
         }
+        if let Some(hint) = other_flag(self.command.get_name(), flag) {
+            return Some(hint.to_owned());
+        }
         let mut found = vec![];
         commands_with(self.root, flag, &mut found);
         (!found.is_empty()).then(|| format!("it is a flag of {}", found.join(", ")))
@@ -177,6 +184,18 @@ fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {
 fn is_written(argument: &clap::Arg, flag: &str) -> bool {
     argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
         || argument.get_short().is_some_and(|short| flag.strip_prefix('-') == Some(&*short.to_string()))
+}
+
+/// Returns a hint for a flag whose effect the verb has without it, or by another one.
+fn other_flag(verb: &str, flag: &str) -> Option<&'static str> {
+    match (verb, flag) {
+        ("plan", "--repo") => Some("name the checkout as an argument: `kubectl gitops plan DIR`"),
+        ("prune", "--dry-run") => Some("`kubectl gitops prune --plan` shows what would be deleted"),
+        ("prune", "--orphaned") => Some("`--include orphaned` plans orphaned objects too"),
+        ("prune", "--leaked") => Some("leave it out: leaked objects are what `prune` deletes"),
+        ("plan", "--dry-run") => Some("leave it out: a plan changes nothing"),
+        _ => None,
+    }
 }
 
 /// Returns a hint for a verb that other programs have under this name.

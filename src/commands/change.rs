@@ -19,7 +19,7 @@ use crate::output::document;
 use crate::output::format::{self, Format, Look, Part, Render};
 use crate::output::text::duration;
 use gitops_core::flux::kinds::KINDS;
-use gitops_core::flux::suspension::origin::is_own;
+use gitops_core::flux::suspension::origin::{is_own, is_spec_of_others};
 use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
 use gitops_core::flux::suspension::{Mechanism, Suspension, effective};
 use gitops_core::kubernetes::gap::Gap;
@@ -61,21 +61,24 @@ pub(crate) enum Verb {
         /// True if the controllers of the cluster honour the annotation.
         annotation_honoured: bool,
     },
-    Resume,
+    Resume {
+        /// True if `spec.suspend` is cleared whoever set it.
+        clears_spec: bool,
+    },
 }
 
 impl Verb {
     fn infinitive(self) -> &'static str {
         match self {
             Self::Suspend { .. } => "suspend",
-            Self::Resume => "resume",
+            Self::Resume { .. } => "resume",
         }
     }
 
     fn past(self) -> &'static str {
         match self {
             Self::Suspend { .. } => "suspended",
-            Self::Resume => "resumed",
+            Self::Resume { .. } => "resumed",
         }
     }
 
@@ -84,14 +87,25 @@ impl Verb {
         format!("nothing was {}", self.past())
     }
 
+    /// Returns what a question says of an object that somebody else suspended: it stays suspended if the verb clears only what
+    /// `suspend` set.
+    fn note(self, full: &Resource, now: DateTime<Utc>) -> Option<String> {
+        match self {
+            Self::Resume { clears_spec: false } if is_spec_of_others(full) => {
+                Some("stays suspended: somebody else set spec.suspend".to_owned())
+            }
+            _ => is_suspended_by_others(full).then(|| format!("already {}", describe(full, now))),
+        }
+    }
+
     /// Returns the word for a change that left an object like this. An object is `suspended` only if a controller stops,
     /// and `resumed` only if nothing suspends it any longer; else it is `annotated`, as kubectl calls it.
     fn outcome(self, after: &Resource) -> &'static str {
         match (self, effective(after)) {
             (Self::Suspend { .. }, None) => "unchanged",
             (Self::Suspend { annotation_honoured: false }, Some(Mechanism::Annotation)) => "annotated",
-            (Self::Suspend { .. }, Some(_)) | (Self::Resume, None) => self.past(),
-            (Self::Resume, Some(_)) => "annotated",
+            (Self::Suspend { .. }, Some(_)) | (Self::Resume { .. }, None) => self.past(),
+            (Self::Resume { .. }, Some(_)) => "annotated",
         }
     }
 }
@@ -152,7 +166,7 @@ impl ChangeArgs {
     /// Prints that there is nothing to change, and where else there is something.
     pub(crate) async fn print_nothing(&self, session: &mut Session, cluster: &Cluster, selected: &SelectedObjects) {
         let namespace = self.namespace(cluster);
-        print_no_resources(session, namespace);
+        print_no_resources(session, namespace, selected.gaps.is_empty());
         if namespace.is_some() {
             let selector = self.selector.as_deref();
             elsewhere::hint_other_namespaces(session, cluster, &selected.types, selector).await;
@@ -172,7 +186,7 @@ impl ChangeArgs {
         }
         let user = if session.terminal.can_ask() { user_name(cluster).await.ok() } else { None };
         print_place(session, cluster, user.as_deref());
-        print_objects(session, objects);
+        print_objects(session, objects, verb);
         let number = pluralize(objects.len(), "object");
         if !session.terminal.can_ask() {
             let error = Error::refused(format!("refusing to {} {number}: no terminal to ask on", verb.infinitive()));
@@ -408,7 +422,7 @@ fn print_place(session: &mut Session, cluster: &Cluster, user: Option<&str>) {
 }
 
 /// Prints the kinds of objects and each object, or those alone that others suspended if there are many.
-fn print_objects(session: &mut Session, objects: &[&Resource]) {
+fn print_objects(session: &mut Session, objects: &[&Resource], verb: Verb) {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     for full in objects {
         *kinds.entry(&full.object.id.kind).or_default() += 1;
@@ -416,15 +430,15 @@ fn print_objects(session: &mut Session, objects: &[&Resource]) {
     let counts = kinds.iter().map(|(kind, count)| format!("{kind} ({count})"));
     session.terminal.status(&format!("  {}", join_limited(counts, KINDS.len())));
     let is_short = objects.len() <= LISTED_OBJECTS;
-    let foreign = objects.iter().filter(|full| is_suspended_by_others(full)).count();
+    let notes: Vec<Option<String>> = objects.iter().map(|full| verb.note(full, session.now)).collect();
+    let foreign = notes.iter().flatten().count();
     let mut listed = 0;
-    for full in objects {
-        let is_foreign = is_suspended_by_others(full);
-        if listed == LISTED_OBJECTS || !(is_short || is_foreign) {
+    for (full, note) in objects.iter().zip(&notes) {
+        if listed == LISTED_OBJECTS || !(is_short || note.is_some()) {
             continue;
         }
         listed += 1;
-        let note = if is_foreign { format!("   already {}", describe(full, session.now)) } else { String::new() };
+        let note = note.as_ref().map(|note| format!("   {note}")).unwrap_or_default();
         session.terminal.status(&format!("  {}{note}", full.object.id));
     }
     if !is_short && foreign > listed {

@@ -48,13 +48,15 @@ pub struct Session {
     /// Beginning of the warnings of this session's cluster.
     place: String,
     connections: Arc<Connections>,
+    /// Hints that stand below the answer.
+    hints: Vec<String>,
 }
 
 impl Session {
     /// Begins a run without a connection.
     pub fn new(connection: ConnectionArgs, mut terminal: Terminal, now: DateTime<Utc>) -> Self {
         terminal.set_subject(Subject::Cluster(connection.of_same_cluster()));
-        Self { connection, terminal, now, place: String::new(), connections: Arc::default() }
+        Self { connection, terminal, now, place: String::new(), connections: Arc::default(), hints: vec![] }
     }
 
     /// Returns the cluster of the connection flags. The first call connects, and fails if there is no usable configuration.
@@ -144,6 +146,16 @@ impl Session {
     /// Forgets the warnings since the last call: they may show values of Secrets that are not known.
     pub(crate) fn discard_warnings(&mut self) {
         self.connections.take_warnings();
+    }
+
+    /// Keeps a hint until [`Self::print_hints`], when the answer has been printed.
+    pub(crate) fn hint_below(&mut self, hint: String) {
+        self.hints.push(hint);
+    }
+
+    /// Prints the hints that were kept.
+    pub(crate) fn print_hints(&mut self) {
+        std::mem::take(&mut self.hints).iter().for_each(|hint| self.terminal.hint(hint));
     }
 
     /// Prints what could not be read, one line for each cause, and returns the exit code for it. `-v 1` prints each gap

@@ -1,5 +1,6 @@
 //! Names of owners and systems on the command line.
 
+use crate::commands::select::RIGHTS;
 use crate::error::{Error, Result};
 use crate::suggest::nearest;
 use gitops_core::kubernetes::gap::Gap;
@@ -47,8 +48,11 @@ pub fn find(text: &str, namespace: Option<&str>, index: &Index<'_>) -> Result<Ow
 /// Returns the error for an owner that was not found: it cannot be read, or the hint has the nearest owners.
 fn not_found(text: &str, kind: &str, name: &str, namespace: Option<&str>, index: &Index<'_>) -> Error {
     if let Some(gap) = gap_hiding(kind, namespace, index) {
-        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal()))
-            .hint("`kubectl auth can-i --list` shows your rights");
+        return Error::failed(format!("owner {text:?} was not found: its type {}", gap.refusal())).hint(RIGHTS);
+    }
+    if let (Some(namespace), Some(_)) = (namespace, gap_hiding(kind, None, index)) {
+        return Error::failed(format!("no owner {text:?} in namespace {namespace}: others cannot be read"))
+            .hint(RIGHTS);
     }
     let error = Error::failed(format!("no owner {text:?} in this cluster"));
     let of_kind: Vec<&OwnerId> = index.owners().map(|owner| &owner.id).filter(|id| is_kind(kind, &id.kind)).collect();
@@ -86,8 +90,12 @@ fn gap_hiding<'a>(kind: &str, namespace: Option<&str>, index: &Index<'a>) -> Opt
 /// Splits the name of an owner at its first slash.
 pub fn parse(text: &str) -> Result<(&str, &str)> {
     text.split_once('/').ok_or_else(|| {
-        Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"))
-            .hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind")
+        let error = Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"));
+        let mut kinds = SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds);
+        if kinds.any(|(_, kind)| is_kind(text, kind)) {
+            return error.hint(format!("write kind and name as one word, such as {text}/NAME"));
+        }
+        error.hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind")
     })
 }
 

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::document;
 use gitops_core::flux::kinds::FluxKind;
-use gitops_core::flux::suspension::origin::ResumeOptions;
+use gitops_core::flux::suspension::origin::{ResumeOptions, is_spec_of_others};
 use gitops_core::flux::suspension::patch::{PatchDecision, RemainingCause, remaining_causes, resume};
 use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
@@ -108,8 +108,10 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     let args = &ResumeArgs { change, ..args.clone() };
     let cluster = session.cluster().await?;
     let flags = [("-m", args.message.as_deref()), ("--link", args.link.as_deref())];
-    let mut selected = args.change.read(&cluster, Verb::Resume, &flags).await?;
     let now = session.now;
+    let options = &args.options(now);
+    let verb = Verb::Resume { clears_spec: options.clears_spec_of_others() };
+    let mut selected = args.change.read(&cluster, verb, &flags).await?;
     if args.expired {
         selected.objects.retain(|(_, full)| is_expired(full, now));
         if selected.is_empty() {
@@ -121,7 +123,6 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
         args.change.print_nothing(session, &cluster, &selected).await;
         return Ok(ExitCode::Done);
     }
-    let options = &args.options(now);
     let (objects, left): (Vec<_>, Vec<_>) =
         std::mem::take(&mut selected.objects).into_iter().partition(|(_, full)| options.includes(full));
     print_left(session, &left);
@@ -132,13 +133,13 @@ pub async fn run(args: &ResumeArgs, session: &mut Session) -> Result<ExitCode> {
     if changing.is_empty() && (args.message.is_some() || args.link.is_some()) {
         session.terminal.status("no suspension with this message or link is here");
     }
-    args.change.confirm(session, &cluster, Verb::Resume, &changing).await?;
+    args.change.confirm(session, &cluster, verb, &changing).await?;
     let mut results = vec![];
     for stage in split_into_stages(objects) {
         // The options decide again about an object that changed in the meantime: it may have another message or end.
         results.extend(args.change.apply(&cluster, stage, &|full| resume(full, options, &token)).await);
     }
-    let mut exit = args.change.report(session, Verb::Resume, &results, &left, &selected)?;
+    let mut exit = args.change.report(session, verb, &results, &left, &selected)?;
     elsewhere::hint_missing(session, &cluster, &selected).await;
     if print_remaining_causes(options, session, &results) {
         exit = ExitCode::Partial;
@@ -159,7 +160,11 @@ fn print_left(session: &mut Session, left: &[(ResourceType, Resource)]) {
         session.terminal.status(&format!("left alone: {more}"));
     }
     if !left.is_empty() {
-        session.terminal.hint("name an object to resume it too, or choose with --message, --link or --any");
+        session.terminal.hint(if left.iter().any(|(_, full)| is_spec_of_others(full)) {
+            "to resume one too, name it (with --spec for spec.suspend), or choose with --message, --link or --any --spec"
+        } else {
+            "name an object to resume it too, or choose with --message, --link or --any"
+        });
     }
 }
 
@@ -204,6 +209,7 @@ fn print_remaining_causes(options: &ResumeOptions, session: &mut Session, result
             let advice = match cause {
                 RemainingCause::Suspended { by: Mechanism::Spec, .. } if options.named => "; clear it with --spec",
                 RemainingCause::Suspended { by: Mechanism::Spec, .. } if options.any => "; clear it with --any --spec",
+                RemainingCause::Suspended { by: Mechanism::Spec, .. } => "; name it with --spec to resume it too",
                 RemainingCause::Suspended { .. } if !options.named => "; name the object to resume it too",
                 _ => "",
             };

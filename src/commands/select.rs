@@ -202,8 +202,13 @@ pub(crate) fn is_suspendable(kind: &ResourceType) -> bool {
     kinds::find(&kind.group, &kind.kind).is_some_and(|kind| kind.suspends != Suspends::Nothing)
 }
 
-/// Prints the message of kubectl for an empty result, which is no error.
-pub(crate) fn print_no_resources(session: &mut Session, namespace: Option<&str>) {
-    let place = namespace.map(|namespace| format!(" in {namespace} namespace.")).unwrap_or_default();
+/// Prints the message of kubectl for an empty result, which is no error. It says so if types could not be read.
+pub(crate) fn print_no_resources(session: &mut Session, namespace: Option<&str>, complete: bool) {
+    let place = match (namespace, complete) {
+        (Some(namespace), true) => format!(" in {namespace} namespace."),
+        (Some(namespace), false) => format!(" in {namespace} namespace, of the types that could be read."),
+        (None, true) => String::new(),
+        (None, false) => ", of the types that could be read.".to_owned(),
+    };
     session.terminal.status(&format!("No resources found{place}"));
 }

@@ -40,8 +40,14 @@ pub fn step(row: &StepResult) -> String {
         DeletionResult::Gone => "was gone already".to_owned(),
         DeletionResult::Terminating(finalizers) if finalizers.is_empty() => "is still terminating".to_owned(),
         DeletionResult::Terminating(finalizers) => format!("is still terminating, held by {}", finalizers.join(", ")),
-        DeletionResult::Skipped(why) if [ReasonCode::NotRead, ReasonCode::Cascade].contains(&why.code) => {
+        // A flag that is missing is no change of the object.
+        DeletionResult::Skipped(why)
+            if [ReasonCode::NotRead, ReasonCode::Cascade, ReasonCode::NotAllowed].contains(&why.code) =>
+        {
             format!("skipped: {why}")
+        }
+        DeletionResult::Skipped(why) if why.code == ReasonCode::Orphaned => {
+            format!("skipped: {why}; --apply deletes orphaned objects only with --include orphaned")
         }
         DeletionResult::Skipped(why) => format!("skipped: it changed after the plan was made: {why}"),
         DeletionResult::Failed(why) => format!("not deleted: {why}"),

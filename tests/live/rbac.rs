@@ -380,6 +380,15 @@ fn an_owner_in_another_namespace_is_not_called_missing() {
     assert!(orphaned.stderr.contains("could not be read (forbidden; read in payments only): "), "{orphaned}");
     let owner = run(cluster, PAYMENTS_VIEWER, &["inventory", "-n", "shop", "kustomization/apps"]);
     assert!(owner.code == 1 && !owner.stderr.contains("no owner"), "{owner}");
+    for (name, expected) in [
+        ("flux-system/kustomization/payments", "was not found: its type cannot be read (forbidden): you may not list "),
+        ("kustomization/payments", "in namespace payments: others cannot be read"),
+    ] {
+        let owner = run(cluster, PAYMENTS_VIEWER, &["inventory", "-n", "payments", name]);
+        assert!(owner.code == 1 && owner.stderr.contains(expected), "{owner}");
+        assert!(owner.stderr.contains("hint: `kubectl auth can-i --list "), "{owner}");
+        assert!(!owner.stderr.contains("in this cluster"), "{owner}");
+    }
     let get = run(cluster, PAYMENTS_VIEWER, &["get", "-n", "payments"]);
     assert_eq!(get.code, 0, "{get}");
 }

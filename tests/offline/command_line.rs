@@ -101,6 +101,14 @@ fn usage_errors_exit_with_code_2() {
         "inventory --ignore x --why pod/a",
         "inventory --detailed-exitcode",
         "suspend --contexts a ks b",
+        "Plan",
+        "Diff",
+        "plan --repo .",
+        "plan --dry-run",
+        "prune --dry-run",
+        "prune --orphaned",
+        "prune --leaked",
+        "inventory kustomization web --snapshot examples/shop.json.gz",
     ];
     for line in lines {
         let run = alone(&line.split(' ').collect::<Vec<_>>());

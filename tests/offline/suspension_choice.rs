@@ -67,7 +67,7 @@ fn resume_of_all_ends_what_suspend_set_and_names_the_rest() {
     --- stderr
     left alone: kustomization.kustomize.toolkit.fluxcd.io/infra -n shop, suspended by flux AGE ago
     left alone: kustomization.kustomize.toolkit.fluxcd.io/pinned -n shop, suspended by kubectl-annotate AGE ago: do not touch
-    hint: name an object to resume it too, or choose with --message, --link or --any
+    hint: to resume one too, name it (with --spec for spec.suspend), or choose with --message, --link or --any --spec
     ");
     assert_eq!(patched(&api), ["apps", "web"]);
     let patch: Value = serde_json::from_slice(&api.requests_to("PATCH *")[0].body).unwrap();
@@ -145,8 +145,16 @@ fn an_object_that_is_still_suspended_is_not_called_resumed() {
         let run = gitops(&api, &[&["resume", "ks", "--all", "--yes", "-o", "json"], dry_run].concat());
         let result = json_of(&run)["items"][0]["result"].clone();
         assert_eq!((run.code, result), (5, json!("annotated")), "{run}");
-        assert!(run.stderr.contains("spec.suspend is true, set by flux; name the object to resume it too"), "{run}");
+        assert!(
+            run.stderr.contains("spec.suspend is true, set by flux; name it with --spec to resume it too"),
+            "{run}"
+        );
     }
+    let asked = gitops(&api, &["resume", "ks", "--all"]);
+    let row = "/apps -n shop   stays suspended: somebody else set spec.suspend\n";
+    assert!(asked.code == 6 && asked.stderr.contains(row), "{asked}");
+    let named = gitops(&api, &["resume", "ks/apps", "--spec", "--dry-run=client"]);
+    assert_eq!((named.code, named.stdout.contains("apps resumed")), (0, true), "the remedy works: {named}");
 }
 
 fn suspend_with(variables: &[(&str, &str)], more: &[&str]) -> (Run, Option<Value>) {

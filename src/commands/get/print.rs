@@ -143,8 +143,8 @@ pub(super) fn print(
     let contexts = &contexts[..];
     let document = GetDocument { schema: SCHEMA, complete, gaps, contexts, errors, items: items_shown, now, view };
     session.terminal.raw(&args.output.render(&document, session.terminal.look(!args.no_headers))?)?;
-    if args.is_table() && items.is_empty() && complete {
-        select::print_no_resources(session, namespace);
+    if args.is_table() && items.is_empty() && errors.is_empty() {
+        select::print_no_resources(session, namespace, complete);
     }
     if args.is_table() && !args.watch {
         print_evidence(session, &items);

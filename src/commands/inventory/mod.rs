@@ -43,6 +43,7 @@ pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode
 
 fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocument) -> Result<ExitCode> {
     session.terminal.raw(&args.output.render(document, session.terminal.look(!args.no_headers))?)?;
+    report_no_owner(document, session);
     show::remarks(document).iter().for_each(|line| session.terminal.status(line));
     show::hidden(document).into_iter().for_each(|line| session.terminal.status(&line));
     if let (Some(file), Some(ignored)) = (&args.ignore, &document.ignored) {
@@ -59,4 +60,18 @@ fn print(args: &InventoryArgs, session: &mut Session, document: &InventoryDocume
         next::commands(explanation, args).iter().for_each(|line| session.terminal.hint(line));
     }
     Ok(exit)
+}
+
+/// Says that no owner is in the namespace: the number of all objects alone reads as if it were that of the namespace.
+fn report_no_owner(document: &InventoryDocument, session: &mut Session) {
+    if !matches!(&document.body, Body::Owners(owners) if owners.is_empty()) || document.filter.is_some() {
+        return;
+    }
+    let Some(namespace) = session.connection.namespace.clone() else {
+        return session.terminal.status("no owner found");
+    };
+    session.terminal.status(&format!("no owner found in namespace {namespace}"));
+    session
+        .terminal
+        .hint("owners in other namespaces can have its objects: `kubectl gitops inventory` without -n lists them");
 }

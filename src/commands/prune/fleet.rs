@@ -214,6 +214,7 @@ async fn plan_part(
     let spokes: Vec<Spoke> = args.tree.options.spoke.iter().filter(|spoke| spoke.is_of(&snapshot)).cloned().collect();
     let clusters = spokes::read(&spokes, session, &mut snapshot, file.is_some()).await?;
     let (plan, judged, secrets) = plan_tree(args, policy, session, &snapshot, &clusters, shared).await?;
+    session.print_hints();
     Ok(PlannedPart { plan, judged, secrets, spokes })
 }
 

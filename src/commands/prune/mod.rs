@@ -297,6 +297,7 @@ fn conclude(
 ) -> Result<ExitCode> {
     let is_told = execution::is_told(execution, session);
     let exit = execution::report_gaps(plans.iter().map(|(_, plan)| *plan), execution, session);
+    session.print_hints();
     let lossless = plans.iter().find_map(|(_, plan)| show::way_without_loss(plan));
     if plans.iter().all(|(_, plan)| plan.alarms().is_empty()) {
         lossless.into_iter().for_each(|way| session.terminal.hint(&way));

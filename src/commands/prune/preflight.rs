@@ -84,8 +84,13 @@ pub(in crate::commands) async fn confirm(
     let total = plan.deletions().count();
     let objects = pluralize(total, "object");
     if !session.terminal.can_ask() {
-        return Err(Error::refused(format!("refused, nothing was deleted: no terminal to confirm {objects} on"))
-            .hint("review with --plan, then pass --yes"));
+        return Err(Error::refused(format!("refused, nothing was deleted: no terminal to confirm {objects} on")).hint(
+            if reviewed.is_some() {
+                "pass --yes to delete what the plan lists"
+            } else {
+                "review with --plan, then pass --yes"
+            },
+        ));
     }
     let user = user_name(cluster).await.unwrap_or_else(|_| "unknown".to_owned());
     let mut facts = vec![("cluster", cluster.server.clone()), ("context", cluster.context.clone()), ("user", user)];

@@ -37,6 +37,8 @@ pub(crate) struct MergedCheckout {
     pub(crate) checkout: Checkout,
     pub(crate) into: String,
     pub(crate) sources: BTreeSet<SourceId>,
+    /// Name of the remote with the address of the sources.
+    pub(crate) remote: String,
 }
 
 /// Finds the sources of a tree. `repo` is a checkout that is merged into `branch`, or into the one branch that sources with
@@ -53,21 +55,25 @@ pub(super) fn find(
     let mut tree = TreeSources::default();
     if let Some(repo) = repo {
         let CheckoutFacts { checkout, remotes, branch: checked_out } = shared.checkout(repo)?;
-        let mut found = CheckoutSources::find(snapshot, &remotes);
-        match into_branch(&found, branch, checked_out.as_deref()) {
+        let urls: Vec<String> = remotes.iter().map(|(_, url)| url.clone()).collect();
+        let mut found = CheckoutSources::find(snapshot, &urls);
+        match into_branch(&found, branch, checked_out.as_deref(), snapshot) {
             Some(into) => {
                 let sources = found.branches.remove(&into).unwrap_or_default();
+                let is_theirs = |url: &str| sources.iter().any(|id| matching::has_address(snapshot, id, url));
+                let remote =
+                    remotes.into_iter().find(|(_, url)| is_theirs(url)).map(|(name, _)| name).unwrap_or_default();
                 tree.pinned = found.other_refs(Some(&into));
                 tree.folders.extend(sources.iter().map(|id| (id.clone(), checkout.top().to_path_buf())));
-                tree.merged = Some(MergedCheckout { checkout, into, sources });
+                tree.merged = Some(MergedCheckout { checkout, into, sources, remote });
             }
-            None if named.is_empty() => return Err(no_source(repo, branch, &remotes, &found, snapshot)),
+            None if named.is_empty() => return Err(no_source(repo, branch, &urls, &found, snapshot)),
             None => tree.pinned = found.other_refs(None),
         }
     }
     for text in named {
         let parsed = text.split_once('=').and_then(|(id, folder)| Some((SourceId::parse(id)?, folder)));
-        let (id, folder) = parsed.ok_or_else(|| Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR")))?;
+        let (id, folder) = parsed.ok_or_else(|| not_a_source(text, snapshot))?;
         if matching::source(snapshot, &id).is_none() {
             let error = Error::failed(format!("no source {id} in this cluster"));
             return Err(error.hint(format!("name a source: {}", source_flags(folder, snapshot))).into());
@@ -78,14 +84,31 @@ pub(super) fn find(
     Ok(tree)
 }
 
-/// Returns the branch that a checkout is merged into: the one that was named, the only one that its sources follow, or,
-/// of several, the one that is checked out.
-fn into_branch(found: &CheckoutSources, named: Option<&str>, checked_out: Option<&str>) -> Option<String> {
+fn not_a_source(text: &str, snapshot: &Snapshot) -> Error {
+    let directory = text.rsplit_once('=').map_or(".", |(_, directory)| directory);
+    Error::usage(format!("{text:?} is not KIND/NAMESPACE/NAME=DIR"))
+        .hint(format!("name a source: {}", source_flags(directory, snapshot)))
+}
+
+/// Returns the branch that a checkout is merged into: the one that was named, the only one that its sources follow, the only one
+/// of sources that something uses, or, of several, the one that is checked out.
+fn into_branch(
+    found: &CheckoutSources,
+    named: Option<&str>,
+    checked_out: Option<&str>,
+    snapshot: &Snapshot,
+) -> Option<String> {
     let branches = &found.branches;
-    match (named, branches.len()) {
-        (Some(named), _) => branches.contains_key(named).then(|| named.to_owned()),
-        (None, 1) => branches.keys().next().cloned(),
-        (None, _) => checked_out.filter(|branch| branches.contains_key(*branch)).map(str::to_owned),
+    if let Some(named) = named {
+        return branches.contains_key(named).then(|| named.to_owned());
+    }
+    let used = matching::sources_in_use(snapshot);
+    let in_use: Vec<&String> =
+        branches.iter().filter(|(_, sources)| !sources.is_disjoint(&used)).map(|(branch, _)| branch).collect();
+    match (&in_use[..], branches.len()) {
+        ([one], _) => Some((*one).clone()),
+        (_, 1) => branches.keys().next().cloned(),
+        _ => checked_out.filter(|branch| branches.contains_key(*branch)).map(str::to_owned),
     }
 }
 
@@ -107,7 +130,7 @@ fn no_source(
     let followed = join_limited(sources.iter().map(|(id, what)| format!("{id} ({what})")), NAMED);
     let flags: Vec<String> = found.branches.keys().map(|branch| format!("--branch {branch}")).collect();
     if sources.is_empty() {
-        return no_address(repo, remotes, snapshot, name_it);
+        return no_address(repo, remotes, snapshot);
     }
     if flags.is_empty() {
         let id = sources.keys().next().map(ToString::to_string).unwrap_or_default();
@@ -135,8 +158,11 @@ fn source_flags(directory: &str, snapshot: &Snapshot) -> String {
     }
 }
 
-/// Says that no source has the address of a checkout, with the addresses of both.
-fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot, hint: String) -> NotPlanned {
+/// Says that no source has the address of a checkout, with the addresses of both. The checkout can be another repository, so the
+/// hint names a source only for one that is the same.
+fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot) -> NotPlanned {
+    let flags = source_flags(&repo.display().to_string(), snapshot);
+    let hint = format!("change to a checkout of the source; for one with another address, name its source: {flags}");
     let own: BTreeSet<String> = remotes.iter().map(|remote| matching::without_credentials(remote)).collect();
     let own = format!("its remotes are {}", join_limited(own, NAMED));
     let unread = snapshot.gaps.iter().find(|gap| gap.subject.starts_with("gitrepositories"));
@@ -149,13 +175,15 @@ fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot, hint: String
         return Error::failed(message).hint(hint).into();
     }
     let addresses = matching::addresses(snapshot);
-    let cluster = if addresses.is_empty() {
-        "the cluster has no GitRepository".to_owned()
-    } else {
-        format!("the GitRepositories of the cluster have {}", join_limited(addresses, NAMED))
-    };
-    let message = format!("no source of this cluster has the address of {}: {own}; {cluster}", repo.display());
-    NotPlanned::Unaffected(Error::failed(message).hint(hint))
+    let message = format!("no source of this cluster has the address of {}: {own}", repo.display());
+    if addresses.is_empty() {
+        let other = format!("name a source of another kind: --source OCIRepository/NAMESPACE/NAME={}", repo.display());
+        let error = Error::failed(format!("{message}; the cluster has no GitRepository"));
+        return NotPlanned::Unaffected(error.hint(format!("choose another cluster with --context, or {other}")));
+    }
+    let addresses = join_limited(addresses, NAMED);
+    let error = Error::failed(format!("{message}; the GitRepositories of the cluster have {addresses}"));
+    NotPlanned::Unaffected(error.hint(hint))
 }
 
 /// Returns the sources that nothing in the cluster uses.

@@ -101,7 +101,10 @@ pub(crate) fn cluster_text(fleet: &Fleet, cluster: &FleetCluster) -> Prose {
     let text =
         limitations(plan, 0).parts().iter().fold(text.own(super::counts(plan)), |text, part| text.part(part.clone()));
     match plan.subject() {
-        Some(subject) if tree_text(fleet).is_some() => text.own("; ").foreign(subject.cluster_text()),
+        Some(subject) if tree_text(fleet).is_some() => {
+            let lag = subject.lag_text().map(|lag| format!("{lag}; ")).unwrap_or_default();
+            text.own("; ").foreign(lag + &subject.cluster_text())
+        }
         Some(subject) => text.own("; ").foreign(subject),
         None => text,
     }

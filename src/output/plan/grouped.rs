@@ -137,7 +137,8 @@ impl Lines {
         }
         let updated = group.rows.len() - shown.len();
         if updated > 0 && !shown.is_empty() {
-            let text = format!("update    {} (-o wide lists them)", pluralize(updated, "object"));
+            let them = if updated == 1 { "it" } else { "them" };
+            let text = format!("update    {} (-o wide lists {them})", pluralize(updated, "object"));
             self.wrapped(margin + 2, margin + 4, &text);
         }
         if let Some(records) = group.old_records() {

@@ -67,12 +67,16 @@ impl Checkout {
         self.run(&[], &["check-ignore", "-q", "--", &directory.to_string_lossy()], None).is_ok()
     }
 
-    /// Returns the fetch and push URLs of all remotes.
+    /// Returns the name and the URL of all remotes, of those to fetch from and to push to.
     ///
     /// Fails when `git` fails.
-    pub fn remotes(&self) -> Result<Vec<String>> {
+    pub fn remotes(&self) -> Result<Vec<(String, String)>> {
         let urls = self.configuration(r"^remote\..*\.(url|pushurl)$")?;
-        Ok(urls.into_iter().map(|(_, url)| url).collect())
+        let named = urls.into_iter().filter_map(|(key, url)| {
+            let (name, _) = key.strip_prefix("remote.")?.rsplit_once('.')?;
+            Some((name.to_owned(), url))
+        });
+        Ok(named.collect())
     }
 
     /// Returns the files of a state.
@@ -86,7 +90,12 @@ impl Checkout {
                 if revision.starts_with('-') {
                     return Err(Error::usage(format!("{revision:?} is not a revision")));
                 }
-                self.tree_object(revision, &[])
+                self.tree_object(revision, &[]).map_err(|error| {
+                    match self.text(&["rev-parse", "--verify", "--quiet", revision]) {
+                        Ok(_) => error,
+                        Err(_) => no_revision(&self.directory, revision),
+                    }
+                })
             }
             WorktreeState::Merge { ours, theirs } => merge::merged(self, ours, theirs),
             WorktreeState::Worktree => worktree::worktree(self),
@@ -130,4 +139,10 @@ impl Checkout {
     fn git<'a>(&'a self, variables: &'a [(&'a str, &'a Path)]) -> Git<'a> {
         Git { directory: &self.directory, options: &self.options, variables, time: limits::GIT_TIME }
     }
+}
+
+/// Returns the error for a revision that a checkout does not have.
+pub(crate) fn no_revision(checkout: &Path, revision: &str) -> Error {
+    Error::usage(format!("{} has no revision {revision:?}", checkout.display()))
+        .hint("name a commit, a branch or a tag that `git rev-parse` finds, or `git fetch` it")
 }

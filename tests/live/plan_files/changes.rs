@@ -1,6 +1,7 @@
 //! A reviewed plan while the cluster changes behind it: what `--apply` then does.
 
 use serde_json::json;
+use test_support::gitops::gitops;
 use xtask::cluster::Cluster;
 
 use super::{applied, apply, execute, plan, reconcile, remaining, with_leaks};
@@ -115,7 +116,7 @@ fn a_cascade_that_grew_behind_a_reviewed_plan_keeps_its_root() {
     let allow = "--allow=namespaces";
     let file = plan(cluster, "cascade-owner", &[allow]);
     let refused = execute(cluster, &file, &[]);
-    let line = "namespace/cascade-old skipped: it changed after the plan was made: not-allowed: namespaces";
+    let line = "namespace/cascade-old skipped: not-allowed: namespaces";
     assert!(refused.stdout.contains(line), "a permission is not part of a file: {refused}");
     apply(cluster, vec![inside("two")]);
     reconcile(cluster, "cascade-owner", &["stays"]);
@@ -127,4 +128,23 @@ fn a_cascade_that_grew_behind_a_reviewed_plan_keeps_its_root() {
     assert_eq!(run.code, 0, "the content is as it was reviewed: {run}");
     let gone = cluster.kubectl(&["get", "namespace", "cascade-old", "--ignore-not-found", "-o", "name"]).unwrap();
     assert_eq!(gone, "");
+}
+
+#[test]
+fn an_orphaned_object_of_a_plan_needs_its_flag_again() {
+    let cluster = &with_leaks("orphan-owner", 0);
+    let mut manifest = applied("orphan-owner", "v1", "ConfigMap", "orphan-owner", "cm-left");
+    manifest["metadata"]["labels"]["kustomize.toolkit.fluxcd.io/name"] = "gone".into();
+    apply(cluster, vec![manifest]);
+    let include = "--include=orphaned";
+    let file = plan(cluster, "orphan-owner", &[include]);
+    let run = execute(cluster, &file, &[]);
+    let line = "configmap/cm-left -n orphan-owner skipped: orphaned: kustomization/gone -n orphan-owner does not exist in this \
+                cluster; --apply deletes orphaned objects only with --include orphaned\n";
+    assert!(run.code == 5 && run.stdout.contains(line), "it did not change: {run}");
+    assert_eq!(remaining(cluster, "orphan-owner"), ["cm-left"]);
+    let asked = gitops(cluster, &["prune", "--apply", &file, include, "--max-percent=100"]);
+    assert!(asked.code == 6 && asked.stderr.contains("hint: pass --yes to delete what the plan lists"), "{asked}");
+    let run = execute(cluster, &file, &[include]);
+    assert_eq!((run.code, remaining(cluster, "orphan-owner").len()), (0, 0), "{run}");
 }

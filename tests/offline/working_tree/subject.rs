@@ -12,6 +12,9 @@ type Source<'a> = (&'a str, &'a str, Value, &'a str);
 
 const FLEET: &str = "https://example.invalid/fleet.git";
 
+/// Beginning of the name of a source that no Kustomization uses.
+const UNUSED: &str = "unused";
+
 /// Runs `plan` in a directory beside a recorded cluster with these sources, and with programs that build nothing.
 fn plan(directory: &std::path::Path, sources: &[Source<'_>], more: &[&str]) -> Run {
     let programs = Folder::new("subject");
@@ -28,7 +31,12 @@ fn plan(directory: &std::path::Path, sources: &[Source<'_>], more: &[&str]) -> R
         let spec = json!({"path": "./apps", "prune": true, "sourceRef": {"kind": "GitRepository", "name": name}});
         json!({"object": object("kustomize.toolkit.fluxcd.io", "Kustomization", name), "content": {"spec": spec}})
     };
-    let full: Vec<Value> = sources.iter().map(user).chain(sources.iter().map(source)).collect();
+    let full: Vec<Value> = sources
+        .iter()
+        .filter(|source| !source.0.starts_with(UNUSED))
+        .map(user)
+        .chain(sources.iter().map(source))
+        .collect();
     let kind = |group: &str, kind: &str, plural: &str| json!({"group": group, "version": "v1", "kind": kind, "plural": plural, "namespaced": true});
     let snapshot = json!({"schema": "kubectl-gitops/snapshot/v1", "taken": chrono::Utc::now(), "gaps": [],
         "cluster": {"uid": "c", "server": "https://recorded.example.invalid"},
@@ -125,6 +133,7 @@ fn each_checkout_that_no_source_follows_has_one_error_and_one_hint() {
     fails("a commit", &folder, &[other("apps", FLEET, json!({"branch": "main", "commit": "abc"}))], &[]);
     let elsewhere = "https://user:secret@example.invalid/elsewhere";
     fails("another address", &folder, &[other("apps", elsewhere, json!({}))], &[]);
+    fails("a cluster without sources", &folder, &[], &[]);
     let conflict = behind(&[("a.yaml", "two\n")], &[("a.yaml", "three\n")]);
     conflict.git(&["remote", "add", "origin", FLEET]);
     let deployed = conflict.git(&["rev-parse", "main"]);
@@ -136,6 +145,10 @@ fn each_checkout_that_no_source_follows_has_one_error_and_one_hint() {
     let bare = Folder::outside_checkouts("subject");
     bare.git(&["init", "-q", "--bare"]);
     fails("a bare clone", &bare, &[main_of(&main)], &[]);
+    let empty = Folder::outside_checkouts("subject");
+    empty.git(&["init", "-q"]);
+    empty.git(&["remote", "add", "origin", FLEET]);
+    fails("no commit", &empty, &[main_of(&main)], &[]);
     fails("no checkout", &Folder::outside_checkouts("subject"), &[main_of(&main)], &[]);
     assert_snapshot!(transcript);
 }
@@ -152,10 +165,68 @@ fn a_shallow_clone_says_what_it_lacks() {
     let run = plan(&shallow, &sources, &[]);
     assert!(planned(&run).contains("(feature), as if merged into main"), "{run}");
     assert!(run.stderr.contains("warning: the checkout lacks the history of main@sha1:"), "{run}");
-    assert!(run.stderr.contains("`git fetch --unshallow` fetches it"), "{run}");
+    assert!(run.stderr.contains("`git fetch --unshallow origin main` fetches it"), "{run}");
     assert_eq!(run.stderr.matches("warning: ").count(), 1, "{run}");
     let run = plan(&shallow, &sources, &["--merge"]);
     assert!(run.code == 1 && run.stderr.contains("this shallow clone does not have main@sha1:"), "{run}");
+    assert!(run.stderr.contains("hint: run `git fetch --unshallow origin main`, or leave --merge out"), "{run}");
+
+    // The clone has one branch, so that a fetch without a name does not get main.
+    place.git(&["-C", "shallow", "fetch", "-q", "--unshallow"]);
+    let run = plan(&shallow, &sources, &[]);
+    assert!(run.stderr.contains("; `git fetch origin main` fetches it"), "{run}");
+    place.git(&["-C", "shallow", "fetch", "-q", "origin", "main"]);
+    let run = plan(&shallow, &sources, &[]);
+    assert!(run.stderr.contains("warning: the tree is 1 commit behind main@sha1:"), "{run}");
+}
+
+/// A reader of the output alone must know why objects of other commits are deleted.
+#[test]
+fn each_output_says_how_far_the_tree_is_behind() {
+    let (folder, main) = checkout();
+    let sources = [main_of(&main)];
+    for format in ["table", "markdown", "html"] {
+        let run = plan(folder.path(), &sources, &["-o", format]);
+        assert!(run.stdout.contains("1 commit behind main@sha1:"), "{format}: {run}");
+        let merged = plan(folder.path(), &sources, &["-o", format, "--merge"]);
+        assert!(!merged.stdout.contains(" behind "), "{format}: {merged}");
+    }
+    let named = ["--source", "GitRepository/flux-system/apps=."];
+    let run = plan(folder.path(), &sources, &named);
+    assert!(run.stdout.contains("; 1 commit behind main@sha1:"), "a source that is named: {run}");
+    assert!(run.stderr.contains("\nhint: merge the deployed branch into it first\n"), "{run}");
+    folder.git(&["merge", "-q", "--no-edit", "main"]);
+    assert!(!plan(folder.path(), &sources, &named).stdout.contains(" behind "));
+    let part = ["--source", "GitRepository/flux-system/apps=apps"];
+    assert!(!plan(folder.path(), &sources, &part).stderr.contains(" behind "), "no commit has the files of a part");
+}
+
+#[test]
+fn a_source_that_nothing_uses_is_no_choice() {
+    let (folder, main) = checkout();
+    let unused = ("unused-fork", "https://example.invalid/fork", json!({"branch": "stage"}), main.as_str());
+    let run = plan(folder.path(), &[main_of(&main), unused.clone()], &[]);
+    assert!(planned(&run).contains("as if merged into main: GitRepository/flux-system/apps;"), "{run}");
+    let run = plan(folder.path(), &[main_of(&main), unused], &["--branch", "stage"]);
+    assert!(
+        run.code == 1 && run.stderr.contains("nothing in this cluster uses GitRepository/flux-system/unused"),
+        "{run}"
+    );
+}
+
+#[test]
+fn a_name_that_is_mistyped_has_a_hint() {
+    let (folder, main) = checkout();
+    for (words, error) in [
+        (["--rev", "nowhere"], "has no revision \"nowhere\"\nhint: name a commit, a branch or a tag"),
+        (
+            ["--source", "apps=."],
+            "is not KIND/NAMESPACE/NAME=DIR\nhint: name a source: --source GitRepository/flux-system/apps=.",
+        ),
+    ] {
+        let run = plan(folder.path(), &[main_of(&main)], &words);
+        assert!(run.code == 2 && run.stderr.contains(error), "{run}");
+    }
 }
 
 #[test]

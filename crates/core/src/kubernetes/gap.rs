@@ -165,13 +165,12 @@ impl Gap {
         self.group_version().is_some() || types.iter().any(|known| self.subject == known.resource())
     }
 
-    /// Returns true if the gap is about a namespace that a user chose, or about any without one. The chosen namespace is the
-    /// one that is read where the whole cluster may not be.
+    /// Returns true if the gap is about a namespace that a user chose, or about any without one.
     pub fn leaves_unread(&self, chosen: Option<&str>) -> bool {
         match (chosen, self.namespace.as_deref()) {
             (None, _) => true,
             (Some(chosen), Some(unread)) => chosen == unread,
-            (Some(_), None) => self.part_read().is_none(),
+            (Some(chosen), None) => self.part_read() != Some(&format!("{chosen} only")),
         }
     }
 
@@ -256,6 +255,8 @@ mod tests {
         assert_eq!((subjects.len(), subjects.iter().filter(|group| group.len() == 1).count()), (8, 6), "{subjects:?}");
         assert_eq!(gaps[3].gap.part_read(), Some("shop only"));
         assert_eq!(gaps[3].gap.message, "secrets is forbidden; read in shop only");
+        let unread = [None, Some("shop"), Some("flux-system")].map(|chosen| gaps[3].gap.leaves_unread(chosen));
+        assert_eq!(unread, [true, false, true]);
     }
 
     #[test]

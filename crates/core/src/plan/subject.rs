@@ -129,20 +129,31 @@ impl Subject {
         }
     }
 
-    /// Returns a sentence if the revision lacks deployed commits, whose changes the plan therefore undoes.
-    pub fn behind_text(&self) -> Option<String> {
+    /// Returns how many deployed commits the revision lacks, if the plan therefore undoes them.
+    fn lag(&self) -> Option<String> {
         let behind = self.behind.filter(|behind| *behind > 0 && self.content != SubjectContent::Merge)?;
         let behind = pluralize(usize::try_from(behind).unwrap_or(usize::MAX), "commit");
         let revision = self.sources.iter().find_map(|source| source.revision.as_deref());
         let deployed = revision.map(short_revision).unwrap_or_default();
-        Some(format!("the tree is {behind} behind {deployed}: the plan also undoes what those commits changed"))
+        Some(format!("{behind} behind {deployed}"))
+    }
+
+    /// Returns a sentence if the revision lacks deployed commits, whose changes the plan therefore undoes.
+    pub fn behind_text(&self) -> Option<String> {
+        Some(format!("the tree is {}: the plan also undoes what those commits changed", self.lag()?))
+    }
+
+    /// Returns [`Self::behind_text`] in a few words.
+    pub fn lag_text(&self) -> Option<String> {
+        Some(format!("{}, which the plan undoes", self.lag()?))
     }
 }
 
-/// One line: the tree and the cluster.
+/// One line: the tree, how far it is behind what is deployed, and the cluster.
 impl Display for Subject {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
-        write!(formatter, "{}; cluster {}", self.tree_text(), self.cluster_text())
+        let lag = self.lag_text().map(|lag| format!("; {lag}")).unwrap_or_default();
+        write!(formatter, "{}{lag}; cluster {}", self.tree_text(), self.cluster_text())
     }
 }
 
@@ -211,6 +222,8 @@ mod tests {
         let behind = Subject { behind: Some(3), ..subject() };
         let text = "the tree is 3 commits behind main@sha1:fedcba9: the plan also undoes what those commits changed";
         assert_eq!(behind.behind_text().as_deref(), Some(text));
+        let line = behind.to_string();
+        assert!(line.contains("; 3 commits behind main@sha1:fedcba9, which the plan undoes; cluster "), "{line}");
         assert_eq!(Subject { content: SubjectContent::Merge, ..behind }.behind_text(), None);
     }
 

@@ -19,7 +19,7 @@ use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::{Error, Result};
 use crate::output::progress::BuildProgress;
 use crate::tools::chart_folder::ChartFolder;
-use crate::tools::git::{Checkout, WorktreeState};
+use crate::tools::git::{Checkout, WorktreeState, no_revision};
 use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::helm::{Helm, user_credentials};
 use crate::tools::programs::kustomize::Kustomize;
@@ -345,8 +345,7 @@ impl<'s> Planner<'s> {
             let checkout = Checkout::containing(folder)?;
             commit = checkout.and_then(|checkout| checkout.commit(revision));
             if commit.is_none() {
-                return Err(Error::usage(format!("{} has no revision {revision:?}", folder.display()))
-                    .hint("name a commit, a branch or a tag that `git rev-parse` finds, or `git fetch` it"));
+                return Err(no_revision(folder, revision));
             }
         }
         let state = WorktreeState::Revision(revision.to_owned());
@@ -450,7 +449,7 @@ impl<'s> Planner<'s> {
             session.terminal.warning(&finished.secrets.mask_values(&warning));
         }
         if let Some(hint) = rehearsal.hint() {
-            session.terminal.hint(&finished.secrets.mask_values(&hint));
+            session.hint_below(finished.secrets.mask_values(&hint));
         }
     }
 }

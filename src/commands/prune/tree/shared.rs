@@ -39,7 +39,8 @@ pub(in crate::commands::prune) struct SharedWork {
 #[derive(Clone)]
 pub(in crate::commands::prune) struct CheckoutFacts {
     pub(in crate::commands::prune) checkout: Checkout,
-    pub(in crate::commands::prune) remotes: Vec<String>,
+    /// Names and URLs.
+    pub(in crate::commands::prune) remotes: Vec<(String, String)>,
     /// Branch that is checked out.
     pub(in crate::commands::prune) branch: Option<String>,
 }

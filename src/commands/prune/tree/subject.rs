@@ -7,6 +7,7 @@ use chrono::SecondsFormat;
 
 use super::{SharedWork, TreeArgs};
 use crate::cluster::Cluster;
+use crate::cluster::config::args::shell_word;
 use crate::commands::Session;
 use crate::commands::prune::sources::{MergedCheckout, TreeSources};
 use crate::error::{Error, Result};
@@ -27,6 +28,8 @@ pub(super) struct PlannedTree {
     missing: BTreeSet<String>,
     /// True if the checkout is a shallow clone.
     is_shallow: bool,
+    /// Remote and branch that are deployed, for `git fetch`: a clone of one branch fetches no other without them.
+    upstream: Option<String>,
 }
 
 impl PlannedTree {
@@ -46,6 +49,10 @@ impl PlannedTree {
             states: found.folders.keys().map(|id| (id.clone(), state.clone())).collect(),
             missing: BTreeSet::new(),
             is_shallow: false,
+            upstream: found
+                .merged
+                .as_ref()
+                .map(|merged| format!(" {} {}", shell_word(&merged.remote), shell_word(&merged.into))),
         };
         let checkout = match &found.merged {
             Some(merged) => Some(merged.checkout.clone()),
@@ -55,9 +62,25 @@ impl PlannedTree {
             planned.add_revision(args, checkout, &state, shared)?;
         }
         if let Some(merged) = &found.merged {
-            planned.compare(args, merged, snapshot, shared)?;
+            planned.check_commit(args, merged)?;
+            planned.compare(args, &merged.checkout, &merged.sources, snapshot, shared)?;
+        } else if let Some(checkout) = checkout.filter(|checkout| is_whole(checkout, &found.folders)) {
+            planned.compare(args, &checkout, &found.folders.keys().cloned().collect(), snapshot, shared)?;
+            // A source that was named need not have the history of the directory.
+            planned.missing.clear();
         }
         Ok(planned)
+    }
+
+    /// Refuses a checkout without a commit, which nobody can merge.
+    fn check_commit(&self, args: &TreeArgs, merged: &MergedCheckout) -> Result<()> {
+        if self.subject.revision.is_some() || args.options.rev.is_some() {
+            return Ok(());
+        }
+        let Subject { tree, .. } = &self.subject;
+        let id = merged.sources.first().map(ToString::to_string).unwrap_or_default();
+        Err(Error::failed(format!("{tree} has no commit, so it cannot be merged into {}", merged.into))
+            .hint(format!("commit its files, or plan them as the content of a source: --source {id}={tree}")))
     }
 
     /// Adds the commit, its branch, and whether files differ from it.
@@ -79,15 +102,16 @@ impl PlannedTree {
     fn compare(
         &mut self,
         args: &TreeArgs,
-        merged: &MergedCheckout,
+        checkout: &Checkout,
+        sources: &BTreeSet<SourceId>,
         snapshot: &Snapshot,
         shared: &SharedWork,
     ) -> Result<()> {
         let revision = self.subject.revision.clone();
-        for id in &merged.sources {
+        for id in sources {
             let commit = matching::deployed_commit(snapshot, id);
             let deployed = match commit {
-                Some(commit) => shared.commit(&merged.checkout, commit)?,
+                Some(commit) => shared.commit(checkout, commit)?,
                 None => None,
             };
             if args.options.merge {
@@ -101,7 +125,7 @@ impl PlannedTree {
                 }
                 continue;
             };
-            let divergence = shared.divergence(&merged.checkout, revision, deployed)?;
+            let divergence = shared.divergence(checkout, revision, deployed)?;
             if self.is_shallow && divergence.merge_base.is_none() {
                 self.missing.extend(matching::deployed_revision(snapshot, id).map(short_revision));
             } else if self.subject.behind.is_none_or(|behind| behind < divergence.behind) {
@@ -124,12 +148,11 @@ impl PlannedTree {
                     .hint("leave --merge out"));
             };
             let clone = if self.is_shallow { "this shallow clone" } else { "the checkout" };
-            let command = if self.is_shallow { "git fetch --unshallow" } else { "git fetch" };
             return Err(Error::failed(format!(
                 "{clone} does not have {}, with which --merge merges",
                 short_revision(revision)
             ))
-            .hint(format!("run `{command}`, or leave --merge out")));
+            .hint(format!("run `{}`, or leave --merge out", self.fetch())));
         };
         match &self.subject.revision {
             Some(revision) => Ok((deployed, revision.clone())),
@@ -148,7 +171,8 @@ impl PlannedTree {
 
     /// Prints what is planned, and how far it is behind, of which verbs that propose steps say it themselves.
     pub(super) fn announce(&self, is_of_steps: bool, session: &mut Session) {
-        let mut text = format!("planning {}", self.subject);
+        // How far the tree is behind is a warning of its own.
+        let mut text = format!("planning {}; cluster {}", self.subject.tree_text(), self.subject.cluster_text());
         if self.subject.at.is_none() {
             text += &format!("; {}", session.now.to_rfc3339_opts(SecondsFormat::Secs, true));
         }
@@ -158,9 +182,13 @@ impl PlannedTree {
         }
         if let Some(text) = self.subject.behind_text().filter(|_| !is_of_steps) {
             session.terminal.warning(&text);
-            session.terminal.hint("--merge plans the merge result");
+            session.terminal.hint(if self.subject.into.is_some() {
+                "--merge plans the merge result"
+            } else {
+                "merge the deployed branch into it first"
+            });
         }
-        let fetch = if self.is_shallow { "git fetch --unshallow" } else { "git fetch" };
+        let fetch = self.fetch();
         for revision in &self.missing {
             let unknown =
                 "how far the tree is behind is not known, and builds are not compared with the controller's own";
@@ -168,6 +196,12 @@ impl PlannedTree {
                 .terminal
                 .warning(&format!("the checkout lacks the history of {revision}: {unknown}; `{fetch}` fetches it"));
         }
+    }
+
+    /// Returns the command that fetches the history of what is deployed.
+    fn fetch(&self) -> String {
+        let depth = if self.is_shallow { " --unshallow" } else { "" };
+        format!("git fetch{depth}{}", self.upstream.as_deref().unwrap_or_default())
     }
 
     /// Returns true if the checkout does not have a deployed commit, which [`Self::announce`] says.
@@ -207,6 +241,11 @@ fn checkout_of(folders: &BTreeMap<SourceId, PathBuf>) -> Result<Option<Checkout>
         }
         _ => Ok(None),
     }
+}
+
+/// Returns true if the directories are the top of a checkout, so that a commit has the files of a source as they are.
+fn is_whole(checkout: &Checkout, folders: &BTreeMap<SourceId, PathBuf>) -> bool {
+    folders.values().all(|folder| folder.canonicalize().is_ok_and(|path| path == checkout.top()))
 }
 
 /// Returns the directory as it was named, or its top if a part of a checkout was named: the whole is planned.

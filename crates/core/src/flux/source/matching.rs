@@ -66,6 +66,11 @@ fn url(source: &Resource) -> &str {
     source.text("/spec/url").unwrap_or_default()
 }
 
+/// Returns true if a source has the repository of this URL.
+pub fn has_address(snapshot: &Snapshot, id: &SourceId, address: &str) -> bool {
+    source(snapshot, id).is_some_and(|source| normalise_url(url(source)) == normalise_url(address))
+}
+
 /// Returns a source of the cluster.
 pub fn source<'a>(snapshot: &'a Snapshot, id: &SourceId) -> Option<&'a Resource> {
     snapshot.resources.iter().find(|full| SourceId::of(&full.object.id) == *id)

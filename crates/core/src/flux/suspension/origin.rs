@@ -21,6 +21,11 @@ pub(crate) fn is_own_part(full: &Resource, part: Mechanism) -> bool {
     is_owner && declaring_controller(full, part).is_none()
 }
 
+/// Returns true if `spec.suspend` is true and somebody else set it, so that `resume` clears it only when told so.
+pub fn is_spec_of_others(full: &Resource) -> bool {
+    full.flag("/spec/suspend") && !is_own_part(full, Mechanism::Spec)
+}
+
 /// Returns true if an object is suspended and `suspend` set its message. Without a message, whoever set what suspends the
 /// object counts.
 pub fn is_own(full: &Resource) -> bool {
@@ -75,10 +80,14 @@ impl ResumeOptions {
         has_message && has_link && (self.is_choice() || is_own(full))
     }
 
+    /// Returns true if `resume` clears `spec.suspend` also where somebody else set it.
+    pub fn clears_spec_of_others(&self) -> bool {
+        self.spec && (self.named || self.any)
+    }
+
     /// Returns true if `resume` clears `spec.suspend`: always if `suspend` set it.
     pub(super) fn clears_spec(&self, full: &Resource) -> bool {
-        let is_allowed = self.spec && (self.named || self.any);
-        full.flag("/spec/suspend") && (is_allowed || is_own_part(full, Mechanism::Spec))
+        full.flag("/spec/suspend") && (self.clears_spec_of_others() || !is_spec_of_others(full))
     }
 
     /// Returns true if `resume` removes the switch of the kind: always if `suspend` set it.
@@ -157,6 +166,8 @@ mod tests {
             ("nobody is recorded", flux_object("Kustomization", on(), &[]), false),
         ] {
             assert_eq!(is_own(&full), expected, "{name}");
+            let of_others = name.contains("the field of") || name == "nobody is recorded";
+            assert_eq!(is_spec_of_others(&full), of_others, "{name}");
         }
         let mut declared = suspended(Some(("drill", ours)), Some(ours));
         let manifest = ManagedFieldsEntry { suspend: true, ..owner_of("kustomize-controller", true, 9, &[]) };
