@@ -510,7 +510,8 @@ pub fn way_without_loss(plan: &Plan) -> Option<String> {
     }
     let makes_others = plan.changes().iter().any(|change| change.action == Action::Create) || !plan.is_complete();
     (makes_others && plan.owners().iter().any(loses_objects)).then(|| {
-        "if a Kustomization was renamed or moved: `kubectl gitops handover` says whether its objects can stay".to_owned()
+        "if a Kustomization was renamed or moved: `kubectl gitops handover` says whether its objects can stay"
+            .to_owned()
     })
 }
 

@@ -92,8 +92,8 @@ impl Builds<'_> {
         for reference in needs.data {
             let found = match &self.cluster {
                 _ if reference.is_secret() && !self.secrets.contains(&reference) => Lookup::NotRead,
+                _ if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
                 Some(cluster) => look_up(cluster, &reference).await,
-                None if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
                 None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
             };
             answers.data.insert(reference, found);

@@ -11,6 +11,7 @@ use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
 use crate::flux::build::objects::data::{DataOverrides, DataRef, Lookup};
 use crate::flux::simulation::kustomization::variables::{data_after_change, data_between, data_values};
 use crate::flux::simulation::model::node::{NodeId, PassId};
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::kubernetes::object::ObjectId;
 
@@ -106,6 +107,15 @@ pub(crate) fn values_before(
     Ok(Some(values).filter(|values| matches!(values, ReleaseValues::Known(_))))
 }
 
+/// Returns true if a value of a Secret is in the name of an object in the `valuesFrom` of a release: a request shows the name.
+fn is_named_by_secret(state: &State<'_>, id: &ObjectId, reference: &DataRef) -> bool {
+    let names = |spec: &Value| values_sources(&id.namespace, spec).any(|source| source.reference == *reference);
+    let is_live = state.input.snapshot.resource(id).is_some_and(|live| names(live.spec()));
+    let applied = state.applied(id);
+    let mut masked = applied.iter().filter_map(|applied| applied.built.masked.as_ref());
+    !is_live && masked.any(|masked| !names(&masked.manifest["spec"]))
+}
+
 /// Returns the values of a release with a spec, some of them of other data than the live ones and those after the change.
 fn values_with(
     comparison: &mut Comparison<'_, '_, '_>,
@@ -124,6 +134,11 @@ fn values_with(
             return Err(format!("{data_id} in its valuesFrom is encrypted").into());
         }
         let Some(found) = comparison.derivation.answers.data.get(&reference).cloned() else {
+            if is_named_by_secret(comparison.state(), id, &reference) {
+                return Err("its valuesFrom names an object by a value of a Secret, and it is not read"
+                    .to_owned()
+                    .into());
+            }
             comparison.derivation.needs.data.insert(reference);
             return Err(Interrupt::Missing);
         };
