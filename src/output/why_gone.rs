@@ -44,6 +44,7 @@ fn name(owner: &ObjectId) -> String {
 
 fn presence(answer: &WhyGone) -> String {
     match &answer.state {
+        Presence::Gone if matches!(answer.verdict, Verdict::NotFound) => "does not exist".to_owned(),
         Presence::Gone => "is gone".to_owned(),
         Presence::Terminating { since, finalizers } => {
             let held = join_limited(finalizers, NAMED);

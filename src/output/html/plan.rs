@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::page::{Page, Row, Section, Tone, gap_notices, objects};
+use super::page::{Page, Row, Section, Tone, gap_notices};
 use crate::output::plan::common::Common;
 use crate::output::plan::groups::{Group, NestedRow, groups};
 use crate::output::plan::{
@@ -115,8 +115,7 @@ fn sections(plan: &Plan) -> Vec<Section<'_>> {
 fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, &'a str>) -> Section<'a> {
     let heading = group.owner.map_or_else(|| "In no inventory".to_owned(), ToString::to_string);
     let common = Common::of(&group.rows);
-    let summary = format!("{} to delete, {}", group.deletions(), objects(group.rows.len()));
-    let mut section = Section { summary, depth: group.depth, ..Section::new(heading) };
+    let mut section = Section { summary: group.numbers(), depth: group.depth, ..Section::new(heading) };
     if let Some(row) = group.outcome {
         section.tag = Some(outcome_tag(row.outcome));
         section.notes.extend(has_own_reason(row).then(|| owner_explanation(plan, row)));

@@ -89,7 +89,7 @@ fn objects_stand_once_below_the_deletion_that_causes_theirs() {
     ]);
     let made = page(&made);
     let [section] = &made.sections[..] else { panic!("one owner has one section") };
-    assert_eq!(section.summary, "2 to delete, 3 objects");
+    assert_eq!(section.summary, "2 to delete, 1 to create");
     let names: Vec<(&str, usize)> = section.rows.iter().map(|row| (&*row.name, row.children.len())).collect();
     assert_eq!(names, [("shop", 1), ("other", 0)]);
     // Objects that cause each other's deletion are shown all the same.

@@ -217,12 +217,10 @@ fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a
     if let Some(records) = group.old_records() {
         notes += &format!("{records}\n\n");
     }
-    let doubt = group.outcome.filter(|_| group.is_in_doubt());
-    let outcome = doubt.map(|row| format!(", {}", outcome_words(row.outcome))).unwrap_or_default();
-    let (all, deleted) = (pluralize(group.rows.len(), "row"), group.deletions());
+    let doubt = group.outcome.filter(|_| group.is_in_doubt()).map(|row| outcome_words(row.outcome).to_string());
+    let counts: Vec<String> = [group.numbers()].into_iter().chain(doubt).filter(|words| !words.is_empty()).collect();
     let arrow = if group.depth > 0 { "↳ " } else { "" };
-    let heading =
-        format!("<details><summary>{arrow}{name}: {deleted} to delete, {all}{outcome}{place}</summary>\n\n{notes}");
+    let heading = format!("<details><summary>{arrow}{name}: {}{place}</summary>\n\n{notes}", counts.join(", "));
     let mut rows = group.rows;
     rows.sort_by_key(|row| !row.change.is_deletion());
     OwnerSection { plan, heading, rows, common, shown: String::new(), number: 0, diffs: String::new(), is_full: false }

@@ -12,6 +12,7 @@ use crate::output::gaps;
 use crate::output::text::prose::Prose;
 use crate::output::text::sanitize::one_line;
 use crate::output::text::table::Look;
+use crate::output::text::thousands;
 use crate::output::text::wrap::wrap;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
@@ -155,7 +156,7 @@ impl Lines {
             _ => ("", Tone::Plain),
         };
         let place = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
-        let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), numbers(&group.rows), place];
+        let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), group.numbers(), place];
         let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let whole = format!("{}{}", " ".repeat(margin), parts.join("   "));
         if self.fits(&whole) {
@@ -375,21 +376,6 @@ fn more(like: &NestedRow<'_>, number: usize, below: usize) -> String {
     one_line(&text).into_owned()
 }
 
-/// Returns the numbers of rows by action: `2 to delete, 1 kept`.
-fn numbers(rows: &[NestedRow<'_>]) -> String {
-    let words = [
-        (Action::Delete, "to delete"),
-        (Action::Recreate, "to delete and create again"),
-        (Action::Create, "to create"),
-        (Action::Update, "to update"),
-        (Action::Keep, "kept"),
-        (Action::Unknown, "unknown"),
-    ];
-    let numbers = words.map(|(action, words)| (rows.iter().filter(|row| row.change.action == action).count(), words));
-    let shown = numbers.iter().filter(|(number, _)| *number > 0);
-    shown.map(|(number, words)| format!("{} {words}", thousands(*number))).collect::<Vec<_>>().join(", ")
-}
-
 /// Returns an owner without the remarks of its reason, which stand on lines of their own.
 fn without_remarks(row: &OwnerOutcome) -> OwnerOutcome {
     let reason = Reason { remarks: vec![], ..row.reason.clone() };
@@ -422,19 +408,6 @@ fn gap_messages(plan: &Plan) -> Vec<String> {
         format!("{}{more}", gaps::sentence(group, gaps::NAMED))
     });
     messages.collect()
-}
-
-/// Returns a number with a comma between thousands: `3,990`.
-fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

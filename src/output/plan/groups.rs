@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{caused_changes, importance};
+use crate::output::text::thousands;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::ownership::OwnerId;
 use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason, ReasonCode, if_deleted};
@@ -33,9 +34,24 @@ pub(crate) struct NestedRow<'p> {
 }
 
 impl<'p> Group<'p> {
-    /// Number of objects that are deleted.
-    pub(crate) fn deletions(&self) -> usize {
+    fn deletions(&self) -> usize {
         self.rows.iter().filter(|row| row.change.is_deletion()).count()
+    }
+
+    /// Returns the numbers of rows by action: `2 to delete, 1 kept`.
+    pub(crate) fn numbers(&self) -> String {
+        let words = [
+            (Action::Delete, "to delete"),
+            (Action::Recreate, "to delete and create again"),
+            (Action::Create, "to create"),
+            (Action::Update, "to update"),
+            (Action::Keep, "kept"),
+            (Action::Unknown, "unknown"),
+        ];
+        let numbers =
+            words.map(|(action, words)| (self.rows.iter().filter(|row| row.change.action == action).count(), words));
+        let shown = numbers.iter().filter(|(number, _)| *number > 0);
+        shown.map(|(number, words)| format!("{} {words}", thousands(*number))).collect::<Vec<_>>().join(", ")
     }
 
     /// Returns what becomes of old records of its release; `None` if there are none.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::jobs::failed_jobs;
 use super::providers::{NO_PROVIDER, ProviderInputs, mixes, permutes, provider_inputs, provider_states};
-use super::pruning::{deletable, has_labels_of, is_off, is_protected, reason_to_keep};
+use super::pruning::{deletable, is_off, is_protected, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::build::resource_sets::{SetRun, generated_objects, has_nameless, permuted};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
@@ -27,16 +27,12 @@ use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
-use crate::ownership::readiness::{Readiness, ready};
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_operator::FORCE;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
 const CAN_FAIL: &str = "it stays while the API server refuses another object of its ResourceSet";
-
-/// Annotation of a Job that flux-operator deletes and creates again once it has failed.
-const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
 /// Objects of a ResourceSet.
 #[derive(Default)]
@@ -74,148 +70,172 @@ pub(super) fn expand(
     if is_passing {
         earlier.push(generated(comparison, id, &new_spec, true)?.objects);
     }
-    let (old, interrupted) = match live {
-        Some(live) => {
-            let old = verified(comparison, id, live)?;
-            let mut between = interrupted(comparison, id, [live.spec(), &new_spec], [&old, &new])?;
-            for objects in &earlier {
-                between.extend(old.keys().filter(|id| new.contains_key(*id) && !objects.contains_key(*id)).cloned());
-            }
-            (old, between)
-        }
-        None => (Arc::default(), BTreeSet::new()),
-    };
-    earlier.retain(|objects| *objects != old && *objects != new);
+    let set = SetChange { id, live, spec: &new_spec };
+    let expansion = set.expansion(comparison, new, earlier)?;
     // Other data changes the copies, and no identity.
     let lost = comparison.lost_copy(&new_spec)?;
     let failed_jobs = match live {
-        Some(live) => failed_jobs(comparison, live, &new)?,
+        Some(live) => failed_jobs(comparison, live, &expansion.new)?,
         None => BTreeMap::new(),
     };
-    let is_same = old == new && earlier.is_empty();
-    if is_same && interrupted.is_empty() && failed_jobs.is_empty() {
+    if expansion.is_same() && failed_jobs.is_empty() {
         return Ok(Followed::Unchanged);
     }
     let Some(trigger) = trigger(comparison, id, &new_spec) else {
         return Err("it is not known what changes its inputs".to_owned().into());
     };
-    let state = comparison.state();
-    let differing = new.values().filter(|built| {
-        !state.is_live(&built.id) || old.get(&built.id).is_none_or(|old| old.manifest != built.manifest)
-    });
-    let changed: Vec<&BuiltObject> = differing.collect();
-    let forces = sets_force(state, id, live);
-    let forced = changed.iter().find(|built| {
-        state.live_object(&built.id).is_some_and(|live| {
-            forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
-        })
-    });
-    if let Some(forced) = forced {
-        return Err(format!("it may delete {} and create it again ({FORCE})", forced.id).into());
-    }
-    let copies = !copied_names(&new_spec).is_empty();
-    let is_private = comparison.set_is_private(id, &new_spec);
-    let question = |object: &ObjectId, request| Question::of_owner(id, &new_spec, object, request, is_private);
-    // The name of a hidden object would be in the URL of the request, and so in logs.
-    let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
-    let asked = changed.iter().filter(|built| !comes_with_container(state, built, &new) && !is_nameless(built));
-    let applies =
-        asked.map(|built| question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)))).collect();
-    let refusal = refusal(comparison, applies, !changed.is_empty(), copies);
+    let changed = set.changed(comparison.state(), &expansion)?;
+    let refusal = set.refusal(comparison, &expansion, &changed);
     let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
     let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
-    let condition = waits(state, live, &new_spec, &trigger, &changed).or(fails).or(refusal);
-    let removed: BTreeSet<ObjectId> = old.keys().filter(|id| !new.contains_key(*id)).cloned().collect();
-    let mut refused = BTreeMap::new();
-    for object in live.into_iter().flat_map(|set| deletable(state, set, &removed)) {
-        if let Verdict::Refused(message) = comparison.derivation.ask(question(&object.id, Request::Delete)) {
-            refused.insert(object.id.clone(), message);
-        }
-    }
+    let condition = waits(comparison.state(), live, &new_spec, &trigger, &changed).or(fails).or(refusal);
     let mut effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
-        keeps: kept(state, id, &removed),
-        applies: Some(OwnerApply { earlier: earlier.clone(), ..OwnerApply::generated(trigger, Arc::clone(&new)) }),
+        keeps: kept(comparison.state(), id, &expansion.removed()),
+        deletes: set.deletions(comparison, &expansion, condition.as_ref()),
+        applies: Some(OwnerApply {
+            earlier: expansion.earlier.clone(),
+            ..OwnerApply::generated(trigger, Arc::clone(&expansion.new))
+        }),
         condition,
         ..Effect::default()
     };
-    if let Some(set) = live {
-        for object in deletable(state, set, removed.iter().chain(&interrupted)) {
-            let is_interrupted = interrupted.contains(&object.id);
-            let deletion = removal(state, &object.id, is_interrupted, effect.condition.as_ref(), &refused);
-            effect.deletes.insert(object.id.clone(), deletion);
-        }
-    }
-    for object in passing(state, &earlier, [&old, &new]) {
-        let mut deletion = removal(state, &object.id, false, effect.condition.as_ref(), &refused);
-        deletion.is_doubtful = true;
-        deletion
-            .stays_if("it stays unless its ResourceSet takes it over between two changes of its spec or its inputs");
-        effect.deletes.insert(object.id.clone(), deletion);
-    }
     effect.deletes.extend(failed_jobs);
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Objects that a ResourceSet generates before, during and after the change.
+struct Expansion {
+    old: Arc<BuiltObjects>,
+    new: Arc<BuiltObjects>,
+    /// What it generates in between, if that differs from both.
+    earlier: Vec<Arc<BuiltObjects>>,
+    /// Objects of before and after that it does not generate for a moment.
+    interrupted: BTreeSet<ObjectId>,
+}
+
+impl Expansion {
+    fn is_same(&self) -> bool {
+        self.old == self.new && self.earlier.is_empty() && self.interrupted.is_empty()
+    }
+
+    fn removed(&self) -> BTreeSet<ObjectId> {
+        self.old.keys().filter(|id| !self.new.contains_key(*id)).cloned().collect()
+    }
+}
+
+/// A ResourceSet, as it is and with its last spec.
+#[derive(Clone, Copy)]
+struct SetChange<'c> {
+    id: &'c ObjectId,
+    live: Option<&'c Resource>,
+    spec: &'c Value,
+}
+
+impl SetChange<'_> {
+    /// Returns what the set generates, with what it generates in between.
+    fn expansion(
+        self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        new: Arc<BuiltObjects>,
+        mut earlier: Vec<Arc<BuiltObjects>>,
+    ) -> Asked<Expansion> {
+        let (mut old, mut interrupted) = (Arc::default(), BTreeSet::new());
+        if let Some(live) = self.live {
+            old = verified(comparison, self.id, live)?;
+            interrupted = between(comparison, self.id, [live.spec(), self.spec], [&old, &new])?;
+            for objects in &earlier {
+                let stays = |id: &&ObjectId| new.contains_key(*id) && !objects.contains_key(*id);
+                interrupted.extend(old.keys().filter(stays).cloned());
+            }
+        }
+        earlier.retain(|objects| *objects != old && *objects != new);
+        Ok(Expansion { old, new, earlier, interrupted })
+    }
+
+    /// Returns the objects that flux-operator creates or changes.
+    ///
+    /// Fails if it may delete one of them and create it again.
+    fn changed<'e>(self, state: &State<'_>, expansion: &'e Expansion) -> Asked<Vec<&'e BuiltObject>> {
+        let is_changed = |built: &&BuiltObject| {
+            let old = expansion.old.get(&built.id);
+            !state.is_live(&built.id) || old.is_none_or(|old| old.manifest != built.manifest)
+        };
+        let changed: Vec<&BuiltObject> = expansion.new.values().filter(is_changed).collect();
+        let forces = sets_force(state, self.id, self.live);
+        let is_forced = |built: &BuiltObject| {
+            let live = state.live_object(&built.id);
+            live.is_some_and(|live| {
+                forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
+            })
+        };
+        match changed.iter().find(|built| is_forced(built)) {
+            Some(built) => Err(format!("it may delete {} and create it again ({FORCE})", built.id).into()),
+            None => Ok(changed),
+        }
+    }
+
+    /// Returns what the account of the set asks about an object.
+    fn question(self, comparison: &Comparison<'_, '_, '_>, object: &ObjectId, request: Request) -> Question {
+        Question::of_owner(self.id, self.spec, object, request, comparison.set_is_private(self.id, self.spec))
+    }
+
+    /// Returns the condition that the server accepts the changed objects.
+    fn refusal(
+        self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        expansion: &Expansion,
+        changed: &[&BuiltObject],
+    ) -> Option<String> {
+        let state = comparison.state();
+        // The name of a hidden object would be in the URL of the request, and so in logs.
+        let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
+        let asked =
+            changed.iter().filter(|built| !comes_with_container(state, built, &expansion.new) && !is_nameless(built));
+        let applies = asked
+            .map(|built| self.question(comparison, &built.id, Request::Apply(in_scope(&built.manifest, &built.id))));
+        let applies = applies.collect();
+        refusal(comparison, applies, !changed.is_empty(), !copied_names(self.spec).is_empty())
+    }
+
+    /// Returns the deletions of what the set no longer generates, or not for a moment.
+    fn deletions(
+        self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        expansion: &Expansion,
+        condition: Option<&String>,
+    ) -> BTreeMap<ObjectId, OwnerDeletion> {
+        let (state, removed) = (comparison.state(), expansion.removed());
+        let mut refused = BTreeMap::new();
+        for object in self.live.into_iter().flat_map(|set| deletable(state, set, &removed)) {
+            let question = self.question(comparison, &object.id, Request::Delete);
+            if let Verdict::Refused(message) = comparison.derivation.ask(question) {
+                refused.insert(object.id.clone(), message);
+            }
+        }
+        let mut deletions = BTreeMap::new();
+        if let Some(set) = self.live {
+            for object in deletable(state, set, removed.iter().chain(&expansion.interrupted)) {
+                let is_interrupted = expansion.interrupted.contains(&object.id);
+                deletions.insert(object.id.clone(), removal(state, &object.id, is_interrupted, condition, &refused));
+            }
+        }
+        for object in passing(state, &expansion.earlier, [&expansion.old, &expansion.new]) {
+            let mut deletion = removal(state, &object.id, false, condition, &refused);
+            deletion.is_doubtful = true;
+            deletion.stays_if(
+                "it stays unless its ResourceSet takes it over between two changes of its spec or its inputs",
+            );
+            deletions.insert(object.id.clone(), deletion);
+        }
+        deletions
+    }
 }
 
 /// Returns true if flux-operator fails for this reason too: at a template, or at a provider that is gone. With another spec it may
 /// read the provider before that is gone.
 fn always_fails(why: &str, has_same_spec: bool) -> bool {
     why.contains("failed to execute template") || (has_same_spec && why.ends_with(NO_PROVIDER))
-}
-
-/// Returns the Jobs that flux-operator deletes before it applies a ResourceSet: those that have failed, and whose template asks
-/// for that.
-fn failed_jobs(
-    comparison: &mut Comparison<'_, '_, '_>,
-    live: &Resource,
-    new: &BuiltObjects,
-) -> Asked<BTreeMap<ObjectId, OwnerDeletion>> {
-    let asking = new.values().filter(|built| built.id.is("batch", "Job") && asks_for_recreation(&built.manifest));
-    let state = comparison.state();
-    let candidates: Vec<&ObjectMetadata> = asking
-        .filter_map(|built| state.live_object(&built.id))
-        .filter(|job| has_labels_of(job, &live.object.id))
-        .collect();
-    let mut failed = BTreeMap::new();
-    for job in candidates {
-        let ObjectId { kind, namespace, name, .. } = &job.id;
-        let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
-        let query = ClusterQuery {
-            cluster: None,
-            query: ObjectQuery { api_version: "batch/v1".to_owned(), kind, namespace, name },
-        };
-        match comparison.derivation.answers.queries.get(&query) {
-            Some(QueryAnswer::Found(content)) => {
-                if matches!(ready(job, content), Readiness::Failed(_)) {
-                    failed.insert(job.id.clone(), recreated_job());
-                }
-            }
-            Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => {
-                let mut deletion = recreated_job();
-                deletion.stays_if("it stays unless it has failed, which could not be read");
-                deletion.is_doubtful = true;
-                failed.insert(job.id.clone(), deletion);
-            }
-            None => {
-                comparison.derivation.needs.queries.insert(query);
-                return Err(Interrupt::Missing);
-            }
-        }
-    }
-    Ok(failed)
-}
-
-/// Returns true if a Job is deleted once it has failed.
-fn asks_for_recreation(manifest: &Value) -> bool {
-    let annotations = manifest.pointer("/metadata/annotations");
-    annotations.and_then(|all| all.get(RECREATE_ON_FAILURE)?.as_str()) == Some("enabled")
-}
-
-fn recreated_job() -> OwnerDeletion {
-    let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
-    deletion.action = Action::Recreate;
-    deletion.code = Some(ReasonCode::FailedJob);
-    deletion
 }
 
 /// Returns the deletion of an object that a ResourceSet no longer generates, or perhaps does not generate for a moment.
@@ -425,7 +445,7 @@ fn passing<'s, 'a>(
 
 /// Returns the objects that are generated before and after the change, but not at every moment in between: the spec and
 /// the inputs of each provider do not change at once.
-fn interrupted(
+fn between(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     [old_spec, new_spec]: [&Value; 2],

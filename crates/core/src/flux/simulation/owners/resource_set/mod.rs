@@ -1,6 +1,7 @@
 //! ResourceSets: the resources that flux-operator generates of them.
 
 pub(crate) mod expansion;
+mod jobs;
 pub(crate) mod providers;
 mod pruning;
 
