@@ -19,6 +19,8 @@ const LINTS: [(&str, &[&str]); 2] = [
 
 /// Test programs of the fast tier, beside the unit tests: no cluster, and the corpus of the fuzz targets.
 const FAST: [&str; 2] = ["offline", "corpus"];
+/// Threads of the fast tier for each processor: many of its tests wait for programs and for ends of time.
+const THREADS_PER_PROCESSOR: usize = 2;
 /// The test program that takes longest. It waits for controllers most of the time, so all the others run beside it.
 const LONGEST: &str = "live";
 /// The test program that measures time. It runs when no other does.
@@ -39,7 +41,9 @@ pub fn check() -> Result<()> {
     }
     let programs = FAST.iter().flat_map(|name| ["--test", name]);
     let tests = ["test", "--workspace", "--locked", "--lib", "--bins"].into_iter().chain(programs);
-    timed("fast tier, tests", || run_cargo(&tests.collect::<Vec<_>>()))?;
+    let threads = format!("--test-threads={}", THREADS_PER_PROCESSOR * thread::available_parallelism()?.get());
+    let tests: Vec<&str> = tests.chain(["--", &threads]).collect();
+    timed("fast tier, tests", || run_cargo(&tests))?;
     say(format!("fast tier: {:.0?}", start.elapsed()));
     Ok(())
 }

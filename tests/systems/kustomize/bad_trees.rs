@@ -431,16 +431,19 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     exit code 2
     --- stderr
     error: "x" is not KIND/NAMESPACE/NAME=DIR
+    hint: name a source: --source GitRepository/flux-system/repo=.
 
     === GitRepository/x=y
     exit code 2
     --- stderr
     error: "GitRepository/x=y" is not KIND/NAMESPACE/NAME=DIR
+    hint: name a source: --source GitRepository/flux-system/repo=y
 
     === GitRepository/a/b/c=d
     exit code 2
     --- stderr
     error: "GitRepository/a/b/c=d" is not KIND/NAMESPACE/NAME=DIR
+    hint: name a source: --source GitRepository/flux-system/repo=d
     "#);
 }
 
@@ -497,7 +500,7 @@ fn a_repository_that_is_no_source_says_what_is() {
     exit code 1
     --- stderr
     error: no source of this cluster has the address of TREE: its remotes are https://example.invalid/another; the GitRepositories of the cluster have https://example.invalid/fleet.git
-    hint: name the source: --source GitRepository/flux-system/repo=TREE
+    hint: change to a checkout of the source; for one with another address, name its source: --source GitRepository/flux-system/repo=TREE
     ");
 }
 
