@@ -39,7 +39,11 @@ pub fn read(path: &Path) -> Result<(PlanFile, String)> {
 pub fn read_document(path: &Path) -> Result<FinishedPlan> {
     let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| error.to_string());
     let plan = text.and_then(|text| FinishedPlan::read(&text));
-    plan.map_err(|why| Error::failed(format!("cannot show plan {}: {}", path.display(), one_line(&why))))
+    plan.map_err(|why| {
+        Error::failed(format!("cannot show plan {}: {}", path.display(), one_line(&why))).hint(
+            "--show takes what `-o json` or --out wrote; a document of several clusters has one at .clusters[].plan",
+        )
+    })
 }
 
 /// Returns the error of a plan file that is not executed.

@@ -464,7 +464,9 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
                 REVIEW.into()
             }
             Some(Remedy::Allow(allowed)) => {
-                kinds.extend(allowed.iter().map(|kind| kind.name()));
+                let others: Vec<&str> =
+                    allowed.iter().map(|kind| kind.name()).filter(|kind| !kinds.contains(kind)).collect();
+                kinds.extend(others);
                 REVIEW.into()
             }
             Some(Remedy::Unblock) => {
@@ -479,6 +481,7 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
             Some(Remedy::InspectOwner) | None => "the inventory of the owner may be broken; inspect it first".into(),
         });
     }
+    flags.dedup();
     flags.extend((percent > 0).then(|| format!("--max-percent={percent}")));
     flags.extend((number > 0).then(|| format!("--max-delete={number}")));
     flags.extend((!kinds.is_empty()).then(|| format!("--allow {}", kinds.join(","))));

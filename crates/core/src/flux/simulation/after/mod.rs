@@ -7,6 +7,7 @@
 mod metadata;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -78,10 +79,12 @@ impl Preview<'_> {
             snapshot,
             open: BTreeSet::new(),
             created: BTreeMap::new(),
+            recreated: BTreeMap::new(),
         };
         next.carry_out_deletions();
         next.apply_builds();
         next.apply_of_owners();
+        next.create_again();
         next.settle_kustomizations();
         next.set_revisions();
         next.snapshot.normalise();
@@ -123,6 +126,8 @@ struct Successor<'s, 'a> {
     revisions: &'s BTreeMap<SourceId, String>,
     snapshot: Snapshot,
     open: BTreeSet<Gap>,
+    /// Objects that are deleted and created again, with their API versions. Nothing of what was written to them is left.
+    recreated: BTreeMap<ObjectId, Arc<str>>,
     /// Number of objects that were given a uid, by the hash of their identities as they are written.
     created: BTreeMap<String, usize>,
 }
@@ -168,24 +173,34 @@ impl Successor<'_, '_> {
     }
 
     fn delete(&mut self, change: &Change, is_blocked: bool) {
-        let (id, uid, taken) = (&change.object.id, self.new_uid(&change.object.id), self.snapshot.taken);
+        let (id, taken) = (&change.object.id, self.snapshot.taken);
         let Some(cluster) = self.cluster_of(id) else { return };
         let Some(mut object) = cluster.object(id).cloned() else { return };
-        if change.action == Action::Delete && !is_blocked {
-            if id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
-                cluster.types.retain(|kind| kind.resource() != *id.name);
-            }
-            return cluster.replace_resource(id, None);
-        }
         if is_blocked {
             object.deletion_timestamp = Some(taken);
-        } else {
-            (object.uid, object.resource_version, object.deletion_timestamp) = (uid, "".into(), None);
+            return match cluster.resource(id).map(|full| full.content.clone()) {
+                Some(content) => cluster.replace_resource(id, Some(Resource { object, content })),
+                None => cluster.replace_object(id, Some(object)),
+            };
         }
-        let content = cluster.resource(id).map(|full| full.content.clone());
-        match content {
-            Some(content) => cluster.replace_resource(id, Some(Resource { object, content })),
-            None => cluster.replace_object(id, Some(object)),
+        let is_definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+        if change.action == Action::Delete && is_definition {
+            cluster.types.retain(|kind| kind.resource() != *id.name);
+        }
+        cluster.replace_resource(id, None);
+        if change.action == Action::Recreate {
+            self.recreated.insert(id.clone(), object.version);
+        }
+    }
+
+    /// Writes the objects that are created again by what is not followed here, such as a hook.
+    fn create_again(&mut self) {
+        for (id, version) in std::mem::take(&mut self.recreated) {
+            let is_missing = self.cluster_of(&id).is_some_and(|cluster| cluster.object(&id).is_none());
+            if is_missing {
+                let object = ObjectMetadata { created_by: None, ..self.created(&id, &version, "") };
+                self.cluster_of(&id).into_iter().for_each(|cluster| cluster.replace_object(&id, Some(object.clone())));
+            }
         }
     }
 

@@ -91,6 +91,27 @@ fn a_rename_in_two_commits_keeps_the_objects() {
 }
 
 #[test]
+fn an_object_that_is_created_again_has_nothing_of_the_old_one() {
+    let tree = |name: &str| {
+        let built = annotated(cm("a"), "ssa", "IfNotPresent");
+        vec![("root/k.yaml", vec![ks(name, "./p", json!({}))]), ("p/a.yaml", vec![built, cm("b")])]
+    };
+    let mut cluster = TestCluster::new(&tree("k"));
+    // Somebody marked it by hand, and the mark goes with it.
+    for object in cluster.snapshot.objects.iter_mut().filter(|object| &*object.id.name == "b") {
+        object.annotations = [("example.com/by-hand", "yes")].into_iter().collect();
+    }
+    let StateAfter { snapshot, open, .. } = after(&cluster, &tree("new"));
+    assert_eq!(open, []);
+    assert_eq!(read(&snapshot), read(&TestCluster::new(&tree("new")).snapshot));
+    let second = TestCluster { snapshot, ..TestCluster::new(&tree("new")) };
+    assert_eq!(
+        second.rows(&tree("k")),
+        cluster.rows(&tree("new")).iter().map(|row| row.replace(" k", " new")).collect()
+    );
+}
+
+#[test]
 fn a_race_stays_open() {
     let before = vec![
         ("root/k.yaml", vec![ks("k", "./p", json!({})), ks("l", "./q", json!({}))]),
