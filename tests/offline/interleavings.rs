@@ -90,7 +90,7 @@ fn undisturbed_every_row_is_deleted() {
     }
 }
 
-/// What was seen in some runs.
+/// Results of some runs.
 #[derive(Default)]
 struct Seen {
     runs: usize,

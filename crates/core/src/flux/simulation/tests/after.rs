@@ -97,7 +97,7 @@ fn an_object_that_is_created_again_has_nothing_of_the_old_one() {
         vec![("root/k.yaml", vec![ks(name, "./p", json!({}))]), ("p/a.yaml", vec![built, cm("b")])]
     };
     let mut cluster = TestCluster::new(&tree("k"));
-    // Somebody marked it by hand, and the mark goes with it.
+    // The mark that somebody has set by hand is lost.
     for object in cluster.snapshot.objects.iter_mut().filter(|object| &*object.id.name == "b") {
         object.annotations = [("example.com/by-hand", "yes")].into_iter().collect();
     }

@@ -28,7 +28,7 @@ use crate::plan::ReasonCode;
 /// Condition of everything that such an installation deletes, and of what its upgrade or uninstall deletes.
 const INSTALLED_FIRST: &str = "it stays unless its release is installed between two changes of its spec or its values";
 
-/// What installations do that do not last.
+/// Installations that do not last: what they delete and apply.
 #[derive(Default)]
 pub(super) struct FirstInstalls {
     pub(super) deletes: BTreeMap<ObjectId, OwnerDeletion>,

@@ -108,7 +108,7 @@ pub(super) fn expand(
 struct Expansion {
     old: Arc<BuiltObjects>,
     new: Arc<BuiltObjects>,
-    /// What it generates in between, if that differs from both.
+    /// Objects that it generates in between, if they differ from both.
     earlier: Vec<Arc<BuiltObjects>>,
     /// Objects of before and after that it does not generate for a moment.
     interrupted: BTreeSet<ObjectId>,
