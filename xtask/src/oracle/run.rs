@@ -161,7 +161,9 @@ impl Run<'_> {
         let asks_agent = program.asks_agent && scenario.has_own_checkout();
         let of_agent = if asks_agent { self.ask_agent(program)? } else { vec![] };
         let agent = asks_agent.then_some(of_agent.is_empty());
-        let reverts = program.reverts && scenario.checkout != Checkout::None;
+        // A plan of several steps compares no manifests.
+        let compares = scenario.flags.iter().any(|flag| flag == "--diff");
+        let reverts = program.reverts && scenario.checkout != Checkout::None && !compares;
         let predicted = if reverts { Some(self.plan(program, scenario, &["--then", "main"])?) } else { None };
         self.publish(&files, scenario)?;
         self.wait_until_idle().context("after")?;
