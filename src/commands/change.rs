@@ -87,8 +87,7 @@ impl Verb {
         format!("nothing was {}", self.past())
     }
 
-    /// Returns what a question says of an object that somebody else suspended: it stays suspended if the verb clears only what
-    /// `suspend` set.
+    /// Returns what a question says of an object that somebody else suspended: `resume` may leave it suspended.
     fn note(self, full: &Resource, now: DateTime<Utc>) -> Option<String> {
         match self {
             Self::Resume { clears_spec: false } if is_spec_of_others(full) => {

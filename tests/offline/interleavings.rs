@@ -6,8 +6,6 @@
 //! `INTERLEAVINGS_SEED=7` only one.
 
 use std::collections::BTreeMap;
-use std::num::NonZero;
-use std::thread;
 use std::time::Duration;
 
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -17,6 +15,7 @@ use gitops_core::plan::grave::AllowedKinds;
 use gitops_core::plan::outcome::{DeletionResult, PruneResult};
 use gitops_core::prune::leaked::{self, PruneOptions};
 use kubectl_gitops::cluster::{Execution, OWNERS_AGE, dry_run_deletions, execute};
+use test_support::workers::on_all_processors;
 use test_support::world::World;
 
 /// Number of runs in the fast tier. The full tier has more, see `INTERLEAVINGS` in xtask/src/test.rs.
@@ -134,19 +133,8 @@ fn nothing_is_deleted_that_changed_before_its_last_reading() {
         Some(seed) => seed..seed + 1,
         None => 0..number("INTERLEAVINGS").unwrap_or(RUNS),
     };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let Seen { runs, deletions, codes, mut problems } = thread::scope(|scope| {
-        let parts = (0..threads).map(|first| {
-            let seeds = seeds.clone().skip(first).step_by(threads);
-            scope.spawn(move || {
-                let mut seen = Seen::default();
-                seeds.for_each(|seed| seen.run(seed));
-                seen
-            })
-        });
-        let parts: Vec<_> = parts.collect();
-        parts.into_iter().map(|part| part.join().expect("a run does not panic")).fold(Seen::default(), Seen::add)
-    });
+    let parts = on_all_processors(seeds, Seen::run);
+    let Seen { runs, deletions, codes, mut problems } = parts.into_iter().fold(Seen::default(), Seen::add);
     xtask::say(format!("{runs} runs, {deletions} deletions, results {codes:#?}"));
     problems.truncate(20);
     assert!(problems.is_empty(), "{}", problems.join("\n"));

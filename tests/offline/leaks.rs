@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::thread;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +17,7 @@ use test_support::fake_api::Answer;
 use test_support::folder::Folder;
 use test_support::gitops::gitops_as;
 use test_support::random::number;
+use test_support::workers::on_all_processors;
 
 use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 
@@ -108,29 +108,13 @@ fn no_output_shows_a_value_of_a_secret_or_depends_on_it() {
     let ways = LeakCase::number_of_ways();
     let steps = ways as u64 + random;
     let cases = steps + ways as u64;
-    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    let parts: Vec<Found> = thread::scope(|scope| {
-        let workers = (0..threads).map(|worker| {
-            scope.spawn(move || {
-                let mut found = Found::default();
-                for number in (worker..steps).step_by(threads as usize) {
-                    match number.checked_sub(ways as u64) {
-                        None => {
-                            let cases = LeakCase::of_way(number as usize);
-                            cases.iter().for_each(|case| try_case("way", case, &mut found));
-                        }
-                        // The random cases are spread over all ways.
-                        Some(number) => {
-                            let case = LeakCase::new((first + number) * 13);
-                            try_case(&format!("case {}", first + number), &case, &mut found);
-                        }
-                    }
-                }
-                found
-            })
-        });
-        let workers: Vec<_> = workers.collect();
-        workers.into_iter().map(|worker| worker.join().expect("a case does not panic")).collect()
+    let parts = on_all_processors(0..steps, |found: &mut Found, number| match number.checked_sub(ways as u64) {
+        None => LeakCase::of_way(number as usize).iter().for_each(|case| try_case("way", case, found)),
+        // The random cases are spread over all ways.
+        Some(number) => {
+            let case = LeakCase::new((first + number) * 13);
+            try_case(&format!("case {}", first + number), &case, found);
+        }
     });
     let mut all = Found::default();
     for part in parts {

@@ -46,7 +46,7 @@ fn condition_text(condition: &Value) -> Option<String> {
 ///
 /// Fails with 409 if the object changed since it was read, and if the answer is neither `Success` nor this object. A
 /// DELETE that is no dry-run is sent once: after a lost answer, the caller reads the object before it tries again.
-/// What policies and webhooks say about a Secret is left out, as they can quote it.
+/// Messages of policies and webhooks about a Secret are left out, because they can quote its data.
 pub(crate) async fn delete(
     cluster: &Cluster,
     kind: &ResourceType,

@@ -15,6 +15,7 @@
 //! * [`servers`] serve files and git repositories.
 //! * [`suspension`] reads what suspensions leave in a cluster.
 //! * [`tree_plan`] plans a working tree.
+//! * [`workers`] run cases on all processors.
 //! * [`world`] is an API server with state, an actor who changes it, and a witness.
 
 pub mod chart;
@@ -33,4 +34,5 @@ pub mod schemas;
 pub mod servers;
 pub mod suspension;
 pub mod tree_plan;
+pub mod workers;
 pub mod world;

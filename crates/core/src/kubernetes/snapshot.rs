@@ -259,6 +259,11 @@ impl Snapshot {
         self.resource_type(what).is_some() && self.gaps_hiding(what).next().is_none()
     }
 
+    /// Returns true if the API server does not serve a group and kind; false if that is not known.
+    pub(crate) fn lacks_type(&self, what: &GroupKind) -> bool {
+        !self.types.is_empty() && self.resource_type(what).is_none() && self.gaps_hiding(what).next().is_none()
+    }
+
     /// Returns true if an object does not exist; false if that is not known.
     pub fn lacks(&self, id: &ObjectId) -> bool {
         let cluster = self.of_cluster(id.cluster.as_ref());

@@ -39,7 +39,7 @@ pub(in crate::commands::prune) struct SharedWork {
 #[derive(Clone)]
 pub(in crate::commands::prune) struct CheckoutFacts {
     pub(in crate::commands::prune) checkout: Checkout,
-    /// Names and URLs.
+    /// Remotes by name, with their URLs; a name can occur twice.
     pub(in crate::commands::prune) remotes: Vec<(String, String)>,
     /// Branch that is checked out.
     pub(in crate::commands::prune) branch: Option<String>,

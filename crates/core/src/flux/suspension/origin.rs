@@ -21,7 +21,7 @@ pub(crate) fn is_own_part(full: &Resource, part: Mechanism) -> bool {
     is_owner && declaring_controller(full, part).is_none()
 }
 
-/// Returns true if `spec.suspend` is true and somebody else set it, so that `resume` clears it only when told so.
+/// Returns true if `spec.suspend` is true and was not set by `suspend`: `resume` clears it only with `--spec`.
 pub fn is_spec_of_others(full: &Resource) -> bool {
     full.flag("/spec/suspend") && !is_own_part(full, Mechanism::Spec)
 }

@@ -117,8 +117,7 @@ fn cloud_presence(plan: &Plan, snapshot: &Snapshot) -> ControllerPresence {
     }
     let mut here = snapshot.ids().filter(|id| is_cloud_controller(id));
     let leases = GroupKind::new("coordination.k8s.io", "Lease");
-    let is_unknown = snapshot.resource_type(&leases).is_none() || snapshot.gaps_hiding(&leases).next().is_some();
-    if is_unknown || here.next().is_some() {
+    if !snapshot.has_read(&leases) || here.next().is_some() {
         return ControllerPresence::Presumed;
     }
     ControllerPresence::Absent(format!("no {CLOUD_CONTROLLER} has a Lease in this cluster"))

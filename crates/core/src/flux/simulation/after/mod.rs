@@ -196,10 +196,12 @@ impl Successor<'_, '_> {
     /// Writes the objects that are created again by what is not followed here, such as a hook.
     fn create_again(&mut self) {
         for (id, version) in std::mem::take(&mut self.recreated) {
-            let is_missing = self.cluster_of(&id).is_some_and(|cluster| cluster.object(&id).is_none());
-            if is_missing {
-                let object = ObjectMetadata { created_by: None, ..self.created(&id, &version, "") };
-                self.cluster_of(&id).into_iter().for_each(|cluster| cluster.replace_object(&id, Some(object.clone())));
+            if self.cluster_of(&id).is_none_or(|cluster| cluster.object(&id).is_some()) {
+                continue;
+            }
+            let object = ObjectMetadata { created_by: None, ..self.created(&id, &version, "") };
+            if let Some(cluster) = self.cluster_of(&id) {
+                cluster.replace_object(&id, Some(object));
             }
         }
     }

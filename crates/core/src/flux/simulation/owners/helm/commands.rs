@@ -7,8 +7,7 @@ use crate::flux::spec::SourceId;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, text_at};
 
-/// Returns the commands that show the release as it is, and as the chart of the last spec makes it with the values of the last
-/// release.
+/// Returns the commands that show the release as it is, and after an upgrade to the chart of the last spec with its present values.
 pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
     let spec = state.specs_after(id).pop().unwrap_or_default();
     let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));

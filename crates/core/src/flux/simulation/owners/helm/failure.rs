@@ -88,7 +88,7 @@ impl Attempt<'_> {
         }
         let defined: BTreeSet<GroupKind> = self.definitions().iter().filter_map(kind_of_definition).collect();
         let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
-        let unserved = |kind: &GroupKind| self.is_unserved(kind) && !planned.contains(kind);
+        let unserved = |kind: &GroupKind| self.place.snapshot.lacks_type(kind) && !planned.contains(kind);
         if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
             return Some(format!("the API server does not serve {kind}"));
         }
@@ -118,7 +118,8 @@ impl Attempt<'_> {
         removed: &BTreeSet<ObjectId>,
     ) -> (Failure, BTreeMap<ObjectId, RefusedDeletion>) {
         let planned = self.planned_kinds(comparison);
-        let awaited = self.new.kinds().into_iter().find(|kind| self.is_unserved(kind) && planned.contains(kind));
+        let awaited =
+            self.new.kinds().into_iter().find(|kind| self.place.snapshot.lacks_type(kind) && planned.contains(kind));
         if let Some(kind) = awaited {
             let why = format!("{kind} is not defined by then");
             return (Failure::Possible(why), BTreeMap::new());
@@ -204,8 +205,9 @@ impl Attempt<'_> {
                 !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && state.is_live(id);
             let kind = id.group_kind();
             // No dry-run can show what comes with its namespace or its definition, or after another object of its name.
-            let comes_with =
-                self.comes_with_namespace(comparison, id) || self.is_unserved(&kind) || self.gone.contains(id);
+            let comes_with = self.comes_with_namespace(comparison, id)
+                || self.place.snapshot.lacks_type(&kind)
+                || self.gone.contains(id);
             if comes_with || (is_same && !self.has_consequences) {
                 continue;
             }
@@ -305,13 +307,6 @@ impl Attempt<'_> {
         let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
         applied.filter_map(defined_kind).map(|(kind, _)| kind).collect()
-    }
-
-    fn is_unserved(&self, kind: &GroupKind) -> bool {
-        let snapshot = self.place.snapshot;
-        !snapshot.types.is_empty()
-            && snapshot.resource_type(kind).is_none()
-            && snapshot.gaps_hiding(kind).next().is_none()
     }
 
     /// Returns true if the namespace of an object does not exist and nothing in the change creates it.

@@ -1,8 +1,7 @@
 //! Installations of new releases with specs or values that do not last.
 //!
-//! What makes a HelmRelease can change more than once, and so can its values: helm-controller may install the release between
-//! two changes. Its upgrade then deletes what only the first manifest has, and the uninstall everything if the HelmRelease goes
-//! again.
+//! A new HelmRelease and its values can change more than once, and helm-controller may install the release between two changes. Its
+//! upgrade then deletes what only the first manifest has. If the HelmRelease is deleted again, the uninstall deletes everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -76,7 +75,7 @@ pub(super) fn first_installs(
     for (spec, values) in first {
         // One that fails to render installs nothing.
         let Ok(installed) = rendered_with(comparison, id, spec, None, values)? else { continue };
-        if next.is_some_and(|next| installed.manifest() == next.manifest) {
+        if next.is_some_and(|next| installed.new == *next.manifest) {
             continue;
         }
         let Ok(action) = prepared(comparison, id, spec, None, &installed)? else { continue };
@@ -101,7 +100,7 @@ fn add_install(
     next: Option<&Next<'_>>,
     found: &mut FirstInstalls,
 ) {
-    let (state, manifest) = (comparison.state(), installed.manifest());
+    let (state, manifest) = (comparison.state(), &installed.new);
     let none = BTreeSet::new();
     let attempt = installed.attempt(id, spec, &none);
     found.applied.push(Arc::new(attempt.applied_objects(comparison, [manifest], &action.hooks)));

@@ -41,8 +41,8 @@ pub(super) struct Installed<'s> {
     /// Assumption about the chart, for people; `None` if the chart is known.
     pub(super) assumption: Option<String>,
     /// Values that the change removes, for people.
-    pub(super) removed_values: Option<String>,
-    pub(super) place: Place<'s>,
+    removed_values: Option<String>,
+    place: Place<'s>,
     pub(super) new: Rendered,
 }
 
@@ -50,11 +50,6 @@ impl Installed<'_> {
     /// Returns the version of the chart.
     pub(super) fn version(&self) -> &str {
         &self.chart.version
-    }
-
-    /// Returns its manifest.
-    pub(super) fn manifest(&self) -> &Rendered {
-        &self.new
     }
 
     /// Returns the attempt to install it once these live objects are gone.

@@ -48,7 +48,6 @@ pub(super) fn install(
         Ok(action) => action,
         Err(followed) => return Ok(followed),
     };
-    let has_consequences = action.can_delete(comparison.state()) || action.failure != Failure::Unexpected;
     let mut effect = action.effect(comparison.state(), id);
     // A remedy without a retry leaves nothing of the release.
     let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
@@ -64,7 +63,7 @@ pub(super) fn install(
         first.add_to(&mut effect);
     }
     let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
-    remarks.extend(has_consequences.then(|| action.failure.describe(kind)).flatten());
+    remarks.extend(action.failure.describe(kind));
     remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
     let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();
     if is_refused {

@@ -17,8 +17,8 @@ use super::installation::{may_have_release, rendered};
 use super::remedies::{Remedy, can_fail_later};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
-    self, UNINSTALL_EVENTS, created_hooks, failing_hooks, failure, fates, hook_deletion, hooks, kept,
-    orphans_dependents, uninstalled, while_failing,
+    self, UNINSTALL_EVENTS, created_hooks, events, failing_hooks, failure, fates, hook_deletion, hooks, kept,
+    orphans_dependents, reason_to_stay, under, uninstalled, while_failing,
 };
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
@@ -127,12 +127,8 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     let failure = failure(state, release, &replacement.spec);
     for object in objects {
         let id = &object.id;
-        let held = failure.as_ref().filter(|failure| failure.holds(fates.contains_key(id)));
-        let refusal = state.owner_refusal(&release.object.id, id).map(str::to_owned);
-        let held = held.map(|failure| format!("the uninstall fails: {}", failure.why));
-        if let Some(why) = refusal.clone().or(held) {
-            let code = if refusal.is_some() { ReasonCode::DeletionRefused } else { ReasonCode::HeldBack };
-            effect.keeps.insert(id.clone(), Reason::new(code, why));
+        if let Some(reason) = reason_to_stay(state, release, id, failure.as_ref(), fates.contains_key(id)) {
+            effect.keeps.insert(id.clone(), reason);
             continue;
         }
         let deletion = replaced_object(object, fates.get(id), namesakes.contains(id), &replacement);
@@ -150,7 +146,8 @@ fn add_uninstall_hooks(
     failure: Option<&uninstall::Failure>,
     effect: &mut Effect,
 ) {
-    let waits: Vec<String> = while_failing(&failing_hooks(state, release, spec)).collect();
+    let failing = failing_hooks(state, release, spec);
+    let waits: Vec<String> = while_failing(&failing).collect();
     for deletion in effect.deletes.values_mut() {
         deletion.conditions.extend(waits.iter().cloned());
         deletion.is_doubtful |= !waits.is_empty();
@@ -158,15 +155,13 @@ fn add_uninstall_hooks(
     if failure.is_some_and(|failure| failure.is_first) {
         return;
     }
-    let events = if failure.is_some() { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
-    for (object, hook) in hooks(state, release, spec, events) {
-        let Some(mut deletion) = hook_deletion(&hook, CascadeKind::ReplacedRelease) else { continue };
-        deletion.conditions.extend(condition.iter().chain(&waits).cloned());
-        deletion.is_doubtful = !deletion.conditions.is_empty();
-        effect.deletes.insert(object.id.clone(), deletion);
+    let own: Vec<String> = condition.iter().cloned().collect();
+    let conditions = [own.clone(), waits].concat();
+    for (object, hook) in hooks(state, release, spec, events(failure.is_some())) {
+        let Some(deletion) = hook_deletion(&hook, CascadeKind::ReplacedRelease) else { continue };
+        effect.deletes.insert(object.id.clone(), under(deletion, &conditions));
     }
-    let conditions: Vec<String> = condition.iter().cloned().collect();
-    effect.creates = created_hooks(state, release, spec, failure.is_some(), &conditions);
+    effect.creates = created_hooks(state, release, spec, failure.is_some(), &own, &failing);
 }
 
 /// Returns the effect of a replacement whose releases are rendered.

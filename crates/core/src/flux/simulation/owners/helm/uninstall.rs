@@ -23,19 +23,16 @@ use crate::text::pluralize;
 /// Events of an uninstall.
 pub(super) const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
 
-/// Failure of an uninstall. helm-controller tries again without a limit, and the HelmRelease stays terminating.
-pub(super) struct Failure {
-    pub(super) why: String,
-    /// It fails before it deletes objects.
-    pub(super) is_first: bool,
+/// Returns the events of an uninstall, or those that come before it fails.
+pub(super) fn events(fails: bool) -> &'static [HookEvent] {
+    if fails { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS }
 }
 
-impl Failure {
-    /// Returns true if an object that the server would delete stays all the same: any of them, or one that is no object of the
-    /// release.
-    pub(super) fn holds(&self, is_member: bool) -> bool {
-        self.is_first || !is_member
-    }
+/// Failure of an uninstall. helm-controller tries again without a limit, and the HelmRelease stays terminating.
+pub(super) struct Failure {
+    why: String,
+    /// It fails before it deletes objects.
+    pub(super) is_first: bool,
 }
 
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
@@ -57,28 +54,40 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
         add_hooks(state, release, failure.as_ref(), &conditions, &mut effect);
         if failure.as_ref().is_none_or(|failure| !failure.is_first) {
-            effect.creates = created_hooks(state, release, spec, failure.is_some(), &own_conditions);
+            effect.creates = created_hooks(state, release, spec, failure.is_some(), &own_conditions, &failing);
         }
     }
     let members = fates(state, release);
     for object in finalized_objects(state, release) {
         let id = &object.id;
-        let held = failure.as_ref().filter(|failure| failure.holds(members.contains_key(id)));
-        let reason = match (state.owner_refusal(&release.object.id, id), held) {
-            (Some(message), _) => Reason::new(ReasonCode::DeletionRefused, message),
-            (None, Some(failure)) => Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", failure.why)),
-            (None, None) => {
-                let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
-                if let Some(Fate::Uncertain(why)) = members.get(id) {
-                    deletion.stays_if(why);
-                }
-                effect.deletes.insert(id.clone(), under(deletion, &conditions));
-                continue;
-            }
-        };
-        effect.keeps.insert(id.clone(), reason);
+        if let Some(reason) = reason_to_stay(state, release, id, failure.as_ref(), members.contains_key(id)) {
+            effect.keeps.insert(id.clone(), reason);
+            continue;
+        }
+        let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
+        if let Some(Fate::Uncertain(why)) = members.get(id) {
+            deletion.stays_if(why);
+        }
+        effect.deletes.insert(id.clone(), under(deletion, &conditions));
     }
     effect
+}
+
+/// Returns the reason why an object stays that an uninstall would delete: the server refuses that, or the uninstall fails before.
+/// `is_member` is true for an object of the release.
+pub(super) fn reason_to_stay(
+    state: &State<'_>,
+    release: &Resource,
+    id: &ObjectId,
+    failure: Option<&Failure>,
+    is_member: bool,
+) -> Option<Reason> {
+    if let Some(message) = state.owner_refusal(&release.object.id, id) {
+        return Some(Reason::new(ReasonCode::DeletionRefused, message));
+    }
+    // The server deletes the other objects of the release, and nothing that comes after them.
+    let held = failure.filter(|failure| failure.is_first || !is_member)?;
+    Some(Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", held.why)))
 }
 
 /// Returns the objects of a release, its records and its HelmChart, as far as the finalizer gets to deleting them.
@@ -149,7 +158,7 @@ fn is_deleted(hook: &Hook) -> bool {
 }
 
 /// Returns a deletion under conditions, which is doubtful if there is one.
-fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> OwnerDeletion {
+pub(super) fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> OwnerDeletion {
     deletion.conditions.extend(conditions.iter().cloned());
     deletion.is_doubtful = !deletion.conditions.is_empty();
     deletion
@@ -163,8 +172,7 @@ fn add_hooks(
     conditions: &[String],
     effect: &mut Effect,
 ) {
-    let events = if failure.is_some() { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
-    for (object, hook) in hooks(state, release, release.spec(), events) {
+    for (object, hook) in hooks(state, release, release.spec(), events(failure.is_some())) {
         if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
             effect.keeps.insert(object.id.clone(), Reason::new(ReasonCode::DeletionRefused, message));
             continue;
@@ -205,11 +213,9 @@ pub(super) fn while_failing(hooks: &[ObjectId]) -> impl Iterator<Item = String> 
 
 /// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
 fn unserved_kind(state: &State<'_>, release: &Resource) -> Option<GroupKind> {
-    let cluster = state.cluster_of(release).filter(|cluster| !cluster.types.is_empty())?;
+    let cluster = state.cluster_of(release)?;
     let Members::Listed(ids) = state.members(release) else { return None };
-    let is_unserved =
-        |kind: &GroupKind| cluster.resource_type(kind).is_none() && cluster.gaps_hiding(kind).next().is_none();
-    ids.iter().map(ObjectId::group_kind).find(is_unserved)
+    ids.iter().map(ObjectId::group_kind).find(|kind| cluster.lacks_type(kind))
 }
 
 /// Returns the reason why it is not known what an uninstall deletes.
@@ -247,18 +253,17 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
 
 /// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the conditions
 /// under which it does not. helm-controller runs those before the deletions again until they succeed. `fails` is true if those
-/// after the deletions do not run.
+/// after the deletions do not run, and `failing` are those that can fail before.
 pub(super) fn created_hooks(
     state: &State<'_>,
     release: &Resource,
     spec: &Value,
     fails: bool,
     conditions: &[String],
+    failing: &[ObjectId],
 ) -> BTreeMap<ObjectId, Vec<String>> {
-    let failing = failing_hooks(state, release, spec);
     let is_private = state.stored_releases.get(&release.object.id).is_some_and(|stored| stored.is_private);
-    let events = if fails { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS };
-    let all = stored_hooks(state, release, spec, events).unwrap_or_default().into_iter();
+    let all = stored_hooks(state, release, spec, events(fails)).unwrap_or_default().into_iter();
     let absent = all.filter(|(id, _)| !is_private && !state.is_live(id));
     let created = absent.filter_map(|(id, hook)| {
         let others = failing.iter().filter(|other| **other != id);

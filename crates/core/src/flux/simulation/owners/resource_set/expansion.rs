@@ -70,7 +70,7 @@ pub(super) fn expand(
     if is_passing {
         earlier.push(generated(comparison, id, &new_spec, true)?.objects);
     }
-    let set = SetChange { id, live, spec: &new_spec };
+    let set = SetChange { id, live, spec: &new_spec, is_private: comparison.set_is_private(id, &new_spec) };
     let expansion = set.expansion(comparison, new, earlier)?;
     // Other data changes the copies, and no identity.
     let lost = comparison.lost_copy(&new_spec)?;
@@ -89,18 +89,18 @@ pub(super) fn expand(
     let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
     let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
     let condition = waits(comparison.state(), live, &new_spec, &trigger, &changed).or(fails).or(refusal);
-    let mut effect = Effect {
+    let removed: BTreeSet<ObjectId> =
+        expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
+    let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
+    deletes.extend(failed_jobs);
+    let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
-        keeps: kept(comparison.state(), id, &expansion.removed()),
-        deletes: set.deletions(comparison, &expansion, condition.as_ref()),
-        applies: Some(OwnerApply {
-            earlier: expansion.earlier.clone(),
-            ..OwnerApply::generated(trigger, Arc::clone(&expansion.new))
-        }),
+        keeps: kept(comparison.state(), id, &removed),
+        deletes,
+        applies: Some(OwnerApply { earlier: expansion.earlier, ..OwnerApply::generated(trigger, expansion.new) }),
         condition,
         ..Effect::default()
     };
-    effect.deletes.extend(failed_jobs);
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
 }
 
@@ -118,10 +118,6 @@ impl Expansion {
     fn is_same(&self) -> bool {
         self.old == self.new && self.earlier.is_empty() && self.interrupted.is_empty()
     }
-
-    fn removed(&self) -> BTreeSet<ObjectId> {
-        self.old.keys().filter(|id| !self.new.contains_key(*id)).cloned().collect()
-    }
 }
 
 /// A ResourceSet, as it is and with its last spec.
@@ -130,6 +126,8 @@ struct SetChange<'c> {
     id: &'c ObjectId,
     live: Option<&'c Resource>,
     spec: &'c Value,
+    /// Its templates or inputs hold values of Secrets.
+    is_private: bool,
 }
 
 impl SetChange<'_> {
@@ -176,8 +174,8 @@ impl SetChange<'_> {
     }
 
     /// Returns what the account of the set asks about an object.
-    fn question(self, comparison: &Comparison<'_, '_, '_>, object: &ObjectId, request: Request) -> Question {
-        Question::of_owner(self.id, self.spec, object, request, comparison.set_is_private(self.id, self.spec))
+    fn question(self, object: &ObjectId, request: Request) -> Question {
+        Question::of_owner(self.id, self.spec, object, request, self.is_private)
     }
 
     /// Returns the condition that the server accepts the changed objects.
@@ -192,8 +190,7 @@ impl SetChange<'_> {
         let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
         let asked =
             changed.iter().filter(|built| !comes_with_container(state, built, &expansion.new) && !is_nameless(built));
-        let applies = asked
-            .map(|built| self.question(comparison, &built.id, Request::Apply(in_scope(&built.manifest, &built.id))));
+        let applies = asked.map(|built| self.question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id))));
         let applies = applies.collect();
         refusal(comparison, applies, !changed.is_empty(), !copied_names(self.spec).is_empty())
     }
@@ -203,12 +200,13 @@ impl SetChange<'_> {
         self,
         comparison: &mut Comparison<'_, '_, '_>,
         expansion: &Expansion,
+        removed: &BTreeSet<ObjectId>,
         condition: Option<&String>,
     ) -> BTreeMap<ObjectId, OwnerDeletion> {
-        let (state, removed) = (comparison.state(), expansion.removed());
+        let state = comparison.state();
         let mut refused = BTreeMap::new();
-        for object in self.live.into_iter().flat_map(|set| deletable(state, set, &removed)) {
-            let question = self.question(comparison, &object.id, Request::Delete);
+        for object in self.live.into_iter().flat_map(|set| deletable(state, set, removed)) {
+            let question = self.question(&object.id, Request::Delete);
             if let Verdict::Refused(message) = comparison.derivation.ask(question) {
                 refused.insert(object.id.clone(), message);
             }
@@ -420,6 +418,7 @@ fn earlier_objects(
             Err(Interrupt::Failed(_)) => {}
         }
     }
+    // All of them are asked for first, so that their answers come together.
     let mut all = vec![];
     for generated in found {
         match generated {
@@ -431,8 +430,7 @@ fn earlier_objects(
     Ok(all)
 }
 
-/// Returns the live objects that only a set of objects that comes before the last has: flux-operator takes them over, and deletes
-/// them then.
+/// Returns the live objects that the set generates only in between: flux-operator takes them over, and then deletes them.
 fn passing<'s, 'a>(
     state: &'s State<'a>,
     earlier: &'s [Arc<BuiltObjects>],

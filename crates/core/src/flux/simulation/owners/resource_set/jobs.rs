@@ -18,8 +18,7 @@ use crate::plan::{Action, ReasonCode};
 /// Annotation of a Job that flux-operator deletes and creates again once it has failed.
 const RECREATE_ON_FAILURE: &str = "fluxcd.controlplane.io/recreateOnFailure";
 
-/// Returns the Jobs that flux-operator deletes before it applies a ResourceSet: those that have failed, and whose template asks
-/// for that.
+/// Returns the failed Jobs that flux-operator deletes before it applies a ResourceSet, because [`RECREATE_ON_FAILURE`] is enabled.
 pub(super) fn failed_jobs(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,

@@ -100,6 +100,11 @@ impl PackedChart {
         Some(Self::new(chart, &namespace, &Value::Null, Some(object)))
     }
 
+    /// Returns true if the spec of the HelmChart does not change.
+    fn has_same_spec(&self, after: &Self) -> bool {
+        self.reference == after.reference && self.compared == after.compared
+    }
+
     fn new(chart: Value, namespace: &str, interval: &Value, reference: Option<ObjectId>) -> Self {
         let source = SourceId::of_chart(&chart, namespace);
         Self { compared: compared(&chart, namespace, interval), source, spec: chart, reference }
@@ -126,13 +131,10 @@ fn charts_in_tree(
     };
     let old = recorded_chart(live, Chart::read(deployed, &before.spec)?);
     let new = Chart::read(tree, &after.spec)?;
-    // A chart of the same version is packed again only if the spec of the HelmChart or the revision changes.
-    let is_new_spec = before.reference != after.reference || before.compared != after.compared;
-    let is_new_revision = follows_revision(&after.spec) && deployed.digest() != tree.digest();
-    let is_same_version = without_metadata(&old.version) == without_metadata(&new.version);
-    if is_same_version && !is_new_spec && !is_new_revision {
+    if has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest()) {
         return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None }));
     }
+    let is_new_spec = !before.has_same_spec(&after);
     let chart = after.reference.or_else(|| helm_chart(&live.content));
     let generation = chart.and_then(|chart| state.live_object(&chart)).map_or(0, |chart| chart.generation);
     let version = packed_version(&new.version, &after.spec, generation + i64::from(is_new_spec));
@@ -148,16 +150,14 @@ pub(crate) fn is_packed_again(state: &State<'_>, live: &Resource, spec: &Value) 
     let trees = state.input.deployed.get(&before.source).zip(state.input.trees.get(&after.source));
     let Some((deployed, tree)) = trees else { return Ok(true) };
     let [old, new] = [Chart::read(deployed, &before.spec)?, Chart::read(tree, &after.spec)?];
-    Ok(!has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest()))
+    Ok(old.name != new.name || !has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest()))
 }
 
-/// Returns true if source-controller does not pack a chart again: one of the same version only if the spec of the HelmChart or the
-/// revision that it follows changes.
+/// Returns true if source-controller does not pack a chart of this name again: one of the same version only if the spec of the
+/// HelmChart or the revision that it follows changes.
 fn has_same_package(before: &PackedChart, after: &PackedChart, [old, new]: [&Chart; 2], is_same_tree: bool) -> bool {
-    before.reference == after.reference
-        && before.compared == after.compared
+    before.has_same_spec(after)
         && (is_same_tree || !follows_revision(&after.spec))
-        && old.name == new.name
         && without_metadata(&old.version) == without_metadata(&new.version)
 }
 
