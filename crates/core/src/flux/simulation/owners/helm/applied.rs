@@ -61,10 +61,10 @@ impl Attempt<'_> {
         Some(OwnerApply { trigger, objects, replaced, earlier, manager, code, is_doubtful, chart: None })
     }
 
-    /// Returns the last manifests of the objects that exist and change. Of a release with values of Secrets, or whose last
-    /// manifest depended on what the cluster had then, that is not known.
+    /// Returns the last manifests of the objects that exist and change, as today's cluster answers what its templates look up. Those of
+    /// a release with values of Secrets are left out.
     fn replaced_objects(&self, comparison: &Comparison<'_, '_, '_>) -> BuiltObjects {
-        let is_known = |old: &&Rendered| !(old.is_private || self.is_private || old.depends_on_cluster);
+        let is_known = |old: &&Rendered| !(old.is_private || self.is_private);
         let manifests = self.old.filter(is_known).into_iter().flat_map(Rendered::manifests);
         let changed = manifests.filter(|(id, manifest)| {
             let new = self.new.manifests().get(*id);
