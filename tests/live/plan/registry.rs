@@ -19,6 +19,8 @@ use xtask::controlplane::{bin, ensure};
 
 /// The password `secret` of `user`, as htpasswd has it.
 const PASSWORDS: &str = "user:$2a$05$rbrxaZmAG83mVAbS3RViy.DCkUoODdkoTAUuIx0ZEQREbKDsB73nW\n";
+/// The namespace of the release whose chart comes from a HelmRepository, and not from an OCIRepository.
+const OF_HELM: &str = "registry-helm";
 const KEPT: &str =
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {v: \"{{ .Chart.Version }}\"}\n";
 const CLAIM: &str = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: \"{{ .Release.Name }}-data\"}\n\
@@ -101,23 +103,33 @@ impl Registry {
         json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
     }
 
-    /// Returns the files of a release from the registry, whose source has this version.
-    fn tree(&self, tree: &Path, version: &str) {
-        let source = format!(
-            "apiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {{name: app, namespace: charts}}\nspec:\n  \
-             interval: 1h\n  url: oci://{}/charts/app\n  ref: {{tag: {version}}}\n  secretRef: {{name: login}}\n  certSecretRef: {{name: trust}}\n  \
-             layerSelector: {{mediaType: application/vnd.cncf.helm.chart.content.v1.tar+gzip, operation: copy}}\n",
-            self.address
+    /// Writes a release from the registry in a namespace, whose chart has this version.
+    fn write(&self, tree: &Path, namespace: &str, version: &str) {
+        let source = |kind: &str, spec: &str| {
+            format!(
+                "apiVersion: source.toolkit.fluxcd.io/v1\nkind: {kind}\nmetadata: {{name: app, namespace: {namespace}}}\nspec:\n  \
+                 interval: 1h\n  url: oci://{}/charts{spec}\n  secretRef: {{name: login}}\n  certSecretRef: {{name: trust}}\n",
+                self.address
+            )
+        };
+        let (source, chart) = if namespace == OF_HELM {
+            let chart = format!("chart: app, version: {version}, sourceRef: {{kind: HelmRepository, name: app}}");
+            (source("HelmRepository", "\n  type: oci"), format!("chart: {{spec: {{{chart}}}}}"))
+        } else {
+            let layer = "{mediaType: application/vnd.cncf.helm.chart.content.v1.tar+gzip, operation: copy}";
+            let spec = format!("/app\n  ref: {{tag: {version}}}\n  layerSelector: {layer}");
+            (source("OCIRepository", &spec), "chartRef: {kind: OCIRepository, name: app}".to_owned())
+        };
+        let release = format!(
+            "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {namespace}}}\n\
+             spec:\n  interval: 1h\n  timeout: 20s\n  {chart}\n  install: {{disableWait: true}}\n  upgrade: {{disableWait: true}}\n"
         );
-        let release = "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: app, namespace: charts}\nspec:\n  \
-                       interval: 1h\n  timeout: 20s\n  chartRef: {kind: OCIRepository, name: app}\n  install: {disableWait: true}\n  \
-                       upgrade: {disableWait: true}\n";
-        fs::write(tree.join("app.yaml"), source + release).unwrap();
+        fs::write(tree.join("app.yaml"), source + &release).unwrap();
     }
 
-    fn plan(&self, cluster: &Cluster, tree: &Path, more: &[&str]) -> Run {
+    fn plan(&self, cluster: &Cluster, namespace: &str, tree: &Path, more: &[&str]) -> Run {
         let helm = format!("--helm={}", bin("helm").display());
-        let words = arguments("charts", tree, &[&[&*helm, "--allow-network"], more].concat());
+        let words = arguments(namespace, tree, &[&[&*helm, "--allow-network"], more].concat());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = command(&words);
         command.env("KUBECONFIG", cluster.kubeconfig()).env("SSL_CERT_FILE", self.certificate());
@@ -140,23 +152,42 @@ fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
     cluster.wait_for("the registry", LIMIT, probe).unwrap_or_else(|error| panic!("{error}: {answered:?}"));
     registry.push(&chart("app", "1.0.0", &format!("{KEPT}{CLAIM}")));
     registry.push(&chart("app", "2.0.0", KEPT));
-    cluster.kubectl(&["create", "namespace", "charts"]).unwrap();
-    cluster.kubectl_stdin(&["apply", "-f", "-"], &registry.secrets("charts")).unwrap();
-    let tree = folder("registry-tree");
-    registry.tree(&tree, "1.0.0");
-    init(&tree);
-    deploy(cluster, "charts", &tree);
-    ready(cluster, "charts", "1");
+    let trees = [OF_HELM, "registry-oci"].map(|namespace| (namespace, folder(namespace)));
+    for (namespace, tree) in &trees {
+        cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+        cluster.kubectl_stdin(&["apply", "-f", "-"], &registry.secrets(namespace)).unwrap();
+        registry.write(tree, namespace, "1.0.0");
+        init(tree);
+        deploy(cluster, namespace, tree);
+    }
+    for (namespace, tree) in &trees {
+        ready(cluster, namespace, "1");
+        registry.write(tree, namespace, "2.0.0");
+        planned(cluster, &registry, namespace, tree);
+        commit(tree);
+        let revision = cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
+        applied(cluster, namespace, "apps", &revision);
+    }
+    for (namespace, _) in &trees {
+        ready(cluster, namespace, "2");
+        let time = "jsonpath={.metadata.deletionTimestamp}";
+        let claim = ["get", "persistentvolumeclaim", "app-data", "-n", namespace, "-o", time];
+        // No controller of this cluster takes its finalizer off.
+        let is_deleted = || Ok(!cluster.kubectl(&claim)?.is_empty());
+        cluster.wait_for("the claim to be deleted, as the plan says", LIMIT, is_deleted).unwrap();
+    }
+}
 
-    registry.tree(&tree, "2.0.0");
-    let without = registry.plan(cluster, &tree, &[]);
-    let unknown =
-        document(&without)["owners"].as_array().unwrap().iter().find(|row| row["outcome"] == "unknown").map(reason);
-    let why = unknown.unwrap_or_else(|| panic!("{without:?}"));
+/// Plans the bump without and with the password.
+fn planned(cluster: &Cluster, registry: &Registry, namespace: &str, tree: &Path) {
+    let without = registry.plan(cluster, namespace, tree, &[]);
+    let document_without = document(&without);
+    let unknown = document_without["owners"].as_array().unwrap().iter().find(|row| row["outcome"] == "unknown");
+    let why = unknown.map(reason).unwrap_or_else(|| panic!("{without:?}"));
     assert!(why.contains("--chart-credentials") && without.code == 5, "{why}");
     let comment = registry.folder.join("comment.md");
     let report = format!("--report=markdown={}", comment.display());
-    let run = registry.plan(cluster, &tree, &["--chart-credentials", &report]);
+    let run = registry.plan(cluster, namespace, tree, &["--chart-credentials", &report]);
     let found = rows(&run);
     assert_eq!(found["delete PersistentVolumeClaim/app-data"], "not-in-chart", "{run:?}");
     assert_eq!(found["update ConfigMap/app"], "changed");
@@ -167,15 +198,4 @@ fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
     }
     let shown = format!("{}{}{comment}", run.stdout, run.stderr);
     assert!(!shown.contains("secret\"") && !shown.contains("dXNlcjpzZWNyZXQ="), "{shown}");
-
-    commit(&tree);
-    let revision = cluster.publish("GitRepository/charts/src", &tree).unwrap();
-    applied(cluster, "charts", "apps", &revision);
-    ready(cluster, "charts", "2");
-    let claim =
-        ["get", "persistentvolumeclaim", "app-data", "-n", "charts", "-o", "jsonpath={.metadata.deletionTimestamp}"];
-    // No controller of this cluster takes its finalizer off.
-    cluster
-        .wait_for("the claim to be deleted, as the plan says", LIMIT, || Ok(!cluster.kubectl(&claim)?.is_empty()))
-        .unwrap();
 }
