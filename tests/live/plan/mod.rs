@@ -6,6 +6,7 @@ mod diff;
 mod failing_releases;
 mod finalizers;
 mod generators;
+mod git_charts;
 mod guard;
 mod handover;
 mod handover_owners;

@@ -1,0 +1,266 @@
+//! Charts in a git repository, from the commit to the release: the real source-controller decides whether it packs a chart again, and
+//! the real helm-controller whether it upgrades. A plan is compared by uid with what they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::releases::objects;
+use super::upgrades::{is_own, planned_deletions, ready};
+use test_support::cluster::LIMIT;
+use test_support::flux::{applied, kustomization};
+use test_support::folder::{commit, folder, init};
+use test_support::servers;
+use test_support::tree_plan::{document, plan, rows};
+use xtask::cluster::{Cluster, Flux, Options};
+use xtask::controlplane::{bin, ensure};
+
+/// A file of the repository, and its content; `None` removes it.
+type Edit = (&'static str, Option<&'static str>);
+
+const V1: &str = "apiVersion: v2\nname: app\nversion: 1.0.0\n";
+const V2: &str = "apiVersion: v2\nname: app\nversion: 2.0.0\n";
+const STAYS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n";
+const GOES: &str = "{{ if .Values.extra }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: goes}\n{{ end }}\n";
+const LIBRARY: &str = "apiVersion: v2\nname: lib\nversion: 1.0.0\n";
+const OF_LIBRARY: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: of-lib}\n";
+const WITH_LIBRARY_1: &str = "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies: [{name: lib, version: 1.0.0, repository: 'file://../lib'}]\n";
+const WITH_LIBRARY_2: &str = "apiVersion: v2\nname: app\nversion: 2.0.0\ndependencies: [{name: lib, version: 1.0.0, repository: 'file://../lib'}]\n";
+
+const BASE: [(&str, &str); 5] = [
+    ("charts/app/Chart.yaml", V1),
+    ("charts/app/values.yaml", "extra: true\n"),
+    ("charts/app/small.yaml", "extra: false\n"),
+    ("charts/app/templates/stays.yaml", STAYS),
+    ("charts/app/templates/goes.yaml", GOES),
+];
+const WITHOUT: Edit = ("charts/app/templates/goes.yaml", None);
+const BUMP: Edit = ("charts/app/Chart.yaml", Some(V2));
+
+/// One HelmRelease in a namespace and a repository of its own.
+struct Case {
+    name: &'static str,
+    /// Fields of the spec of the chart before and after the change, beside its source.
+    chart: [&'static str; 2],
+    /// Files beside those of every case.
+    more: &'static [Edit],
+    edits: &'static [Edit],
+    deletes: &'static [&'static str],
+    is_upgraded: bool,
+}
+
+fn cases() -> Vec<Case> {
+    let base = Case {
+        name: "",
+        chart: ["chart: ./charts/app", "chart: ./charts/app"],
+        more: &[],
+        edits: &[],
+        deletes: &[],
+        is_upgraded: false,
+    };
+    let upgraded = Case { deletes: &["delete ConfigMap/goes"], is_upgraded: true, ..base };
+    let every_revision = "chart: ./charts/app, reconcileStrategy: Revision";
+    vec![
+        Case { name: "gc-same-version", edits: &[WITHOUT], ..base },
+        Case { name: "gc-bump", edits: &[WITHOUT, BUMP], ..upgraded },
+        Case {
+            name: "gc-downgrade",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 0.9.0\n"))],
+            ..upgraded
+        },
+        Case { name: "gc-revision", chart: [every_revision; 2], edits: &[WITHOUT], ..upgraded },
+        Case {
+            name: "gc-elsewhere",
+            chart: [every_revision; 2],
+            edits: &[("README.md", Some("x\n"))],
+            deletes: &[],
+            ..upgraded
+        },
+        Case { name: "gc-strategy", chart: [base.chart[0], every_revision], edits: &[WITHOUT], ..upgraded },
+        Case {
+            name: "gc-values-file",
+            chart: ["chart: ./charts/app, valuesFiles: [charts/app/values.yaml]"; 2],
+            edits: &[("charts/app/values.yaml", Some("extra: false\n"))],
+            ..base
+        },
+        Case {
+            name: "gc-values-bump",
+            chart: ["chart: ./charts/app, valuesFiles: [charts/app/values.yaml]"; 2],
+            edits: &[("charts/app/values.yaml", Some("extra: false\n")), BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-values-list",
+            chart: [
+                "chart: ./charts/app",
+                "chart: ./charts/app, valuesFiles: [charts/app/values.yaml, charts/app/small.yaml]",
+            ],
+            ..upgraded
+        },
+        Case {
+            name: "gc-values-bump-list",
+            chart: [
+                "chart: ./charts/app",
+                "chart: ./charts/app, valuesFiles: [charts/app/values.yaml, charts/app/small.yaml]",
+            ],
+            edits: &[BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-moved",
+            chart: ["chart: ./charts/app", "chart: ./charts/other"],
+            edits: &[("charts/other/Chart.yaml", Some(V1)), ("charts/other/templates/stays.yaml", Some(STAYS))],
+            ..base
+        },
+        Case {
+            name: "gc-moved-bump",
+            chart: ["chart: ./charts/app", "chart: ./charts/other"],
+            edits: &[("charts/other/Chart.yaml", Some(V2)), ("charts/other/templates/stays.yaml", Some(STAYS))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-helmignore",
+            edits: &[("charts/app/.helmignore", Some("templates/goes.yaml\n")), BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-sourceignore",
+            edits: &[(".sourceignore", Some("charts/app/templates/goes.yaml\n")), BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-dependency",
+            more: &[
+                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_1)),
+                ("charts/lib/Chart.yaml", Some(LIBRARY)),
+                ("charts/lib/templates/a.yaml", Some(OF_LIBRARY)),
+            ],
+            edits: &[("charts/lib/templates/a.yaml", None), ("charts/lib/templates/b.yaml", Some(""))],
+            ..base
+        },
+        Case {
+            name: "gc-dependency-bump",
+            more: &[
+                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_1)),
+                ("charts/lib/Chart.yaml", Some(LIBRARY)),
+                ("charts/lib/templates/a.yaml", Some(OF_LIBRARY)),
+            ],
+            edits: &[
+                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_2)),
+                ("charts/lib/templates/a.yaml", None),
+                ("charts/lib/templates/b.yaml", Some("")),
+            ],
+            deletes: &["delete ConfigMap/of-lib"],
+            ..upgraded
+        },
+        Case { name: "gc-broken", edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("name: [\n"))], ..base },
+        Case { name: "gc-gone", edits: &[("charts/app/Chart.yaml", None)], ..base },
+        Case {
+            name: "gc-no-version",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: not-a-version\n"))],
+            ..base
+        },
+    ]
+}
+
+impl Case {
+    fn release(&self, at: usize) -> String {
+        let source = "sourceRef: {kind: GitRepository, name: src}";
+        format!(
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {}}}\nspec:\n  interval: 1h\n  \
+             timeout: 20s\n  chart: {{spec: {{{}, interval: 1h, {source}}}}}\n  install: {{disableWait: true}}\n  \
+             upgrade: {{disableWait: true}}\n",
+            self.name, self.chart[at]
+        )
+    }
+
+    fn source(&self, port: u16) -> String {
+        let url = format!("http://127.0.0.1:{port}/{}/.git", self.name);
+        let spec = json!({"interval": "2s", "url": url, "ref": {"branch": "main"}});
+        let metadata = json!({"name": "src", "namespace": self.name});
+        json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository", "metadata": metadata, "spec": spec}).to_string()
+    }
+}
+
+fn write(tree: &Path, (at, content): Edit) {
+    let path = tree.join(at);
+    match content {
+        Some(content) => {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        None => fs::remove_file(path).unwrap(),
+    }
+}
+
+#[test]
+fn charts_of_a_git_repository_are_packed_and_upgraded_as_planned() {
+    ensure(&["helm"]).unwrap();
+    let repositories = folder("git-charts");
+    let port = servers::git(&repositories);
+    let options = Options { flux: Flux::All, source_service: true, ..Options::default() };
+    let cluster = &Cluster::up(options).expect("the test cluster comes up");
+    let cases = cases();
+    let trees: Vec<PathBuf> = cases.iter().map(|case| repositories.join(case.name)).collect();
+    for (case, tree) in cases.iter().zip(&trees) {
+        BASE.iter().for_each(|(at, content)| write(tree, (at, Some(content))));
+        case.more.iter().for_each(|edit| write(tree, *edit));
+        fs::create_dir(tree.join("deploy")).unwrap();
+        fs::write(tree.join("deploy/app.yaml"), case.release(0)).unwrap();
+        init(tree);
+        cluster.kubectl(&["create", "namespace", case.name]).unwrap();
+        let apps = kustomization(case.name, "apps", "./deploy", "");
+        cluster.kubectl_stdin(&["apply", "-f", "-"], &format!("{}\n---\n{apps}", case.source(port))).unwrap();
+    }
+    cases.iter().for_each(|case| ready(cluster, case.name, "1"));
+    let before = objects(cluster);
+    let helm = format!("--helm={}", bin("helm").display());
+    let (mut planned, mut wrong) = (BTreeMap::new(), vec![]);
+    for (case, tree) in cases.iter().zip(&trees) {
+        case.edits.iter().for_each(|edit| write(tree, *edit));
+        fs::write(tree.join("deploy/app.yaml"), case.release(1)).unwrap();
+        let run = plan(cluster, case.name, tree, &[&helm]);
+        let document = document(&run);
+        let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
+        let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
+        if document["complete"] != true || found != expected {
+            wrong.push(format!("{}: {found:?} {} {}", case.name, document["owners"], document["gaps"]));
+        }
+        planned.extend(planned_deletions(&document));
+    }
+    for (case, tree) in cases.iter().zip(&trees) {
+        commit(tree);
+        let head = xtask::git::run(tree, &["rev-parse", "HEAD"]).unwrap();
+        applied(cluster, case.name, "apps", &format!("main@sha1:{}", head.trim()));
+    }
+    let is_done = || {
+        let upgraded = upgraded(cluster);
+        Ok(cases.iter().filter(|case| case.is_upgraded).all(|case| upgraded.contains(case.name)))
+    };
+    cluster.wait_for("the upgrades", LIMIT, is_done).unwrap_or_else(|error| wrong.push(error.to_string()));
+    // What should not be upgraded has had the time for it.
+    std::thread::sleep(Duration::from_secs(10));
+    let (after, upgraded) = (objects(cluster), upgraded(cluster));
+    for case in cases.iter().filter(|case| case.is_upgraded != upgraded.contains(case.name)) {
+        wrong.push(format!("{}: upgraded: {}", case.name, !case.is_upgraded));
+    }
+    for (uid, what) in &before {
+        match (planned.get(uid), after.contains_key(uid)) {
+            (None, false) => wrong.push(format!("{what} is gone and was not planned")),
+            (Some(action), true) => wrong.push(format!("{what} is there although planned: {action}")),
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Returns the namespaces whose release has another revision than the first.
+fn upgraded(cluster: &Cluster) -> BTreeSet<String> {
+    let columns = "jsonpath={range .items[*]}{.metadata.namespace} {.status.history[0].version}{\"\\n\"}{end}";
+    let releases = cluster.kubectl(&["get", "helmrelease", "-A", "-o", columns]).unwrap();
+    let later = releases.lines().filter_map(|line| line.split_once(' ')).filter(|(_, revision)| *revision != "1");
+    later.map(|(namespace, _)| namespace.to_owned()).collect()
+}
