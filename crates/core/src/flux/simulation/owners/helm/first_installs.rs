@@ -144,6 +144,7 @@ pub(super) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id:
         applies: Some(OwnerApply {
             trigger,
             objects: Arc::default(),
+            replaced: BuiltObjects::new(),
             earlier: applied,
             manager: HELM_CONTROLLER,
             code: ReasonCode::InChart,
