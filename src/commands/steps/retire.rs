@@ -179,8 +179,8 @@ impl Steps for Removing<'_> {
     }
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
-        let is_there = |(id, uid): &(&ObjectId, &Box<str>)| snapshot.object(id).is_some_and(|live| live.uid == **uid);
-        let left = self.removed.iter().filter(is_there).map(|(id, _)| id);
+        let there = self.removed.iter().filter(|(id, uid)| snapshot.object(id).is_some_and(|live| live.uid == **uid));
+        let left = there.map(|(id, _)| id);
         let left: Vec<&ObjectId> = left.filter(|id| !self.left_over.contains(id)).collect();
         if !left.is_empty() {
             let message = format!("still there after the last step: {}", join_limited(&left, NAMED));

@@ -95,7 +95,7 @@ pub(crate) async fn find_handover(
         holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss, &vain))?;
         best = trees.play(&mut planner, &start, &holds).await?;
         // The first one that was tried costs least.
-        best.without_effect.iter().for_each(|(id, hold)| drop(vain.entry(id.clone()).or_insert(*hold)));
+        vain = best.without_effect.clone().into_iter().chain(vain).collect();
     }
     if let Some(loss) = lost(&best).first() {
         return Err(no_list(loss, &vain));

@@ -148,20 +148,17 @@ impl FilePatch {
 
 /// Returns true if two trees differ in nothing but settings of steps.
 pub fn differ_in_holds(before: &Tree, after: &Tree) -> bool {
-    changed(before, after).into_iter().all(|path| {
-        let sides = [before, after].map(|tree| tree.get(path).and_then(text_of).and_then(without_holds));
-        matches!(&sides, [Some((before, _)), Some((after, _))] if before == after)
-    })
+    let sides = |path: &str| [before, after].map(|tree| Settings::of_file(tree, path));
+    changed(before, after)
+        .into_iter()
+        .all(|path| matches!(&sides(path), [Some(before), Some(after)] if before.manifests == after.manifests))
 }
 
 /// Returns true if the second of two trees only lacks settings of steps.
 pub fn ends_holds(before: &Tree, after: &Tree) -> bool {
-    let holds = |tree: &Tree, path: &str| tree.get(path).and_then(text_of).and_then(without_holds);
-    differ_in_holds(before, after)
-        && changed(before, after).into_iter().all(|path| match (holds(before, path), holds(after, path)) {
-            (Some((_, before)), Some((_, after))) => after.is_subset(&before),
-            _ => false,
-        })
+    let sides = |path: &str| [before, after].map(|tree| Settings::of_file(tree, path));
+    let ends = |path: &str| matches!(sides(path), [Some(before), Some(after)] if after.set.is_subset(&before.set));
+    differ_in_holds(before, after) && changed(before, after).into_iter().all(ends)
 }
 
 /// Returns the paths of the files that are not the same in two trees.
@@ -170,32 +167,40 @@ fn changed<'t>(before: &'t Tree, after: &'t Tree) -> BTreeSet<&'t str> {
     paths.filter(|path| before.get(path) != after.get(path)).collect()
 }
 
-/// Returns the manifests of a file without settings of steps, and those settings, each with the place of its manifest. `None` if the
-/// file is no YAML.
-fn without_holds(text: &str) -> Option<(Vec<Value>, BTreeSet<(usize, String)>)> {
-    let mut manifests: Vec<Value> = documents(text).into_iter().map(yaml::document).collect::<Result<_, _>>().ok()?;
-    let mut set = BTreeSet::new();
-    for (at, manifest) in manifests.iter_mut().enumerate() {
-        for hold in [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete] {
-            let field = hold.field();
-            if field.is_set(manifest) {
-                set.insert((at, field.to_string()));
-            }
+/// The manifests of a file without settings of steps.
+struct Settings {
+    manifests: Vec<Value>,
+    /// Those settings, each with the place of its manifest.
+    set: BTreeSet<(usize, String)>,
+}
+
+impl Settings {
+    /// Reads a file; `None` if it is no YAML.
+    fn of_file(tree: &Tree, path: &str) -> Option<Self> {
+        let documents = documents(text_of(tree.get(path)?)?);
+        let mut manifests: Vec<Value> = documents.into_iter().map(yaml::document).collect::<Result<_, _>>().ok()?;
+        let mut set = BTreeSet::new();
+        for (at, manifest) in manifests.iter_mut().enumerate() {
+            let fields =
+                [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete].map(Hold::field);
+            set.extend(fields.iter().filter(|field| field.is_set(manifest)).map(|field| (at, field.to_string())));
+            remove_fields(manifest, &fields);
         }
-        let spec = manifest.get_mut("spec").and_then(Value::as_object_mut);
-        spec.into_iter()
-            .for_each(|spec| spec.retain(|key, _| !["deletionPolicy", "prune", "suspend"].contains(&&**key)));
-        let metadata = manifest.get_mut("metadata").and_then(Value::as_object_mut);
-        let Some(metadata) = metadata else { continue };
-        let annotations = metadata.get_mut("annotations").and_then(Value::as_object_mut);
-        if annotations.is_some_and(|annotations| {
-            annotations.remove(OPERATOR_SWITCH);
-            annotations.is_empty()
-        }) {
-            metadata.remove("annotations");
-        }
+        Some(Self { manifests, set })
     }
-    Some((manifests, set))
+}
+
+/// Removes fields from a manifest, whatever their values are, and annotations if none is left.
+fn remove_fields(manifest: &mut Value, fields: &[Field]) {
+    if let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|key, _| !fields.iter().any(|field| field.in_spec && field.name == key));
+    }
+    let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    annotations.retain(|key, _| !fields.iter().any(|field| !field.in_spec && field.name == key));
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
 }
 
 /// Sets the field of a hold in the manifest of an owner. `root` is the path of the Kustomization that applies the owner, if one does: it
