@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
 use super::apply::{Commit, NextStep, StepArgs, Steps, carry_out};
+use crate::cluster::config::args::shell_word;
 use crate::commands::Session;
 use crate::commands::prune::tree::{FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
@@ -125,7 +126,7 @@ async fn plan(
     snapshot: &Snapshot,
 ) -> Result<PlannedHandover> {
     let (rev, checkout) = (to.map(str::to_owned), args.steps.checkout.clone());
-    let options = TreeOptions { rev, checkout, offline: true, is_of_steps: true, ..TreeOptions::default() };
+    let options = TreeOptions { rev, checkout, is_of_steps: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, snapshot, args.steps.snapshot.is_some()).await;
     let mut found = found.inspect_err(|_| session.discard_warnings())?;
@@ -449,10 +450,17 @@ fn is_marked(object: &ObjectMetadata) -> bool {
 
 /// Writes the patches and commands of the steps, one file each.
 ///
-/// Fails if the directory has one of them already, or cannot be written.
+/// Fails if the directory has files of steps already, of which some would not be replaced, or cannot be written.
 pub(crate) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Session) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| Error::failed(format!("{} cannot be read: {error}", directory.display())))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    if let Some(file) = names.filter(|name| is_of_step(name)).min() {
+        let file = directory.join(file);
+        return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
+    }
     for step in steps {
         let patches: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
         let commands: String = step.commands.iter().map(|command| format!("{command}\n")).collect();
@@ -461,12 +469,16 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Sess
             if text.is_empty() {
                 continue;
             }
-            if file.exists() {
-                return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
-            }
             tools::write_report(&file, &text)?;
-            session.terminal.status(&format!("wrote {}: `{program} {}`", file.display(), file.display()));
+            let word = shell_word(&file.display().to_string());
+            session.terminal.status(&format!("wrote {}: `{program} {word}`", file.display()));
         }
     }
     Ok(())
+}
+
+/// Returns true for the name of a file that [`write`] writes.
+fn is_of_step(name: &str) -> bool {
+    let number = name.strip_prefix("step-").and_then(|rest| rest.strip_suffix(".patch").or(rest.strip_suffix(".sh")));
+    number.is_some_and(|number| number.parse::<usize>().is_ok())
 }

@@ -1,6 +1,6 @@
 //! `retire`: steps that remove owners with everything that they have, in an order in which nothing is stuck.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -90,7 +90,12 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     if !args.steps.apply {
         return Ok(exit);
     }
-    let mut removing = Removing { args, targets };
+    let mut removing = Removing {
+        args,
+        targets,
+        removed: removed_by(&document.steps, &snapshot),
+        left_over: document.left_over.clone(),
+    };
     carry_out(&args.steps, &mut removing, (removal.next_steps(), snapshot), exit, session).await
 }
 
@@ -147,6 +152,10 @@ impl PlannedRemoval {
 struct Removing<'a> {
     args: &'a RetireArgs,
     targets: BTreeSet<ObjectId>,
+    /// Objects that the steps delete, with their uids.
+    removed: BTreeMap<ObjectId, Box<str>>,
+    /// Objects that were said to stay.
+    left_over: Vec<ObjectId>,
 }
 
 impl Steps for Removing<'_> {
@@ -170,11 +179,26 @@ impl Steps for Removing<'_> {
     }
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
-        match self.targets.iter().find(|id| snapshot.object(id).is_some()) {
-            Some(left) => Err(Error::failed(format!("{left} is still there after the last step"))),
-            None => Ok("everything is removed".to_owned()),
+        let there = self.removed.iter().filter(|(id, uid)| snapshot.object(id).is_some_and(|live| live.uid == **uid));
+        let left = there.map(|(id, _)| id);
+        let left: Vec<&ObjectId> = left.filter(|id| !self.left_over.contains(id)).collect();
+        if !left.is_empty() {
+            let message = format!("still there after the last step: {}", join_limited(&left, NAMED));
+            return Err(Error::failed(message).hint("`kubectl gitops inventory TYPE/NAME` says what owns one"));
         }
+        let over: Vec<&ObjectId> = self.left_over.iter().filter(|id| snapshot.object(id).is_some()).collect();
+        Ok(if over.is_empty() {
+            "everything is removed".to_owned()
+        } else {
+            format!("the owners are removed; left over, and nothing deletes it: {}", join_limited(&over, NAMED))
+        })
     }
+}
+
+/// Returns the objects that steps delete, with their uids.
+fn removed_by(steps: &[HandoverStep], snapshot: &Snapshot) -> BTreeMap<ObjectId, Box<str>> {
+    let deletions = steps.iter().flat_map(|step| step.plan.deletions());
+    deletions.filter_map(|row| Some((row.object.id.clone(), snapshot.object(&row.object.id)?.uid.clone()))).collect()
 }
 
 /// Returns an owner or a namespace as the command line names it.

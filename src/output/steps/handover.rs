@@ -7,12 +7,15 @@ use crate::output::plan::{counts, summary};
 use crate::output::text::sanitize::{escape, one_line};
 use crate::output::text::wrap::wrap;
 use gitops_core::flux::handover::{ClaimCopy, Handover, HandoverStep};
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of objects that a line names.
 const NAMED: usize = 5;
 /// Spaces before the lines that continue one.
 pub(crate) const CONTINUED: usize = 2;
+/// Last line of steps with an incomplete plan.
+pub(super) const UNKNOWN_REST: &str = "Whether something is left over is not known, because a plan is incomplete.";
 
 impl Render for Handover {
     const PARTS: &'static [Part] = &[Part::Text, Part::Document, Part::Names, Part::Comment];
@@ -124,13 +127,30 @@ fn end(handover: &Handover) -> String {
 
 fn left_over(handover: &Handover) -> String {
     let objects = &handover.left_over;
+    if objects.is_empty() && !handover.is_complete() {
+        return UNKNOWN_REST.to_owned();
+    }
     if objects.is_empty() {
         return "Nothing is left over.".to_owned();
     }
-    format!(
-        "Left over: the change drops {}, and nothing deletes it: {}. `kubectl gitops prune --plan --include orphaned` shows \
-         what can be deleted then.",
-        pluralize(objects.len(), "object"),
-        join_limited(objects, NAMED)
-    )
+    let is_stuck = |id: &&ObjectId| {
+        let blocked = handover.steps.iter().flat_map(|step| step.plan.blocked_by_finalizers());
+        blocked.into_iter().any(|blocked| blocked.object == **id)
+    };
+    let (stuck, dropped): (Vec<&ObjectId>, Vec<&ObjectId>) = objects.iter().partition(is_stuck);
+    let mut text = String::from("Left over:");
+    if !dropped.is_empty() {
+        text += &format!(
+            " the change drops {}, and nothing deletes it: {}. `kubectl gitops prune --plan --include orphaned` shows what can be \
+             deleted then.",
+            pluralize(dropped.len(), "object"),
+            join_limited(&dropped, NAMED)
+        );
+    }
+    if !stuck.is_empty() {
+        let stays = if stuck.len() == 1 { "stays" } else { "stay" };
+        text +=
+            &format!(" {} {stays} terminating until something removes the finalizers.", join_limited(&stuck, NAMED));
+    }
+    text
 }

@@ -1,6 +1,6 @@
 //! Text of the steps of a removal.
 
-use super::handover::{comment_of_steps, line, text_of_steps};
+use super::handover::{UNKNOWN_REST, comment_of_steps, line, text_of_steps};
 use crate::output::document;
 use crate::output::format::{Look, Part, Render};
 use crate::output::markdown::escape::span;
@@ -62,6 +62,9 @@ fn end(retirement: &Retirement) -> String {
 
 fn left_over(retirement: &Retirement) -> String {
     let objects = &retirement.left_over;
+    if objects.is_empty() && !retirement.is_complete() {
+        return UNKNOWN_REST.to_owned();
+    }
     if objects.is_empty() {
         return "Nothing is left over, as `kubectl gitops inventory --leaked` and `kubectl gitops inventory --orphaned` show then.".to_owned();
     }

@@ -17,9 +17,14 @@ use super::helm_release::packed;
 shared_cluster!(start);
 
 fn start() -> Cluster {
+    start_with(Options::default())
+}
+
+/// Starts a cluster with all controllers of Flux and flux-operator.
+pub(super) fn start_with(options: Options) -> Cluster {
     ensure(&["flux-operator", "flux-operator-controller", "kustomize", "helm"]).unwrap();
     let flags = ["--requeue-dependency=1s"].map(str::to_owned);
-    let options = Options { flux: Flux::All, kustomize_controller_flags: flags.into(), ..Options::default() };
+    let options = Options { flux: Flux::All, kustomize_controller_flags: flags.into(), ..options };
     let cluster = Cluster::up(options).expect("the test cluster comes up");
     cluster.start("flux-operator-controller").unwrap();
     // The test gives HelmCharts their artifacts.
@@ -28,14 +33,16 @@ fn start() -> Cluster {
 }
 
 /// A chart that makes a ConfigMap of each of the values `maps`.
-const TEMPLATE: &str = "{{- range .Values.maps }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ . }}}\ndata: {a: b}\n{{- end }}\n";
+/// With `keep: true` Helm leaves them behind.
+const TEMPLATE: &str = "{{- range .Values.maps }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ . }}\n  \
+                        {{- if $.Values.keep }}\n  annotations: {helm.sh/resource-policy: keep}\n  {{- end }}\ndata: {a: b}\n{{- end }}\n";
 
 const CHART: &str = "apiVersion: v2\nname: maps\nversion: 0.1.0\n";
 
 /// Files of a tree, by path. `NS` stands for the namespace of the story.
-type Files = Vec<(String, String)>;
+pub(super) type Files = Vec<(String, String)>;
 
-fn map(path: &str, name: &str) -> (String, String) {
+pub(super) fn map(path: &str, name: &str) -> (String, String) {
     let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n  namespace: NS\ndata: {{a: b}}\n");
     (format!("{path}/{name}.yaml"), text)
 }
@@ -44,7 +51,7 @@ fn maps(path: &str, names: &[&str]) -> Files {
     names.iter().map(|name| map(path, name)).collect()
 }
 
-fn kustomization(name: &str) -> (String, String) {
+pub(super) fn kustomization(name: &str) -> (String, String) {
     let text = format!(
         "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata:\n  name: {name}\n  namespace: NS\nspec:\n  \
          interval: 1h\n  retryInterval: 2s\n  path: ./{name}\n  prune: true\n  sourceRef:\n    kind: GitRepository\n    name: NS\n"
@@ -53,7 +60,7 @@ fn kustomization(name: &str) -> (String, String) {
 }
 
 /// A HelmRelease of these maps. `more` are further fields of its spec.
-fn release(name: &str, names: &[&str], more: &str) -> (String, String) {
+pub(super) fn release(name: &str, names: &[&str], more: &str) -> (String, String) {
     let text = format!(
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata:\n  name: {name}\n  namespace: NS\nspec:\n  interval: 1h\n  \
          chart:\n    spec:\n      chart: ./chart\n      sourceRef:\n        kind: GitRepository\n        name: NS\n  values:\n    maps: [{}]\n{more}",
@@ -62,7 +69,7 @@ fn release(name: &str, names: &[&str], more: &str) -> (String, String) {
     (format!("root/release-{name}.yaml"), text)
 }
 
-fn set(name: &str, names: &[&str]) -> (String, String) {
+pub(super) fn set(name: &str, names: &[&str]) -> (String, String) {
     let inputs: Vec<String> = names.iter().map(|name| format!("{{app: {name}}}")).collect();
     let text = format!(
         "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata:\n  name: {name}\n  namespace: NS\nspec:\n  \
@@ -74,14 +81,14 @@ fn set(name: &str, names: &[&str]) -> (String, String) {
 }
 
 /// A change of a tree, with what is deployed on branch `main` and the change on `feature`.
-struct Story<'a> {
-    cluster: &'a Cluster,
-    namespace: String,
-    tree: Folder,
+pub(super) struct Story<'a> {
+    pub(super) cluster: &'a Cluster,
+    pub(super) namespace: String,
+    pub(super) tree: Folder,
 }
 
 impl<'a> Story<'a> {
-    fn new(cluster: &'a Cluster, namespace: &str, before: Files, after: Files) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, namespace: &str, before: Files, after: Files) -> Self {
         let this = Self { cluster, namespace: namespace.to_owned(), tree: Folder::outside_checkouts(namespace) };
         let git = |words: &[&str]| this.tree.git(words);
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
@@ -114,17 +121,17 @@ impl<'a> Story<'a> {
         }
     }
 
-    fn commit(&self) {
+    pub(super) fn commit(&self) {
         self.tree.git(&["add", "-A"]);
         self.tree.git(&["commit", "-q", "--allow-empty", "-m", "change"]);
     }
 
-    fn publish(&self) -> String {
+    pub(super) fn publish(&self) -> String {
         self.cluster.publish(&format!("GitRepository/{0}/{0}", self.namespace), self.tree.path()).unwrap()
     }
 
     /// Waits until every owner is ready for its generation, or does nothing.
-    fn wait(&self, revision: &str) {
+    pub(super) fn wait(&self, revision: &str) {
         self.cluster.wait_until_applied(&self.namespace, "root", revision, LIMIT).unwrap();
         let settled = || {
             self.serve_charts();
@@ -139,7 +146,7 @@ impl<'a> Story<'a> {
     }
 
     /// Gives every HelmChart the packed chart, as source-controller does.
-    fn serve_charts(&self) {
+    pub(super) fn serve_charts(&self) {
         let get = |what: &str| {
             let text = self.cluster.kubectl(&["get", what, "-n", &self.namespace, "-o", "json"]).unwrap();
             serde_json::from_str::<Value>(&text).unwrap()
@@ -174,7 +181,7 @@ impl<'a> Story<'a> {
         uids.filter(|(name, _)| name != "ConfigMap/kube-root-ca.crt").collect()
     }
 
-    fn handover(&self, more: &[&str]) -> Run {
+    pub(super) fn handover(&self, more: &[&str]) -> Run {
         let program = |name: &str| format!("--{name}={}", bin(name).display());
         let programs = ["kustomize", "helm", "flux-operator"].map(program);
         let words = ["handover", "--repo", self.tree.path().to_str().unwrap(), "--to", "feature"];
@@ -340,4 +347,96 @@ fn a_release_that_becomes_a_kustomization() {
     let before = vec![release("apps", &["a", "b"], "")];
     let after = files([vec![kustomization("apps")], maps("apps", &["a", "b"])]);
     assert_eq!(play("helm-to-ks", before, after, &["a", "b"]), (2, vec!["helm-to-ks-apps".to_owned()]));
+}
+
+#[test]
+fn a_release_whose_objects_helm_keeps_becomes_a_kustomization() {
+    let before = vec![release("apps", &["a", "b"], "    keep: true\n")];
+    let after = files([vec![kustomization("apps")], maps("apps", &["a", "b"])]);
+    let (steps, left) = play("helm-keep-to-ks", before, after, &["a", "b"]);
+    assert_eq!((steps, left), (1, vec![]), "the uninstall deletes none of them");
+}
+
+/// A manifest as people write it in one line, beside one of the same name for another cluster.
+#[test]
+fn a_manifest_in_flow_style_beside_one_of_another_cluster_is_patched() {
+    let flow = |directory: &str, name: &str| {
+        let text = format!(
+            "# Ours\r\napiVersion: kustomize.toolkit.fluxcd.io/v1\r\nkind: Kustomization\r\nmetadata: {{name: {name}, namespace: NS}}\r\n\
+             spec: {{interval: 1h, retryInterval: 2s, path: ./apps, prune: true, # Why\r\n  sourceRef: {{kind: GitRepository, name: NS}}}}"
+        );
+        (format!("{directory}/my apps.yaml"), text)
+    };
+    let with = |name: &str| files([vec![flow("root", name), flow("other", name)], maps("apps", &["a"])]);
+    assert_eq!(play("flow-renamed", with("apps"), with("apps-v2"), &["a"]), (2, vec![]));
+}
+
+/// Returns what a handover says that is refused.
+fn refused(namespace: &str, before: Files, after: Files) -> String {
+    let run = Story::new(&cluster(), namespace, before, after).handover(&[]);
+    assert_eq!(run.code, 6, "{run:?}");
+    run.stderr
+}
+
+#[test]
+fn an_object_that_would_get_a_second_owner_is_refused() {
+    let both = |other: &[&str]| {
+        files([vec![kustomization("one"), kustomization("two")], maps("one", &["a"]), maps("two", other)])
+    };
+    let said = refused("two-owners", both(&["b"]), both(&["a", "b"]));
+    let rule =
+        "with the change configmap/a -n two-owners is applied by kustomization/one -n two-owners and kustomization/two";
+    assert!(said.contains(rule), "{said}");
+}
+
+#[test]
+fn a_move_that_the_api_server_refuses_is_refused() {
+    let frozen = |owner: &str, value: &str| {
+        let text = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: frozen, namespace: NS}}\nimmutable: true\ndata: {{a: {value}}}\n"
+        );
+        (format!("{owner}/frozen.yaml"), text)
+    };
+    let owners = |moved: (String, String)| {
+        files([vec![kustomization("one"), kustomization("two"), moved], maps("one", &["a"]), maps("two", &["b"])])
+    };
+    let said = refused("frozen", owners(frozen("one", "b")), owners(frozen("two", "c")));
+    assert!(
+        said.contains("kustomization/two -n frozen cannot apply the change: the server refuses configmap/frozen"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_patch_that_decides_about_the_setting_is_named() {
+    let patched = |name: &str| {
+        let patch =
+            "- target: {kind: Kustomization}\n  patch: '- {op: add, path: /spec/deletionPolicy, value: Delete}'\n";
+        let list = format!("resources: [apps.yaml, always.yaml]\npatches:\n{patch}");
+        let (_, text) = kustomization(name);
+        files([
+            vec![
+                ("root/kustomization.yaml".to_owned(), list),
+                ("root/apps.yaml".to_owned(), text.replace(&format!("./{name}"), "./apps")),
+            ],
+            maps("apps", &["a"]),
+        ])
+    };
+    let said = refused("patched", patched("old"), patched("new"));
+    let rule = "configmap/a -n patched needs `deletionPolicy: Orphan` on kustomization.kustomize.toolkit.fluxcd.io/old -n patched, which \
+                its manifest alone does not set";
+    assert!(said.contains(rule), "{said}");
+}
+
+#[test]
+fn a_change_below_a_suspended_root_is_refused() {
+    let before = files([vec![kustomization("old")], maps("old", &["a"])]);
+    let after = files([vec![kustomization("new")], maps("new", &["a"])]);
+    let cluster = cluster();
+    let story = Story::new(&cluster, "parked", before, after);
+    let suspend = r#"{"spec": {"suspend": true}}"#;
+    cluster.kubectl(&["patch", "kustomization/root", "-n", "parked", "--type=merge", "-p", suspend]).unwrap();
+    let run = story.handover(&[]);
+    assert_eq!(run.code, 6, "{run:?}");
+    assert!(run.stderr.contains("configmap/a -n parked is deleted once what is suspended is resumed"), "{run:?}");
 }

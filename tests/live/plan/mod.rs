@@ -15,6 +15,7 @@ mod mistyped_path;
 mod owner_references;
 mod random_charts;
 mod random_generators;
+mod random_steps;
 mod registry;
 mod rehearsal;
 mod releases;

@@ -29,7 +29,7 @@ pub struct Subject {
     /// Commit that is checked out, or that was named; absent for a directory that is no checkout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Branch that is checked out, or revision as it was named; absent for a detached HEAD.
+    /// Branch that is checked out, or revision as it was named; for a patched commit its branch. Absent for a detached HEAD.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// True if files that were read differ from the revision.

@@ -11,13 +11,23 @@ use crate::error::{Error, Result};
 use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
-use gitops_core::flux::handover::patch::{Field, FilePatch, hold_in_tree};
-use gitops_core::flux::handover::{Hold, Holds, Loss, MAX_LISTS, listed, losses, next_holds};
+use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree};
+use gitops_core::flux::handover::{
+    Hold, Holds, Loss, MAX_LISTS, contested, listed, losses, next_holds, parked, resume, set_holds,
+};
+use gitops_core::flux::simulation::DryRunScope;
+use gitops_core::flux::simulation::questions::FinishedPreview;
 use gitops_core::flux::source::tree::Tree;
-use gitops_core::flux::spec::SourceId;
+use gitops_core::flux::spec::{KustomizationSpec, SourceId};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::plan::Outcome;
+use gitops_core::ownership::index::Index;
+use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::plan::{Outcome, ReasonCode};
+use gitops_core::text::join_limited;
+
+/// Number of owners that a message names.
+const NAMED: usize = 5;
 
 /// A list of steps that loses nothing.
 pub(crate) struct FoundHandover {
@@ -71,21 +81,24 @@ pub(crate) async fn find_handover(
         change,
     };
     warn_of_commits(&planner, &trees, &deployed.folder, &deployed.commit, session)?;
+    let dry_runs = planner.end_dry_runs();
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
     let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
     let managed_at_once = listed(&first.last);
-    let mut best = first;
+    let (mut best, mut vain) = (first, Holds::new());
     for _ in 0..MAX_LISTS {
         let lost = lost(&best);
         if lost.is_empty() {
             break;
         }
-        holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss))?;
+        holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss, &vain))?;
         best = trees.play(&mut planner, &start, &holds).await?;
+        // The first one that was tried costs least.
+        vain = best.without_effect.clone().into_iter().chain(vain).collect();
     }
     if let Some(loss) = lost(&best).first() {
-        return Err(no_list(loss));
+        return Err(no_list(loss, &vain));
     }
     ensure_managed(&managed_at_once, &best)?;
     // What is not needed is left out, one after the other.
@@ -100,7 +113,12 @@ pub(crate) async fn find_handover(
             (holds, best) = (fewer, played);
         }
     }
-    let Played { steps, last } = best;
+    ensure_one_owner(snapshot, &best)?;
+    trees.ensure_resumable(&mut planner, &start, &holds, &best).await?;
+    if let Some(scope) = dry_runs {
+        trees.ensure_applied(&mut planner, &start, &holds, scope, offline).await?;
+    }
+    let Played { steps, last, .. } = best;
     let into = planner.subject().into.clone();
     Ok(FoundHandover { lost_at_once, holds, steps, last, folder: deployed.folder, sources: deployed.sources, into })
 }
@@ -116,7 +134,7 @@ fn warn_of_commits(
     let subject = planner.subject();
     let (Some(text), Some(base)) = (subject.behind_text(), &subject.merge_base) else { return Ok(()) };
     let base = worktree::read(folder, &WorktreeState::Revision(base.clone()))?;
-    if FilePatch::between(&base, &trees.deployed).iter().all(FilePatch::is_of_holds) {
+    if differ_in_holds(&base, &trees.deployed) {
         return Ok(());
     }
     session.terminal.warning(&text);
@@ -135,6 +153,8 @@ struct Trees {
 struct Played {
     steps: Vec<FoundMove>,
     last: Snapshot,
+    /// Holds that the first step sets in Git, and that do not reach their owners.
+    without_effect: Holds,
 }
 
 fn lost(played: &Played) -> Vec<Loss> {
@@ -149,66 +169,131 @@ impl Trees {
         if !holds.is_empty() {
             let mut tree = self.deployed.clone();
             let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
-            let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect())?;
+            let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect(), &start.snapshot)?;
             // What is deployed can have all of them already.
             if !patches.is_empty() || !by_hand.is_empty() {
                 pending.push((Role::Hold, patches, tree));
             }
-            let tree = self.held_target(holds);
+            let tree = self.held_target(holds, &start.snapshot);
             let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() {
                 pending.push((Role::HeldChange, patches, tree));
             }
         }
         pending.push((Role::Change, self.settings_to_end(pending.len()), self.target.clone()));
-        let (mut steps, mut state) = (vec![], start.clone());
+        let (mut steps, mut state, mut without_effect) = (vec![], start.clone(), Holds::new());
         if !by_hand.is_empty() {
             let Field { name, value, .. } = Hold::Keep.field();
             let mark = BTreeMap::from([(name.to_owned(), Some(value.to_owned()))]);
             state.edit(|snapshot| by_hand.iter().for_each(|id| annotate(snapshot, id, &mark)));
         }
         for (role, patches, tree) in pending {
-            let trees = if role == Role::Change { self.change.clone() } else { planner.files(&tree) };
+            let trees = match role {
+                Role::Hold => planner.deployed_files(&tree),
+                Role::HeldChange => planner.files(&tree),
+                Role::Change => self.change.clone(),
+            };
             let (mut finished, next) = planner.step(&state, &trees).await?;
             planner.describe(&mut finished.plan, &trees);
             finished.plan.add_gaps(state.open.clone());
             let snapshot = std::mem::replace(&mut state, next).snapshot.into_owned();
+            if role == Role::Hold {
+                without_effect = gitops_core::flux::handover::without_effect(holds, &state.snapshot);
+            }
             let title = String::new();
             let step = PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot };
             steps.push(FoundMove { role, patches, tree, step });
         }
-        Ok(Played { steps, last: state.snapshot.into_owned() })
+        Ok(Played { steps, last: state.snapshot.into_owned(), without_effect })
     }
 }
 
 impl Trees {
+    /// Fails if the steps lose something once the Kustomizations that are suspended now are resumed.
+    async fn ensure_resumable(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        holds: &Holds,
+        played: &Played,
+    ) -> Result<()> {
+        let parked = parked(&start.snapshot, &played.last);
+        if parked.is_empty() {
+            return Ok(());
+        }
+        let mut resumed = start.clone();
+        resumed.edit_settings(|snapshot| resume(&parked, snapshot));
+        let later = self.play(planner, &resumed, holds).await?;
+        let Some(loss) = lost(&later).into_iter().next() else { return Ok(()) };
+        let owners = join_limited(&parked, NAMED);
+        let message = format!(
+            "no steps without loss: {} is deleted once what is suspended is resumed ({owners}): {}",
+            loss.object,
+            one_line(&loss.reason)
+        );
+        Err(Error::refused(message).hint("resume it first, and run this again"))
+    }
+
+    /// Fails if the API server refuses what an owner applies with the change, such as a change of an immutable field: asked is about the
+    /// present objects, with the holds that are set before.
+    async fn ensure_applied(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        holds: &Holds,
+        scope: DryRunScope,
+        offline: bool,
+    ) -> Result<()> {
+        let mut state = start.clone();
+        state.edit_settings(|snapshot| set_holds(holds, snapshot));
+        let held = planner.files(&self.held_target(holds, &start.snapshot));
+        let finished = planner.rehearse(&state, &held, scope).await?;
+        let FinishedPreview { plan, secrets, .. } = finished;
+        let step = PlannedStep { title: String::new(), plan, secrets, snapshot: state.snapshot.into_owned() };
+        let plan = step.finish(offline);
+        let refused = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked);
+        let mut refused = refused.filter(|row| row.reason.code == ReasonCode::ApplyRefused);
+        let Some(row) = refused.next() else { return Ok(()) };
+        let message =
+            format!("no steps without loss: {} cannot apply the change: {}", row.owner, one_line(&row.reason.detail));
+        Err(Error::refused(message).hint("make this change in a commit of its own, before or after the move"))
+    }
+
     /// Returns the patches of the last step, if no step is `left` before it and what is deployed is the change with settings of
     /// earlier steps.
     fn settings_to_end(&self, left: usize) -> Vec<FilePatch> {
-        let patches = if left == 0 { FilePatch::between(&self.deployed, &self.target) } else { vec![] };
-        if patches.iter().all(FilePatch::ends_holds) { patches } else { vec![] }
+        let only_ends = left == 0 && ends_holds(&self.deployed, &self.target);
+        if only_ends { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
     }
 
     /// Returns the change with the holds that must outlast it.
-    fn held_target(&self, holds: &Holds) -> Tree {
-        let mut tree = self.target.clone();
+    fn held_target(&self, holds: &Holds, live: &Snapshot) -> Tree {
+        let (mut tree, index) = (self.target.clone(), Index::build(live));
         for (owner, hold) in holds {
             if let Hold::KeepInventory | Hold::Disable = hold {
                 // An owner that the change deletes has no manifest in it.
-                drop(hold_in_tree(&mut tree, owner, *hold));
+                drop(hold_in_tree(&mut tree, owner, *hold, path_of_manifest(owner, &index).as_deref()));
             }
         }
         tree
     }
 }
 
+/// Returns the path of the Kustomization that applies an object.
+fn path_of_manifest(id: &ObjectId, index: &Index<'_>) -> Option<String> {
+    let managers = index.recorded_by(id).iter().filter(|owner| !owner.is_object(id));
+    let mut managers = managers.filter_map(|owner| index.owner(owner)?.full);
+    let manager = managers.find(|manager| manager.object.id.is(GROUP, KIND))?;
+    Some(KustomizationSpec::of(manager).path().to_owned())
+}
+
 /// Sets the fields of holds in a tree.
 ///
 /// Fails if a manifest cannot be patched.
-pub(super) fn patch(tree: &mut Tree, holds: &Holds) -> Result<Vec<FilePatch>> {
-    let before = tree.clone();
+pub(super) fn patch(tree: &mut Tree, holds: &Holds, live: &Snapshot) -> Result<Vec<FilePatch>> {
+    let (before, index) = (tree.clone(), Index::build(live));
     for (id, hold) in holds {
-        hold_in_tree(tree, id, *hold).map_err(|why| {
+        hold_in_tree(tree, id, *hold, path_of_manifest(id, &index).as_deref()).map_err(|why| {
             let field = hold.field();
             Error::refused(format!("no steps without loss: {id} needs `{field}`, and {}", one_line(&why)))
                 .hint(format!("set `{field}` where the manifest of {id} is made, commit it, and run this again"))
@@ -234,7 +319,32 @@ fn ensure_managed(managed_at_once: &BTreeSet<ObjectId>, played: &Played) -> Resu
         .hint("let its new owner take it over, or accept that it is created anew: `kubectl gitops plan`"))
 }
 
-fn no_list(loss: &Loss) -> Error {
+/// Fails if the change gives an object a second owner, which somebody else can be.
+fn ensure_one_owner(first: &Snapshot, played: &Played) -> Result<()> {
+    let Some((object, owners)) = contested(first, &played.last) else { return Ok(()) };
+    let secrets = played.steps.iter().map(|found| &found.step.secrets);
+    let object = secrets.fold(object, |id, secrets| secrets.written(&id));
+    let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+    let message = format!(
+        "no steps without loss: with the change {object} is applied by {}: each undoes what the other does, and removing it from one may \
+         delete it",
+        owners.join(" and ")
+    );
+    Err(Error::refused(message).hint("leave it to one of them, and run this again"))
+}
+
+/// `vain` are holds that a commit set and that did not reach their owners.
+fn no_list(loss: &Loss, vain: &Holds) -> Error {
+    let vain = loss.holder().and_then(|holder| Some((holder, vain.get(holder)?.field())));
+    if let Some((holder, field)) = vain {
+        let message = format!(
+            "no steps without loss: {} needs `{field}` on {holder}, which its manifest alone does not set: a patch, a component or \
+             something else that builds it decides",
+            loss.object
+        );
+        return Error::refused(message)
+            .hint(format!("set `{field}` where {holder} gets the field, commit it, and run this again"));
+    }
     let owner = loss.owner.as_ref().map(|owner| format!(" by {owner}")).unwrap_or_default();
     let message = format!("no steps without loss: {} is deleted{owner}: {}", loss.object, one_line(&loss.reason));
     Error::refused(message)

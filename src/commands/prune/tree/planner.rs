@@ -94,7 +94,7 @@ pub(super) struct SearchWork {
     shared: SharedWork,
 }
 
-/// The start of a search: a planner that asks the API server nothing, because a search looks at states that no cluster has.
+/// The start of a search, which looks at states that no cluster has: the API server is asked about the present one only.
 pub(super) struct SearchStart<'s> {
     pub(super) planner: Planner<'s>,
     pub(super) state: StepState<'s>,
@@ -122,14 +122,18 @@ impl SearchWork {
         offline: bool,
     ) -> Result<SearchStart<'s>> {
         let Self { spokes, shared } = self;
-        let (mut planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
-        planner.dry_runs = None;
+        let (planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
         let deployed = planner.deployed()?;
         Ok(SearchStart { planner, state, change, deployed })
     }
 }
 
 impl StepState<'_> {
+    /// Changes settings of owners, of which no dry-run of what they apply depends.
+    pub(super) fn edit_settings(&mut self, change: impl FnOnce(&mut Snapshot)) {
+        change(self.snapshot.to_mut());
+    }
+
     /// Changes the state as somebody does by hand.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Snapshot)) {
         change(self.snapshot.to_mut());
@@ -268,6 +272,24 @@ impl<'s> Planner<'s> {
         self.finish(state, &mut preview).await
     }
 
+    /// Asks the API server no more.
+    pub(super) fn end_dry_runs(&mut self) -> Option<DryRunScope> {
+        self.dry_runs.take()
+    }
+
+    /// Plans as [`Self::preview`], with dry-runs of this extent.
+    pub(super) async fn rehearse(
+        &mut self,
+        state: &StepState<'_>,
+        trees: &StepTrees,
+        scope: DryRunScope,
+    ) -> Result<FinishedPreview> {
+        self.dry_runs = Some(scope);
+        let finished = self.preview(state, trees).await;
+        self.dry_runs = None;
+        finished
+    }
+
     /// Returns the description of the tree.
     pub(super) fn subject(&self) -> &Subject {
         &self.subject
@@ -364,7 +386,14 @@ impl<'s> Planner<'s> {
         Ok(StepTrees { artifacts, gaps, subject, by_hand: BTreeSet::new() })
     }
 
-    /// Returns the content of the sources with these files, which no revision has.
+    /// Returns the content of the sources with files of the deployed commit and the patches of steps.
+    pub(super) fn deployed_files(&self, tree: &Tree) -> StepTrees {
+        let trees = self.files(tree);
+        let subject = Subject { branch: self.subject.into.clone(), merge_base: None, ..trees.subject };
+        StepTrees { subject, ..trees }
+    }
+
+    /// Returns the content of the sources with files of the change and the patches of steps.
     pub(super) fn files(&self, tree: &Tree) -> StepTrees {
         let snapshot = self.answerer.builds.snapshot;
         let artifacts = self.folders.keys().map(|id| {

@@ -11,11 +11,11 @@ use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{FilePatch, remove_from_tree};
-use gitops_core::flux::handover::{Hold, Holds};
+use gitops_core::flux::handover::{Hold, Holds, set_holds};
 use gitops_core::flux::retire::{ClaimFate, NoOrder, Order, Unit, Way, fates, once_gone, order};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
-use gitops_core::kubernetes::object::{ObjectId, Resource};
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -113,11 +113,11 @@ impl Play<'_> {
         let (in_git, by_hand): (Vec<&ObjectId>, Vec<&ObjectId>) =
             self.order.keeping.iter().partition(|id| pruned.contains(id));
         let holds: Holds = in_git.into_iter().map(|id| (id.clone(), Hold::Delete)).collect();
-        let prepared: Vec<ObjectId> = by_hand.into_iter().cloned().collect();
-        let patches = patch(&mut self.tree, &holds)?;
-        state.edit(|snapshot| prepared.iter().for_each(|id| let_delete(snapshot, id)));
+        let prepared: Holds = by_hand.into_iter().map(|id| (id.clone(), Hold::Delete)).collect();
+        let patches = patch(&mut self.tree, &holds, &state.snapshot)?;
+        state.edit(|snapshot| set_holds(&prepared, snapshot));
         let step = self.step(patches, BTreeSet::new(), &[], planner, state).await?;
-        let prepares = prepared.iter().map(|id| step.secrets.written(id)).collect();
+        let prepares = prepared.keys().map(|id| step.secrets.written(id)).collect();
         let keeping = self.order.keeping.iter().map(|id| step.secrets.written(id)).collect();
         Ok(FoundStep { prepares, keeping, ..step })
     }
@@ -164,7 +164,7 @@ impl Play<'_> {
         planner: &mut Planner<'s>,
         state: &mut StepState<'s>,
     ) -> Result<FoundStep> {
-        let mut trees = planner.files(&self.tree);
+        let mut trees = planner.deployed_files(&self.tree);
         trees.by_hand.clone_from(&deleted);
         let (mut finished, mut next) = planner.step(state, &trees).await?;
         finished.plan.set_live_referrers(self.referrers.clone());
@@ -194,12 +194,4 @@ impl Play<'_> {
 
 fn spec_of(snapshot: &Snapshot, key: &NamespacedName) -> Option<KustomizationSpec> {
     snapshot.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).map(KustomizationSpec::of)
-}
-
-/// Sets `deletionPolicy: Delete`.
-fn let_delete(snapshot: &mut Snapshot, id: &ObjectId) {
-    let Some(Resource { object, mut content }) = snapshot.resource(id).cloned() else { return };
-    let field = Hold::Delete.field();
-    content["spec"][field.name] = field.value.into();
-    snapshot.replace_resource(id, Some(Resource { object, content }));
 }

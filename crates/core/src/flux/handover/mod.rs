@@ -4,6 +4,7 @@
 //! something manages in the end may be deleted on the way. The search starts with the change itself, holds back each owner
 //! that loses an object, and leaves out what turns out not to be needed. It is bounded and has no randomness.
 
+mod edit;
 pub mod patch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use crate::kubernetes::deletion::volumes::CLAIM;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_helmrelease as releases;
@@ -43,6 +44,21 @@ pub struct Loss {
     pub reason: String,
     /// The owner or object on which a setting prevents the deletion, and the settings to try, the one that costs least first.
     holder: Option<(ObjectId, &'static [Hold])>,
+}
+
+impl Loss {
+    /// Returns the owner or object on which a setting would prevent the deletion.
+    pub fn holder(&self) -> Option<&ObjectId> {
+        self.holder.as_ref().map(|(id, _)| id)
+    }
+}
+
+/// Returns the settings of owners in Git that are not in a state, although a commit has them: something else that the build has decides.
+pub fn without_effect(holds: &Holds, state: &Snapshot) -> Holds {
+    let in_spec = holds.iter().filter(|(_, hold)| hold.field().is_in_spec());
+    let missing =
+        in_spec.filter(|(id, hold)| state.resource(id).is_some_and(|live| !hold.field().is_set(&live.content)));
+    missing.map(|(id, hold)| (id.clone(), *hold)).collect()
 }
 
 /// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
@@ -138,6 +154,51 @@ pub fn left_over<'p>(
     SecretMask::written_by_all(secrets, left.collect())
 }
 
+/// Returns an object that several owners apply in the last state, and fewer of them in the first one, with those owners. One that is
+/// suspended applies nothing.
+pub fn contested(first: &Snapshot, last: &Snapshot) -> Option<(ObjectId, Vec<OwnerId>)> {
+    let (before, after) = (Index::build(first), Index::build(last));
+    let appliers = |index: &Index<'_>, id: &ObjectId| -> Vec<OwnerId> {
+        let owners = index.recorded_by(id).iter().filter(|owner| owner.system == "flux" && !owner.is_object(id));
+        let is_active = |owner: &&OwnerId| {
+            let full = index.owner(owner).and_then(|owner| owner.full);
+            full.is_some_and(|full| !full.flag("/spec/suspend") && full.object.deletion_timestamp.is_none())
+        };
+        owners.filter(is_active).cloned().collect()
+    };
+    last.ids().find_map(|id| {
+        let owners = appliers(&after, id);
+        (owners.len() > 1 && owners.len() > appliers(&before, id).len()).then(|| (id.clone(), owners))
+    })
+}
+
+/// Sets the fields of holds in a state, as a commit of them does.
+pub fn set_holds(holds: &Holds, state: &mut Snapshot) {
+    for (id, hold) in holds.iter().filter(|(_, hold)| hold.field().is_in_spec()) {
+        let Some(Resource { object, mut content }) = state.resource(id).cloned() else { continue };
+        let field = hold.field();
+        content["spec"][field.name] = field.written();
+        state.replace_resource(id, Some(Resource { object, content }));
+    }
+}
+
+/// Returns the Kustomizations that are suspended in the first state and that are still there in the last one: what a commit changes for
+/// them happens once they are resumed.
+pub fn parked(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    let owners =
+        first.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND) && full.flag("/spec/suspend"));
+    owners.map(|full| full.object.id.clone()).filter(|id| last.object(id).is_some()).collect()
+}
+
+/// Ends the suspension of owners in a state.
+pub fn resume(owners: &[ObjectId], state: &mut Snapshot) {
+    for id in owners {
+        let Some(Resource { object, mut content }) = state.resource(id).cloned() else { continue };
+        content["spec"]["suspend"] = false.into();
+        state.replace_resource(id, Some(Resource { object, content }));
+    }
+}
+
 /// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -221,7 +282,6 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::object::Resource;
     use crate::plan::{Actor, PinnedObject};
     use crate::testing;
 
@@ -282,6 +342,24 @@ mod tests {
         let replaced = Change { may_come_back: true, ..deletion("", ReasonCode::ReleaseReplaced) };
         let of_replaced = self::plan(replaced);
         assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
+    }
+
+    #[test]
+    fn an_object_that_gets_a_second_owner_is_contested() {
+        let object = || testing::object("", "ConfigMap", "shop", "a");
+        let state = |owners: &[&str]| {
+            let owners = owners.iter().map(|name| testing::kustomization(name, &["shop_a__ConfigMap"]));
+            testing::snapshot(vec![object()], owners.collect())
+        };
+        let of = |first: &[&str], last: &[&str]| contested(&state(first), &state(last)).map(|(_, owners)| owners.len());
+        assert_eq!(of(&["old"], &["old", "new"]), Some(2));
+        assert_eq!(of(&["old", "new"], &["old", "new"]), None, "the change is not the cause");
+        assert_eq!(of(&["old"], &["new"]), None);
+        let mut last = state(&["old", "new"]);
+        let old = last.resources.iter().find(|full| &*full.object.id.name == "old").unwrap().object.id.clone();
+        set_holds(&Holds::from([(old.clone(), Hold::Suspend)]), &mut last);
+        assert!(Hold::Suspend.field().is_set(&last.resource(&old).unwrap().content));
+        assert_eq!(contested(&state(&["old"]), &last), None, "a suspended owner applies nothing");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use super::edit;
 use crate::flux::build::is_kustomization_file;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::source::path;
@@ -67,6 +67,12 @@ impl Hold {
 }
 
 impl Field {
+    /// Returns the keys that lead to it.
+    fn path(&self) -> Vec<&'static str> {
+        let above: &[&str] = if self.in_spec { &["spec"] } else { &["metadata", "annotations"] };
+        above.iter().copied().chain([self.name]).collect()
+    }
+
     /// Returns the field as a path in the JSONPath of kubectl.
     pub fn json_path(&self) -> String {
         let parent = if self.in_spec { ".spec" } else { ".metadata.annotations" };
@@ -87,8 +93,12 @@ impl Field {
         parent.and_then(|parent| parent.get(self.name)) == Some(&self.written())
     }
 
+    pub(super) fn is_in_spec(&self) -> bool {
+        self.in_spec
+    }
+
     /// Returns the value as an object has it.
-    fn written(&self) -> Value {
+    pub(super) fn written(&self) -> Value {
         match self.value {
             "true" => true.into(),
             "false" => false.into(),
@@ -128,62 +138,96 @@ impl FilePatch {
         Self { file: file.to_owned(), diff: format!("diff --git a/{file} b/{file}\n{mode}{text}") }
     }
 
-    /// Returns true if nothing but settings of steps is added or removed.
-    pub fn is_of_holds(&self) -> bool {
-        let is_other = |line: &str| ["prune: true", "suspend: false", "annotations:"].contains(&line);
-        // A file that is no text has no lines.
-        let lines: Vec<&str> = self.lines('+').chain(self.lines('-')).collect();
-        lines.iter().any(|line| is_hold(line)) && lines.iter().all(|line| is_other(line) || is_hold(line))
-    }
-
-    /// Returns true if nothing but settings of steps is taken back.
-    pub fn ends_holds(&self) -> bool {
-        self.is_of_holds() && !self.lines('+').any(is_hold)
-    }
-
-    /// Returns the lines that are added (`+`) or removed (`-`).
-    fn lines(&self, sign: char) -> impl Iterator<Item = &str> {
-        let lines = self.diff.lines().filter(|line| !line.starts_with("---") && !line.starts_with("+++"));
-        lines.filter_map(move |line| line.strip_prefix(sign)).map(str::trim)
-    }
-
     /// Returns the differences between two trees.
     pub fn between(before: &Tree, after: &Tree) -> Vec<Self> {
-        let (old, new): (BTreeMap<&str, &File>, BTreeMap<&str, &File>) =
-            (before.iter().collect(), after.iter().collect());
-        let paths: BTreeSet<&str> = old.keys().chain(new.keys()).copied().collect();
-        let changed = paths.into_iter().filter(|path| old.get(path) != new.get(path));
-        let text = |files: &BTreeMap<&str, &File>, path: &str| {
-            files.get(path).and_then(|file| text_of(file)).map(str::to_owned)
-        };
-        changed.map(|path| Self::of(path, text(&old, path).as_deref(), text(&new, path).as_deref())).collect()
+        let text = |tree: &'_ Tree, path: &str| tree.get(path).and_then(text_of).map(str::to_owned);
+        let of = |path: &str| Self::of(path, text(before, path).as_deref(), text(after, path).as_deref());
+        changed(before, after).into_iter().map(of).collect()
     }
 }
 
-/// Returns true if a line of a manifest is the setting of a step.
-fn is_hold(line: &str) -> bool {
-    let holds = [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete];
-    holds.iter().any(|hold| hold.field().to_string() == line)
+/// Returns true if two trees differ in nothing but settings of steps.
+pub fn differ_in_holds(before: &Tree, after: &Tree) -> bool {
+    let sides = |path: &str| [before, after].map(|tree| Settings::of_file(tree, path));
+    changed(before, after)
+        .into_iter()
+        .all(|path| matches!(&sides(path), [Some(before), Some(after)] if before.manifests == after.manifests))
 }
 
-/// Sets the field of a hold in the manifest of an owner.
+/// Returns true if the second of two trees only lacks settings of steps.
+pub fn ends_holds(before: &Tree, after: &Tree) -> bool {
+    let sides = |path: &str| [before, after].map(|tree| Settings::of_file(tree, path));
+    let ends = |path: &str| matches!(sides(path), [Some(before), Some(after)] if after.set.is_subset(&before.set));
+    differ_in_holds(before, after) && changed(before, after).into_iter().all(ends)
+}
+
+/// Returns the paths of the files that are not the same in two trees.
+fn changed<'t>(before: &'t Tree, after: &'t Tree) -> BTreeSet<&'t str> {
+    let paths = before.iter().chain(after.iter()).map(|(path, _)| path);
+    paths.filter(|path| before.get(path) != after.get(path)).collect()
+}
+
+/// The manifests of a file without settings of steps.
+struct Settings {
+    manifests: Vec<Value>,
+    /// Those settings, each with the place of its manifest.
+    set: BTreeSet<(usize, String)>,
+}
+
+impl Settings {
+    /// Reads a file; `None` if it is no YAML.
+    fn of_file(tree: &Tree, path: &str) -> Option<Self> {
+        let documents = documents(text_of(tree.get(path)?)?);
+        let mut manifests: Vec<Value> = documents.into_iter().map(yaml::document).collect::<Result<_, _>>().ok()?;
+        let mut set = BTreeSet::new();
+        for (at, manifest) in manifests.iter_mut().enumerate() {
+            let fields =
+                [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete].map(Hold::field);
+            set.extend(fields.iter().filter(|field| field.is_set(manifest)).map(|field| (at, field.to_string())));
+            remove_fields(manifest, &fields);
+        }
+        Some(Self { manifests, set })
+    }
+}
+
+/// Removes fields from a manifest, whatever their values are, and annotations if none is left.
+fn remove_fields(manifest: &mut Value, fields: &[Field]) {
+    if let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.retain(|key, _| !fields.iter().any(|field| field.in_spec && field.name == key));
+    }
+    let Some(metadata) = manifest.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else { return };
+    annotations.retain(|key, _| !fields.iter().any(|field| !field.in_spec && field.name == key));
+    if annotations.is_empty() {
+        metadata.remove("annotations");
+    }
+}
+
+/// Sets the field of a hold in the manifest of an owner. `root` is the path of the Kustomization that applies the owner, if one does: it
+/// decides between files of several clusters.
 ///
 /// Fails if no file has the manifest, or several do, or the field cannot be set in its text.
-pub fn hold_in_tree(tree: &mut Tree, owner: &ObjectId, hold: Hold) -> Result<(), String> {
-    let found: Vec<(String, String)> = yaml_files(tree)
+pub fn hold_in_tree(tree: &mut Tree, owner: &ObjectId, hold: Hold, root: Option<&str>) -> Result<(), String> {
+    let all: Vec<(String, Result<String, String>)> = yaml_files(tree)
         .filter(|(_, text)| text.contains(&*owner.kind))
         .filter_map(|(path, text)| Some((path.to_owned(), set_field(text, owner, hold)?)))
         .collect();
-    let [(path, after)] = &found[..] else {
-        let field = hold.field();
-        let place = match found.len() {
-            0 => "no file has its manifest in a form that can be patched".to_owned(),
-            _ => format!("several files have a manifest of that name: {}, {}", found[0].0, found[1].0),
-        };
-        return Err(format!("{place}; `{field}` must be set by hand"));
+    let root = root.map(directory);
+    let is_below = |path: &str| root.as_ref().is_none_or(|root| path.starts_with(root));
+    let chosen: Vec<_> = all.iter().filter(|(path, _)| all.len() == 1 || is_below(path)).collect();
+    let place = match (&chosen[..], &all[..]) {
+        ([(path, Ok(after))], _) => {
+            tree.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
+            return Ok(());
+        }
+        ([(path, Err(why))], _) => format!("{path} has its manifest, and {why}"),
+        ([], []) => "no file has its manifest".to_owned(),
+        ([(first, _), (second, _), ..], _) | ([], [(first, _), (second, _), ..]) => {
+            format!("several files have a manifest of that name: {first}, {second}")
+        }
+        ([], [(path, _)]) => format!("only {path} has a manifest of that name"),
     };
-    tree.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
-    Ok(())
+    Err(format!("{place}; `{}` must be set by hand", hold.field()))
 }
 
 /// Removes manifests from a tree, each with the path of the Kustomization that builds it. A file without manifests goes, and so do
@@ -326,13 +370,14 @@ fn without_documents(text: &str, dropped: &BTreeSet<usize>) -> String {
     first.to_owned() + &kept.join("---\n")
 }
 
-/// Returns a file with the field in the manifest of an owner; `None` if it has no such manifest.
-fn set_field(text: &str, owner: &ObjectId, hold: Hold) -> Option<String> {
+/// Returns a file with the field in the manifest of an owner, or why its text cannot have it; `None` if it has no such manifest.
+fn set_field(text: &str, owner: &ObjectId, hold: Hold) -> Option<Result<String, String>> {
     let is_own = |document: &&str| yaml::document(document).is_ok_and(|manifest| is_manifest_of(&manifest, owner));
     let document = documents(text).into_iter().find(is_own)?;
     let start = document.as_ptr().addr() - text.as_ptr().addr();
-    let lines: Vec<&str> = document.split_inclusive('\n').collect();
-    Some(text[..start].to_owned() + &set_in_document(&lines, hold)? + &text[start + document.len()..])
+    let field = hold.field();
+    let after = edit::set(document, &field.path(), &field.written());
+    Some(after.map(|after| text[..start].to_owned() + &after + &text[start + document.len()..]))
 }
 
 fn is_manifest_of(manifest: &Value, id: &ObjectId) -> bool {
@@ -342,59 +387,6 @@ fn is_manifest_of(manifest: &Value, id: &ObjectId) -> bool {
         && group == Some(&id.group)
         && text("/metadata/name") == Some(&id.name)
         && text("/metadata/namespace").is_none_or(|namespace| *namespace == *id.namespace)
-}
-
-/// Sets the field of a hold in the lines of a manifest.
-fn set_in_document(lines: &[&str], hold: Hold) -> Option<String> {
-    let Field { in_spec, name, value } = hold.field();
-    if in_spec {
-        return Some(Mapping::find(lines, 0..lines.len(), "spec")?.set(lines, name, value));
-    }
-    let metadata = Mapping::find(lines, 0..lines.len(), "metadata")?;
-    if !lines[metadata.lines.clone()].iter().any(|line| line.trim_start().starts_with("annotations:")) {
-        let indent = &metadata.indent;
-        let added = format!("{indent}annotations:\n{indent}  {name}: {value}\n");
-        let (before, after) = lines.split_at(metadata.lines.start);
-        return Some(before.concat() + &added + &after.concat());
-    }
-    let annotations = Mapping::find(lines, metadata.lines.clone(), &format!("{}annotations", metadata.indent))?;
-    Some(annotations.set(lines, name, value))
-}
-
-/// A mapping in block style.
-struct Mapping {
-    /// Lines below its key.
-    lines: Range<usize>,
-    indent: String,
-}
-
-impl Mapping {
-    /// Finds the mapping of a key, which is written with its indent, in some lines.
-    fn find(lines: &[&str], range: Range<usize>, key: &str) -> Option<Self> {
-        let at = range.clone().find(|at| lines[*at].strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))?;
-        let rest = lines[at][key.len() + 1..].trim();
-        if !rest.is_empty() && !rest.starts_with('#') {
-            return None;
-        }
-        let written = |at: &usize| !lines[*at].trim().is_empty() && !lines[*at].trim_start().starts_with('#');
-        let first = lines[(at + 1..range.end).find(written)?];
-        let indent = first[..first.len() - first.trim_start().len()].to_owned();
-        let own = key.len() - key.trim_start().len();
-        if indent.len() <= own {
-            return None;
-        }
-        let end = (at + 1..range.end).find(|at| written(at) && !lines[*at].starts_with(&indent));
-        Some(Self { lines: at + 1..end.unwrap_or(range.end), indent })
-    }
-
-    /// Returns all lines with an entry of the mapping: in place of its line, or as the first one.
-    fn set(&self, lines: &[&str], name: &str, value: &str) -> String {
-        let key = format!("{}{name}:", self.indent);
-        let own = self.lines.clone().find(|at| lines[*at].starts_with(&key));
-        let start = self.lines.start;
-        let (before, after) = own.map_or((start, start), |at| (at, at + 1));
-        lines[..before].concat() + &format!("{key} {value}\n") + &lines[after..].concat()
-    }
 }
 
 #[cfg(test)]
@@ -412,9 +404,9 @@ mod tests {
 
     #[test]
     fn a_field_is_added_or_replaced_and_comments_stay() {
-        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap();
+        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap().unwrap();
         assert_eq!(orphan, ROOT.replace("spec:\n", "spec:\n    deletionPolicy: Orphan\n"));
-        let kept = set_field(ROOT, &owner("web"), Hold::KeepInventory).unwrap();
+        let kept = set_field(ROOT, &owner("web"), Hold::KeepInventory).unwrap().unwrap();
         assert_eq!(kept, ROOT.replace("prune: true", "prune: false"));
         assert_eq!(set_field(ROOT, &owner("other"), Hold::Orphan), None);
         let diff = FilePatch::of("root.yaml", Some(ROOT), Some(&orphan)).diff;
@@ -426,14 +418,18 @@ mod tests {
 
     #[test]
     fn a_patch_of_settings_alone_is_known() {
-        let of = |after: &str| FilePatch::of("root.yaml", Some(ROOT), Some(after));
-        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap();
-        let kept = set_field(&orphan, &owner("web"), Hold::KeepInventory).unwrap();
-        assert!(of(&orphan).is_of_holds() && of(&kept).is_of_holds());
-        assert!(!of(&orphan).ends_holds() && FilePatch::of("root.yaml", Some(&kept), Some(ROOT)).ends_holds());
-        assert!(!of(&kept.replace("./web", "./other")).is_of_holds());
-        assert!(!FilePatch::of("root.yaml", Some(ROOT), None).is_of_holds());
-        assert!(!FilePatch::of("logo.png", None, None).is_of_holds());
+        let tree = |text: &str| -> Tree { [("root.yaml", text)].into_iter().collect() };
+        let differ = |after: &str| differ_in_holds(&tree(ROOT), &tree(after));
+        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap().unwrap();
+        let kept = set_field(&orphan, &owner("web"), Hold::KeepInventory).unwrap().unwrap();
+        assert!(differ(&orphan) && differ(&kept));
+        assert!(!ends_holds(&tree(ROOT), &tree(&orphan)) && ends_holds(&tree(&kept), &tree(ROOT)));
+        assert!(ends_holds(&tree(&kept), &tree(&orphan)) && !ends_holds(&tree(&orphan), &tree(&kept)));
+        assert!(!differ(&kept.replace("./web", "./other")) && !differ("a: b") && !differ("{"));
+        assert!(!differ_in_holds(&tree(ROOT), &Tree::default()));
+        let flow = "kind: ResourceSet\nmetadata: {name: a}\nspec: {suspend: false, a: 1}\n";
+        let set = "kind: ResourceSet\nmetadata: {name: a, annotations: {fluxcd.controlplane.io/reconcile: disabled}}\nspec: {a: 1}\n";
+        assert!(ends_holds(&tree(set), &tree(flow)) && !ends_holds(&tree(flow), &tree(set)));
     }
 
     #[test]
@@ -443,13 +439,11 @@ mod tests {
         let id = ObjectId::new("fluxcd.controlplane.io", "ResourceSet", "flux-system", "apps");
         let line = "    fluxcd.controlplane.io/reconcile: disabled\n";
         let without = set.replace("metadata:\n", &format!("metadata:\n  annotations:\n{line}"));
-        assert_eq!(set_field(set, &id, Hold::Disable).unwrap(), without);
+        assert_eq!(set_field(set, &id, Hold::Disable).unwrap().unwrap(), without);
         let other =
             set.replace("spec:", "  annotations:\n    a: b\n    fluxcd.controlplane.io/reconcile: enabled\nspec:");
         let replaced = other.replace("reconcile: enabled", "reconcile: disabled");
-        assert_eq!(set_field(&other, &id, Hold::Disable).unwrap(), replaced);
-        let flow = set.replace("spec:", "  annotations: {a: b}\nspec:");
-        assert_eq!(set_field(&flow, &id, Hold::Disable), None, "flow style is patched by hand");
+        assert_eq!(set_field(&other, &id, Hold::Disable).unwrap().unwrap(), replaced);
         let field = Hold::Disable.field();
         assert_eq!(field.json_path(), ".metadata.annotations.fluxcd\\.controlplane\\.io/reconcile");
         let patch = json!({"metadata": {"annotations": {"fluxcd.controlplane.io/reconcile": "disabled"}}});
@@ -462,14 +456,27 @@ mod tests {
     #[test]
     fn a_manifest_that_is_not_found_once_is_refused() {
         let mut tree: Tree = [("a.yaml", ROOT), ("b.yaml", ROOT)].into_iter().collect();
-        assert!(hold_in_tree(&mut tree, &owner("web"), Hold::Orphan).unwrap_err().contains("several files"));
-        assert!(hold_in_tree(&mut tree, &owner("none"), Hold::Orphan).unwrap_err().contains("no file"));
-        let flow = ROOT.replace(
-            "spec:\n    # Slow\n    interval: 1h\n    prune: true\n    path: ./web\n",
-            "spec: {prune: true}\n",
-        );
-        let mut tree: Tree = [("a.yaml", flow)].into_iter().collect();
-        assert!(hold_in_tree(&mut tree, &owner("web"), Hold::Orphan).unwrap_err().contains("no file"));
+        let mut hold = |name: &str, root| hold_in_tree(&mut tree, &owner(name), Hold::Orphan, root);
+        assert!(hold("web", None).unwrap_err().contains("several files have a manifest of that name: a.yaml, b.yaml"));
+        assert!(hold("web", Some("./clusters")).unwrap_err().contains("several files"));
+        assert!(hold("none", None).unwrap_err().contains("no file"));
+        let alias = ROOT.replace("spec:\n", "x: &s {prune: true}\nspec: *s\nother:\n");
+        let mut tree: Tree = [("a.yaml", alias)].into_iter().collect();
+        let refused = hold_in_tree(&mut tree, &owner("web"), Hold::Orphan, None).unwrap_err();
+        let why = "a.yaml has its manifest, and its `spec` is an alias of something else; `deletionPolicy: Orphan` must be set by hand";
+        assert_eq!(refused, why);
+    }
+
+    #[test]
+    fn the_path_that_builds_a_manifest_decides_between_clusters() {
+        let files = [("clusters/prod/web.yaml", ROOT), ("clusters/test/web.yaml", ROOT)];
+        let mut tree: Tree = files.into_iter().collect();
+        hold_in_tree(&mut tree, &owner("web"), Hold::Orphan, Some("./clusters/test")).unwrap();
+        let text = |path: &str| tree.get(path).and_then(text_of).unwrap().to_owned();
+        assert_eq!(text("clusters/prod/web.yaml"), ROOT);
+        assert!(text("clusters/test/web.yaml").contains("deletionPolicy: Orphan"));
+        let mut tree: Tree = [("base/web.yaml", ROOT)].into_iter().collect();
+        hold_in_tree(&mut tree, &owner("web"), Hold::Orphan, Some("./clusters/test")).unwrap();
     }
 
     fn removed(files: &[(&str, &str)], ids: &[ObjectId]) -> Result<BTreeMap<String, String>, String> {

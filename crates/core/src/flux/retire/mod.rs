@@ -95,6 +95,11 @@ impl Retirement {
         let unused_sources = SecretMask::written_by_all(secrets, unused_sources(first, last));
         Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
     }
+
+    /// Returns true if every plan is complete.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
 }
 
 /// Returns the sources that something used in the first state and that nothing uses in the last one, where they still are.

@@ -404,17 +404,24 @@ impl<'a> Units<'a> {
 
     /// Returns the Kustomizations whose deletion would leave their objects behind.
     ///
-    /// Fails for one that is suspended: nothing of it would be deleted.
+    /// Fails for one that is suspended, of which nothing would be deleted, and for one that would remove what leaves Git.
     fn keeping(&self) -> Result<BTreeSet<ObjectId>, NoOrder> {
         let mut keeping = BTreeSet::new();
+        for unit in &self.units {
+            let Way::Git(parent) = &unit.way else { continue };
+            let parent = ObjectId::new(GROUP, KIND, &parent.namespace, &parent.name);
+            let is_suspended = self.snapshot.resource(&parent).is_some_and(|live| live.flag("/spec/suspend"));
+            if let Some(object) = unit.removes.first().filter(|_| is_suspended && !self.owners.contains(&parent)) {
+                let rule = format!("{parent} is suspended, and removes nothing that leaves Git");
+                return Err(NoOrder::new(object, rule).hint(hint_to_resume(&parent)));
+            }
+        }
         for id in &self.owners {
             let Some(live) = self.snapshot.resource(id) else { continue };
             let is_kustomization = id.is_here(GROUP, KIND);
             if live.flag("/spec/suspend") {
-                let name = format!("{} {}", id.kind.to_lowercase(), id.name);
                 let rule = "it is suspended, and its deletion would leave its objects behind";
-                let hint = format!("resume it first: `kubectl gitops resume --spec {name} -n {}`", id.namespace);
-                return Err(NoOrder::new(id, rule).hint(hint));
+                return Err(NoOrder::new(id, rule).hint(hint_to_resume(id)));
             }
             if is_kustomization && KustomizationSpec::of(live).finalizer_deletes(true).is_err() {
                 keeping.insert(id.clone());
@@ -444,6 +451,11 @@ impl<'a> Units<'a> {
         }
         Ok(steps)
     }
+}
+
+fn hint_to_resume(owner: &ObjectId) -> String {
+    let name = format!("{} {}", owner.kind.to_lowercase(), owner.name);
+    format!("resume it first: `kubectl gitops resume --spec {name} -n {}`", owner.namespace)
 }
 
 fn hint_to_retire(owner: &ObjectId) -> String {

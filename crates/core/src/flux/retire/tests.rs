@@ -152,6 +152,13 @@ fn a_suspended_owner_is_refused_and_one_that_orphans_is_known() {
     held.content["spec"]["suspend"] = true.into();
     let refused = steps(&[ks("held")], &snapshot(vec![], vec![held])).unwrap_err();
     assert!(refused.contains("it is suspended"), "{refused}");
+    let (mut root, child) = (
+        kustomization("root", &["flux-system_web_kustomize.toolkit.fluxcd.io_Kustomization"]),
+        kustomization("web", &[]),
+    );
+    root.content["spec"] = json!({"prune": true, "suspend": true});
+    let refused = steps(&[ks("web")], &snapshot(vec![], vec![root, child])).unwrap_err();
+    assert!(refused.contains("/root -n flux-system is suspended, and removes nothing that leaves Git"), "{refused}");
 }
 
 #[test]

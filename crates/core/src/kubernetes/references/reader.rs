@@ -24,6 +24,7 @@ impl Referrer {
             }
             references.extend(claims_of_templates(id, manifest));
         }
+        references.extend(indirect(id, manifest));
         references.retain(|reference| !reference.to.is_in_every_namespace());
         references.sort();
         references.dedup();
@@ -119,7 +120,10 @@ fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option
     let name = value.as_str().or_else(|| text("name")).or_else(|| text("secretName"))?;
     let kind = text("kind").unwrap_or(field.kind);
     let by_version = text("apiVersion").map(group_of);
-    let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(field.group);
+    // Gateway API writes the core group as an empty one.
+    let is_core = kind == "Service" && value.get("group").and_then(Value::as_str) == Some("");
+    let default = if is_core { "" } else { field.group };
+    let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(default);
     let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
     (!name.is_empty() && !kind.is_empty()).then_some(Reference { to, usage: field.usage })
@@ -143,6 +147,41 @@ fn claims_of_templates(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
         Reference { to, usage: Usage::Mounts }
     };
     claims.map(reference).collect()
+}
+
+/// Returns references that only another object completes: the kind of the parameters of an admission policy, as an object without a
+/// name, and the parameters that a binding names, as one without a kind; and the sides of a grant of Gateway API, as objects without a
+/// name or with one, of which those in its own namespace may be referred to by those in the others.
+fn indirect(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
+    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let reference = |group: &str, kind: &str, namespace: &str, name: &str| Reference {
+        to: in_cluster_of(id, ObjectId::new(group, kind, namespace, name)),
+        usage: Usage::Uses,
+    };
+    let mut found = vec![];
+    if let Some(kind) = first(manifest, "spec/paramKind") {
+        found.push(reference(group_of(&text(kind, "apiVersion")), &text(kind, "kind"), "", ""));
+    }
+    if let Some(params) = first(manifest, "spec/paramRef") {
+        let name = text(params, "name");
+        // Without a namespace they are those of the namespace of each request.
+        if !name.is_empty() && text(params, "parameterNotFoundAction") != "Allow" {
+            found.push(reference("", "", &text(params, "namespace"), &name));
+        }
+    }
+    if !id.is(table::GATEWAY, "ReferenceGrant") {
+        return if &*id.group == table::ADMISSION { found } else { vec![] };
+    }
+    for path in ["spec/from/*", "spec/to/*"] {
+        let mut sides = vec![];
+        collect(manifest, path, &mut sides);
+        found.extend(sides.into_iter().map(|side| {
+            let namespace =
+                if path.starts_with("spec/to") { id.namespace.to_string() } else { text(side, "namespace") };
+            reference(&text(side, "group"), &text(side, "kind"), &namespace, &text(side, "name"))
+        }));
+    }
+    found
 }
 
 fn labels(value: Option<&Value>) -> KeyValues {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::table;
 use crate::kubernetes::deletion::finalizers::CLAIM_PROTECTION;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
-use crate::kubernetes::referrer::{Referrer, Usage};
+use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 use crate::kubernetes::selector::Selector;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::text::join_limited;
@@ -71,6 +71,8 @@ pub(crate) struct Staying<'a> {
     referrers: Vec<&'a Referrer>,
     /// Live Pods on nodes that stay, with those of their claims that are still mounted.
     pods: Vec<(&'a ObjectId, BTreeSet<&'a ObjectId>)>,
+    /// Deleted grants of Gateway API.
+    grants: Vec<&'a Referrer>,
     /// Live Pods by namespace, where some of them are deleted.
     of_namespaces: BTreeMap<Place<'a>, Vec<&'a ObjectMetadata>>,
 }
@@ -93,6 +95,8 @@ impl<'a> Staying<'a> {
         let is_over = |id: &ObjectId| !departures.recreated.contains(id) && id.is("batch", "Job");
         let over: BTreeSet<&ObjectId> =
             live.iter().filter(|live| live.is_empty()).map(|live| &live.object).filter(|id| is_over(id)).collect();
+        let is_gone_grant = |it: &&&Referrer| is_grant(it) && !stays(&it.object);
+        let grants = live.iter().filter(is_gone_grant).copied().collect();
         let is_needy = |built: &&Referrer| stays(&built.object) && !over.contains(&built.object);
         let mut referrers: Vec<&Referrer> = built.iter().filter(is_needy).collect();
         let mut pods = vec![];
@@ -128,7 +132,7 @@ impl<'a> Staying<'a> {
                 }
             }
         }
-        Self { snapshot, departures, referrers, pods, of_namespaces }
+        Self { snapshot, departures, referrers, pods, grants, of_namespaces }
     }
 
     /// Returns the deleted objects that something still refers to, sorted.
@@ -137,7 +141,9 @@ impl<'a> Staying<'a> {
         let mut users: BTreeMap<&ObjectId, Vec<User>> = BTreeMap::new();
         for referrer in &self.referrers {
             for reference in &referrer.references {
-                let gone = self.departures.gone.get(&reference.to).filter(|id| !made.contains(**id));
+                let to = self.parameters(referrer, reference);
+                let gone = self.departures.gone.get(to.as_ref().unwrap_or(&reference.to));
+                let gone = gone.filter(|id| !made.contains(**id));
                 if let Some(id) = gone {
                     users.entry(id).or_default().push(User { object: referrer.object.clone(), usage: reference.usage });
                 }
@@ -145,6 +151,15 @@ impl<'a> Staying<'a> {
             for id in self.selected(referrer) {
                 let user = User { object: referrer.object.clone(), usage: Usage::Selects };
                 users.entry(id).or_default().push(user);
+            }
+        }
+        for grant in &self.grants {
+            let Some(id) = self.departures.gone.get(&grant.object) else { continue };
+            let needing = self.referrers.iter().filter(|referrer| self.needs_grant(referrer, grant));
+            let granted = needing.map(|referrer| User { object: referrer.object.clone(), usage: Usage::Uses });
+            let granted: Vec<User> = granted.collect();
+            if !granted.is_empty() {
+                users.entry(id).or_default().extend(granted);
             }
         }
         let mut kept: BTreeMap<&ObjectId, &ObjectId> = BTreeMap::new();
@@ -161,6 +176,25 @@ impl<'a> Staying<'a> {
             StillReferenced { object: id.clone(), users, kept_by: kept.get(id).map(|pod| (*pod).clone()) }
         });
         found.collect()
+    }
+
+    /// Returns the parameters that a binding of an admission policy names without their kind, which the policy says.
+    fn parameters(&self, binding: &Referrer, reference: &Reference) -> Option<ObjectId> {
+        if !reference.to.kind.is_empty() {
+            return None;
+        }
+        let policy = self.referrers.iter().find(|it| binding.references.iter().any(|to| to.to == it.object))?;
+        let kind = &policy.references.iter().find(|kind| kind.to.name.is_empty())?.to;
+        let ObjectId { namespace, name, cluster, .. } = &reference.to;
+        Some(ObjectId::new(&kind.group, &kind.kind, namespace, name).in_cluster(cluster.as_ref()))
+    }
+
+    /// Returns true if an object refers to one of another namespace that a deleted grant allows, and no grant that stays.
+    fn needs_grant(&self, referrer: &Referrer, grant: &Referrer) -> bool {
+        let others = || self.referrers.iter().filter(|it| is_grant(it));
+        referrer.references.iter().any(|reference| {
+            grants(grant, referrer, reference) && !others().any(|other| grants(other, referrer, reference))
+        })
     }
 
     /// Returns true if a claim is deleted and has the finalizer by which Kubernetes keeps it for its Pods.
@@ -195,6 +229,28 @@ impl<'a> Staying<'a> {
         let ids = all.iter().rev().map(|controller| &controller.id).chain([&pod.id]);
         ids.into_iter().find_map(|id| self.departures.gone.get(id).copied())
     }
+}
+
+fn is_grant(referrer: &Referrer) -> bool {
+    referrer.object.is(table::GATEWAY, "ReferenceGrant")
+}
+
+/// Returns true if a grant allows a reference. A route needs none for its Gateway, which says itself which routes it has.
+fn grants(grant: &Referrer, referrer: &Referrer, reference: &Reference) -> bool {
+    let own = &grant.object;
+    let has_side = |id: &ObjectId| {
+        let mut sides = grant.references.iter().map(|side| &side.to);
+        sides.any(|side| {
+            (&side.group, &side.kind, &side.namespace) == (&id.group, &id.kind, &id.namespace)
+                && (side.name.is_empty() || side.name == id.name)
+        })
+    };
+    &*referrer.object.group == table::GATEWAY
+        && referrer.object.cluster == own.cluster
+        && referrer.object.namespace != own.namespace
+        && reference.to.namespace == own.namespace
+        && has_side(&referrer.object)
+        && has_side(&reference.to)
 }
 
 /// Returns the controllers of a live object, the nearest first.

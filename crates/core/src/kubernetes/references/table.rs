@@ -53,13 +53,13 @@ const NOTHING: Kind = Kind {
 const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
-const GATEWAY: &str = "gateway.networking.k8s.io";
+pub(super) const GATEWAY: &str = "gateway.networking.k8s.io";
 const SOURCE: &str = "source.toolkit.fluxcd.io";
 const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 const HELM: &str = "helm.toolkit.fluxcd.io";
 const NOTIFICATION: &str = "notification.toolkit.fluxcd.io";
 const IMAGE: &str = "image.toolkit.fluxcd.io";
-const ADMISSION: &str = "admissionregistration.k8s.io";
+pub(super) const ADMISSION: &str = "admissionregistration.k8s.io";
 const CERT_MANAGER: &str = "cert-manager.io";
 const POSTGRES: &str = "postgresql.cnpg.io";
 const EXTERNAL_SECRETS: &str = "external-secrets.io";
@@ -74,6 +74,12 @@ pub(super) const POD_FIELDS: &[Field] = &[
     field("volumes/*/projected/sources/*/secret", "", "Secret", Usage::Mounts),
     field("volumes/*/csi/nodePublishSecretRef", "", "Secret", Usage::Reads),
     field("volumes/*/azureFile", "", "Secret", Usage::Mounts),
+    // Drivers of other volumes read theirs in the namespace of the Pod.
+    field("volumes/*/cephfs/secretRef", "", "Secret", Usage::Reads),
+    field("volumes/*/flexVolume/secretRef", "", "Secret", Usage::Reads),
+    field("volumes/*/iscsi/secretRef", "", "Secret", Usage::Reads),
+    field("volumes/*/rbd/secretRef", "", "Secret", Usage::Reads),
+    field("volumes/*/scaleIO/secretRef", "", "Secret", Usage::Reads),
     field("volumes/*/ephemeral/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
     field("containers/*/envFrom/*/configMapRef", "", "ConfigMap", Usage::Reads),
     field("containers/*/envFrom/*/secretRef", "", "Secret", Usage::Reads),
@@ -97,6 +103,7 @@ pub(super) const POD_FIELDS: &[Field] = &[
 const ROUTE_FIELDS: &[Field] = &[
     field("spec/rules/*/backendRefs/*", "", "Service", Usage::RoutesTo),
     field("spec/rules/*/filters/*/requestMirror/backendRef", "", "Service", Usage::RoutesTo),
+    field("spec/rules/*/filters/*/extensionRef", "", "", Usage::Uses),
     field("spec/parentRefs/*", GATEWAY, "Gateway", Usage::Uses),
 ];
 
@@ -227,7 +234,10 @@ const KINDS: &[Kind] = &[
     Kind {
         group: "autoscaling",
         kind: "HorizontalPodAutoscaler",
-        fields: &[field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales)],
+        fields: &[
+            field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales),
+            field("spec/metrics/*/object/describedObject", "", "", Usage::Reads),
+        ],
         ..NOTHING
     },
     Kind {
@@ -266,6 +276,10 @@ const KINDS: &[Kind] = &[
         fields: &[field("spec/policyName", ADMISSION, "MutatingAdmissionPolicy", Usage::Uses)],
         ..NOTHING
     },
+    // Their parameters, and what a grant allows, are read beside the fields of this table.
+    Kind { group: ADMISSION, kind: "ValidatingAdmissionPolicy", ..NOTHING },
+    Kind { group: ADMISSION, kind: "MutatingAdmissionPolicy", ..NOTHING },
+    Kind { group: GATEWAY, kind: "ReferenceGrant", ..NOTHING },
     Kind {
         group: "apiextensions.k8s.io",
         kind: "CustomResourceDefinition",

@@ -137,7 +137,23 @@ fn named_by(kind: &str, manifest: &str) -> Vec<String> {
 }
 
 /// Kinds with a manifest, and the objects that it names. What is in `shop` has no namespace here.
-const NAMED: [(&str, &str, &[&str]); 34] = [
+const NAMED: [(&str, &str, &[&str]); 37] = [
+    (
+        "HTTPRoute.gateway.networking.k8s.io",
+        r#"{"spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "mesh"}], "rules": [{"filters": [{"extensionRef":
+            {"group": "a.b", "kind": "Auth", "name": "x"}}]}]}}"#,
+        &["service/mesh", "auth.a.b/x"],
+    ),
+    (
+        "HorizontalPodAutoscaler.autoscaling",
+        r#"{"spec": {"metrics": [{"object": {"describedObject": {"apiVersion": "v1", "kind": "Service", "name": "s"}}}]}}"#,
+        &["service/s"],
+    ),
+    (
+        "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+        r#"{"spec": {"policyName": "p", "paramRef": {"name": "a", "parameterNotFoundAction": "Allow"}}}"#,
+        &["validatingadmissionpolicy.admissionregistration.k8s.io/p"],
+    ),
     ("ServiceAccount", r#"{"imagePullSecrets": [{"name": "r"}], "secrets": [{"name": "own"}]}"#, &["secret/r"]),
     ("Pod", r#"{"spec": {"serviceAccount": "old"}}"#, &["serviceaccount/old"]),
     ("Pod", r#"{"spec": {"volumes": [{"azureFile": {"secretName": "a"}}]}}"#, &["secret/a"]),
@@ -373,6 +389,65 @@ fn what_stays_counts_as_the_build_has_it() {
     assert_eq!(scene.said(&built(deployment(json!([]))), &gone, &[]), [""; 0], "the template drops both");
     let all = [&gone[..], &[id("Deployment", "web"), id("ReplicaSet", "web-abc"), id("Pod", "web-1")]].concat();
     assert_eq!(scene.said(&[], &all[..4], &[]), [""; 0], "the Deployment goes, too");
+}
+
+/// Returns what an object of the group `GROUP/KIND/NAMESPACE/NAME` refers to.
+fn referrer(id: &str, spec: Value) -> Referrer {
+    let [group, kind, namespace, name] = id.split('/').collect::<Vec<_>>()[..] else { panic!("{id}") };
+    Referrer::of(&ObjectId::new(group, kind, namespace, name), &json!({ "spec": spec })).unwrap()
+}
+
+#[test]
+fn parameters_of_a_policy_have_the_kind_that_the_policy_says() {
+    let admission = "admissionregistration.k8s.io";
+    let scene = scene("node");
+    let policy = |kind: &str| {
+        let spec = json!({"paramKind": {"apiVersion": "v1", "kind": kind}});
+        referrer(&format!("{admission}/ValidatingAdmissionPolicy//p"), spec)
+    };
+    let binding = |action: &str| {
+        let params = json!({"name": "files", "namespace": "shop", "parameterNotFoundAction": action});
+        let spec = json!({"policyName": "p", "paramRef": params});
+        referrer(&format!("{admission}/ValidatingAdmissionPolicyBinding//b"), spec)
+    };
+    let gone = [id("ConfigMap", "files")];
+    let said = |built: &[Referrer]| {
+        let built: Vec<Referrer> = built.iter().cloned().chain(self::built(deployment(json!([])))).collect();
+        scene.said(&built, &gone, &[])
+    };
+    let needed = "configmap/files -n shop, which is still needed: \
+                  validatingadmissionpolicybinding.admissionregistration.k8s.io/b uses it";
+    assert_eq!(said(&[policy("ConfigMap"), binding("Deny")]), [needed]);
+    assert_eq!(said(&[policy("Secret"), binding("Deny")]), [""; 0]);
+    assert_eq!(said(&[policy("ConfigMap"), binding("Allow")]), [""; 0]);
+    assert_eq!(said(&[binding("Deny")]), [""; 0], "nothing is known of the policy");
+}
+
+#[test]
+fn a_grant_is_needed_by_what_refers_to_another_namespace() {
+    let gateway = "gateway.networking.k8s.io";
+    let mut scene = scene("node");
+    let grant = |name: &str, to: &str| {
+        let spec = json!({"from": [{"group": gateway, "kind": "HTTPRoute", "namespace": "edge"}],
+            "to": [{"group": "", "kind": to}]});
+        referrer(&format!("{gateway}/ReferenceGrant/shop/{name}"), spec)
+    };
+    let route = |namespace: &str| {
+        let spec = json!({"rules": [{"backendRefs": [{"name": "web", "namespace": "shop"}]}]});
+        referrer(&format!("{gateway}/HTTPRoute/{namespace}/r"), spec)
+    };
+    let gone = [ObjectId::new(gateway, "ReferenceGrant", "shop", "g")];
+    let mut said = |live: Referrer, built: &[Referrer]| {
+        scene.live = vec![live];
+        scene.said(built, &gone, &[])
+    };
+    let needed = "referencegrant.gateway.networking.k8s.io/g -n shop, which is still needed: \
+                  httproute.gateway.networking.k8s.io/r -n edge uses it";
+    assert_eq!(said(grant("g", "Service"), &[route("edge")]), [needed]);
+    assert_eq!(said(grant("g", "Secret"), &[route("edge")]), [""; 0], "it allows something else");
+    assert_eq!(said(grant("g", "Service"), &[route("shop")]), [""; 0], "no other namespace");
+    assert_eq!(said(grant("g", "Service"), &[route("edge"), grant("h", "Service")]), [""; 0], "another grant stays");
+    assert_eq!(said(grant("g", "Service"), &[route("far")]), [""; 0], "it has no grant");
 }
 
 #[test]

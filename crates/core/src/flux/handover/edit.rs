@@ -1,0 +1,273 @@
+//! One field in the text of a manifest, with everything else as it was written: block or flow style, JSON, comments, line ends.
+
+use std::ops::Range;
+
+use libyaml_safer::{Event, EventData, MappingStyle, Parser, ScalarStyle};
+use serde_json::Value;
+
+use crate::yaml;
+
+/// Returns the text of a document in which the field at a path has a value.
+///
+/// Fails with a sentence about the document, if the text cannot be changed so that it says exactly this.
+pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, String> {
+    let before = yaml::document(text).map_err(|error| error.to_string())?;
+    let mut expected = before.clone();
+    let Some((last, above)) = path.split_last() else { return Err("it has no such field".to_owned()) };
+    let mut parent = &mut expected;
+    for key in above {
+        parent = &mut parent[*key];
+        if !parent.is_object() && !parent.is_null() {
+            return Err(format!("its `{key}` is no mapping"));
+        }
+    }
+    parent[*last] = value.clone();
+    if before == expected {
+        return Ok(text.to_owned());
+    }
+    // The parser panics at these tags.
+    let root = if yaml::has_tag_beside_comma(text) { None } else { Node::read(text) };
+    let root = root.ok_or_else(|| "its YAML cannot be read piece by piece".to_owned())?;
+    let after = edited(text, &root, path, value)?;
+    // An anchor, a tag or a merge key can make something else of the text.
+    match yaml::document(&after) {
+        Ok(read) if read == expected => Ok(after),
+        _ => Err(format!("`{last}` cannot be written there without changing something else (anchors, tags)")),
+    }
+}
+
+/// A value in the text of a document.
+struct Node {
+    /// Bytes of the text. The end of a mapping is that of its last event.
+    range: Range<usize>,
+    content: Content,
+}
+
+enum Content {
+    Scalar {
+        value: String,
+        /// Written as in JSON.
+        is_quoted: bool,
+    },
+    Mapping {
+        is_flow: bool,
+        entries: Vec<(Node, Node)>,
+    },
+    Alias,
+    Sequence,
+}
+
+impl Node {
+    /// Reads the only document of a text.
+    fn read(text: &str) -> Option<Self> {
+        // The parser panics at a block scalar without a line end.
+        let text = format!("{text}\n");
+        let mut parser = Parser::new();
+        parser.set_input(text.as_bytes());
+        loop {
+            let event = parser.parse().ok()?;
+            match event.data {
+                EventData::StreamStart { .. } | EventData::DocumentStart { .. } => {}
+                _ => return Self::of(event, &mut parser),
+            }
+        }
+    }
+
+    /// Reads the value that begins with an event.
+    fn of(event: Event, parser: &mut Parser<&[u8]>) -> Option<Self> {
+        let byte = |index: u64| usize::try_from(index).ok();
+        let start = byte(event.start_mark.index)?;
+        let mut end = byte(event.end_mark.index)?;
+        let content = match event.data {
+            EventData::Scalar { value, style, .. } => {
+                Content::Scalar { value, is_quoted: style == ScalarStyle::DoubleQuoted }
+            }
+            EventData::Alias { .. } => Content::Alias,
+            EventData::MappingStart { style, .. } => {
+                let mut entries = vec![];
+                loop {
+                    let event = parser.parse().ok()?;
+                    if event.data == EventData::MappingEnd {
+                        end = byte(event.end_mark.index)?;
+                        break;
+                    }
+                    let key = Self::of(event, parser)?;
+                    entries.push((key, Self::of(parser.parse().ok()?, parser)?));
+                }
+                Content::Mapping { is_flow: style == MappingStyle::Flow, entries }
+            }
+            EventData::SequenceStart { .. } => {
+                loop {
+                    let event = parser.parse().ok()?;
+                    if event.data == EventData::SequenceEnd {
+                        end = byte(event.end_mark.index)?;
+                        break;
+                    }
+                    Self::of(event, parser)?;
+                }
+                Content::Sequence
+            }
+            _ => return None,
+        };
+        Some(Self { range: start..end, content })
+    }
+
+    /// Returns the key and the value of an entry.
+    fn entry(&self, name: &str) -> Option<&(Self, Self)> {
+        let Content::Mapping { entries, .. } = &self.content else { return None };
+        entries.iter().find(|(key, _)| matches!(&key.content, Content::Scalar { value, .. } if value == name))
+    }
+}
+
+/// Returns the text with a value at a path: in place of the one that is there, or in the innermost mapping that is there.
+fn edited(text: &str, root: &Node, path: &[&str], value: &Value) -> Result<String, String> {
+    let (mut parent, mut node, mut left) = (None, root, path);
+    while let Some((name, rest)) = left.split_first() {
+        let Some((key, child)) = node.entry(name) else { break };
+        (parent, node, left) = (Some((key, *name)), child, rest);
+    }
+    let (key, name) = parent.ok_or_else(|| format!("it has no `{}`", path[0]))?;
+    match (&node.content, left) {
+        (Content::Scalar { is_quoted, .. }, []) => {
+            let written = if *is_quoted { value.to_string() } else { plain(value) };
+            let space = if node.range.is_empty() { " " } else { "" };
+            Ok(spliced(text, node.range.clone(), &format!("{space}{written}")))
+        }
+        (Content::Mapping { is_flow: true, entries }, [_, ..]) => {
+            let first = entries.first().map(|(key, _)| key);
+            in_flow(text, node, first, left, value).ok_or_else(|| format!("its `{name}` cannot be read"))
+        }
+        (Content::Mapping { entries, .. }, [_, ..]) => {
+            let first = entries.first().map(|(key, _)| key);
+            in_block(text, key, first, left, value).ok_or_else(|| format!("its `{name}` cannot be read"))
+        }
+        (Content::Alias, _) => Err(format!("its `{name}` is an alias of something else")),
+        _ => Err(format!("its `{name}` is no mapping")),
+    }
+}
+
+fn spliced(text: &str, range: Range<usize>, with: &str) -> String {
+    text[..range.start].to_owned() + with + &text[range.end..]
+}
+
+/// Returns a value as it is written in block style: no text that is set needs quotes.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Returns a value below some keys as an entry in flow style.
+fn flow_entry(path: &[&str], value: &Value, is_json: bool) -> String {
+    let mut entry = if is_json { value.to_string() } else { plain(value) };
+    for (above, key) in path.iter().enumerate().rev() {
+        entry = if is_json { format!("{}: {entry}", Value::from(*key)) } else { format!("{key}: {entry}") };
+        if above > 0 {
+            entry = format!("{{{entry}}}");
+        }
+    }
+    entry
+}
+
+/// Returns the text with a new first entry of a mapping in braces, whose first key is `next`.
+fn in_flow(text: &str, mapping: &Node, next: Option<&Node>, path: &[&str], value: &Value) -> Option<String> {
+    let open = mapping.range.start + text.get(mapping.range.clone())?.find('{')? + 1;
+    let is_json = next.is_none_or(|next| matches!(next.content, Content::Scalar { is_quoted: true, .. }));
+    let entry = flow_entry(path, value, is_json);
+    let Some(next) = next else { return Some(spliced(text, open..open, &entry)) };
+    let between = text.get(open..next.range.start)?;
+    let separator = between.rfind('\n').map_or(" ", |at| &between[at..]);
+    let line_end = if separator.starts_with('\n') && between.contains('\r') { "\r" } else { "" };
+    Some(spliced(text, next.range.start..next.range.start, &format!("{entry},{line_end}{separator}")))
+}
+
+/// Returns the text with new lines below the line of a key, indented as the first key of its mapping.
+fn in_block(text: &str, key: &Node, first: Option<&Node>, path: &[&str], value: &Value) -> Option<String> {
+    let first = first?.range.start;
+    let line = text[..first].rfind('\n').map_or(0, |at| at + 1);
+    let indent = text.get(line..first).filter(|indent| indent.chars().all(|c| c == ' '))?;
+    let below = key.range.end + text.get(key.range.end..)?.find('\n')? + 1;
+    let line_end = if text[..below].ends_with("\r\n") { "\r\n" } else { "\n" };
+    let (last, above) = path.split_last()?;
+    let mut added = String::new();
+    for (depth, name) in above.iter().enumerate() {
+        added += &format!("{indent}{}{name}:{line_end}", "  ".repeat(depth));
+    }
+    added += &format!("{indent}{}{last}: {}{line_end}", "  ".repeat(above.len()), plain(value));
+    Some(spliced(text, below..below, &added))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const PATH: [&str; 2] = ["spec", "deletionPolicy"];
+    const SWITCH: [&str; 3] = ["metadata", "annotations", "a.b/c"];
+
+    fn orphan(text: &str) -> String {
+        set(text, &PATH, &json!("Orphan")).unwrap_or_else(|why| panic!("{why}: {text}"))
+    }
+
+    #[test]
+    fn a_field_is_set_in_every_style() {
+        for (before, after) in [
+            ("spec: {prune: true}\n", "spec: {deletionPolicy: Orphan, prune: true}\n"),
+            ("spec: { prune: true } # Ours\n", "spec: { deletionPolicy: Orphan, prune: true } # Ours\n"),
+            ("spec: {}\n", "spec: {\"deletionPolicy\": \"Orphan\"}\n"),
+            ("spec: {deletionPolicy: Delete, a: 1}", "spec: {deletionPolicy: Orphan, a: 1}"),
+            ("{\"spec\": {\"prune\": true}}", "{\"spec\": {\"deletionPolicy\": \"Orphan\", \"prune\": true}}"),
+            (
+                "{\n  \"spec\": {\n    \"prune\": true\n  }\n}\n",
+                "{\n  \"spec\": {\n    \"deletionPolicy\": \"Orphan\",\n    \"prune\": true\n  }\n}\n",
+            ),
+            ("spec:\n  deletionPolicy: Delete # Why\n  a: 1\n", "spec:\n  deletionPolicy: Orphan # Why\n  a: 1\n"),
+            ("spec:\n  \"deletionPolicy\": \"Delete\"\n", "spec:\n  \"deletionPolicy\": \"Orphan\"\n"),
+            ("spec:\n  deletionPolicy:\n  a: 1\n", "spec:\n  deletionPolicy: Orphan\n  a: 1\n"),
+            ("spec: &s # Ours\n  a: 1\n", "spec: &s # Ours\n  deletionPolicy: Orphan\n  a: 1\n"),
+            ("# é\r\nspec:\r\n  a: 1\r\n", "# é\r\nspec:\r\n  deletionPolicy: Orphan\r\n  a: 1\r\n"),
+            ("spec: {\r\n  a: 1}\r\n", "spec: {\r\n  deletionPolicy: Orphan,\r\n  a: 1}\r\n"),
+            ("spec:\n  a: |\n    spec:\n      x: y", "spec:\n  deletionPolicy: Orphan\n  a: |\n    spec:\n      x: y"),
+            ("spec:\n  a: 1\n", "spec:\n  deletionPolicy: Orphan\n  a: 1\n"),
+            ("spec:\n  <<: {b: 1}\n  a: 1\n", "spec:\n  deletionPolicy: Orphan\n  <<: {b: 1}\n  a: 1\n"),
+        ] {
+            assert_eq!(orphan(before), after);
+        }
+        assert_eq!(orphan("spec: {deletionPolicy: Orphan}"), "spec: {deletionPolicy: Orphan}", "it is set already");
+    }
+
+    #[test]
+    fn an_annotation_is_set_in_every_style() {
+        for (before, after) in [
+            ("metadata: {name: x}\n", "metadata: {annotations: {a.b/c: disabled}, name: x}\n"),
+            ("metadata:\n  name: x\n", "metadata:\n  annotations:\n    a.b/c: disabled\n  name: x\n"),
+            (
+                "metadata:\n  annotations: {d: e}\n  name: x\n",
+                "metadata:\n  annotations: {a.b/c: disabled, d: e}\n  name: x\n",
+            ),
+            (
+                "metadata:\n  name: x\n  annotations:\n    d: e\n",
+                "metadata:\n  name: x\n  annotations:\n    a.b/c: disabled\n    d: e\n",
+            ),
+        ] {
+            let set = set(before, &SWITCH, &json!("disabled")).unwrap_or_else(|why| panic!("{why}: {before}"));
+            assert_eq!(set, after);
+        }
+    }
+
+    #[test]
+    fn what_would_change_something_else_is_refused() {
+        for (text, why) in [
+            ("a: &s {b: 1}\nspec: *s\n", "its `spec` is an alias of something else"),
+            ("a: 1\n", "it has no `spec`"),
+            ("spec: 1\n", "its `spec` is no mapping"),
+            ("spec: [1]\n", "its `spec` is no mapping"),
+            ("spec: &s {a: 1}\nb: *s\n", "`deletionPolicy` cannot be written there"),
+            ("spec: {deletionPolicy: &p Delete}\nb: *p\n", "`deletionPolicy` cannot be written there"),
+            ("spec: {a: !x,y 1}\n", ""),
+            ("spec: {a: 1", ""),
+        ] {
+            let refused = set(text, &PATH, &json!("Orphan")).unwrap_err();
+            assert!(refused.contains(why), "{text}: {refused}");
+        }
+    }
+}
