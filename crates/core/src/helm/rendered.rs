@@ -96,6 +96,11 @@ impl Rendered {
         rendered
     }
 
+    /// Returns a manifest of which nothing but the objects is known.
+    pub(crate) fn of_objects(objects: BTreeSet<ObjectId>) -> Self {
+        Self { objects, ..Self::default() }
+    }
+
     #[cfg(test)]
     pub(crate) fn read(
         text: &str,
@@ -224,7 +229,7 @@ impl Rendered {
 }
 
 /// Returns an identity without a namespace if its kind is cluster-scoped.
-fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
+pub(super) fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
     let kind = types.iter().find(|kind| kind.is(&id.group, &id.kind));
     if kind.is_some_and(|kind| !kind.namespaced) { ObjectId { namespace: "".into(), ..id } } else { id }
 }

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::conditions::waits_for_prerequisite;
+use super::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, without_metadata};
 use super::render::release_values::{ReleaseValues, values, values_between};
@@ -15,6 +16,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, add_defaults, request};
 use crate::flux::spec::SourceId;
+use crate::helm::records::ReleaseRecords;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
@@ -35,6 +37,9 @@ pub(super) struct Change {
     pub(super) changes_all: bool,
     /// Condition under which nothing happens, for people.
     pub(super) condition: Option<String>,
+    pub(super) records: Option<ReleaseRecords>,
+    /// What the upgrade begins with, if that is another release than the status says.
+    pub(super) basis: Option<Basis>,
 }
 
 /// Consequence of a change of a release that is known before anything is rendered.
@@ -44,8 +49,31 @@ pub(super) enum Prepared {
     Changed(Box<Change>),
 }
 
-/// Returns the change of a release, as far as it is known without a render.
+/// Returns the change of a release, as far as it is known without a render, and as Helm's records of it permit it.
 pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
+    let found = match upgrade_records(comparison, live) {
+        Ok(found) => found,
+        Err(why) => return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RecordUnusable, why))),
+    };
+    let prepared = if found.is_unmanaged {
+        let (spec, _) = specs_after(comparison, live)?;
+        check_recorded(&spec)?;
+        prepared_again(comparison, live, spec)?
+    } else {
+        prepared_managed(comparison, live)?
+    };
+    Ok(match prepared {
+        Prepared::Changed(change) => {
+            let assumption = change.assumption.clone().or(found.assumption);
+            let UpgradeRecords { records, basis, .. } = found;
+            Prepared::Changed(Box::new(Change { records, basis, assumption, ..*change }))
+        }
+        other => other,
+    })
+}
+
+/// Returns the change of a release that is the one in the status.
+fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
     let id = &live.object.id;
     let old_spec = live.spec().clone();
     let (new_spec, earlier) = specs_after(comparison, live)?;
@@ -148,6 +176,8 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         assumption,
         changes_all,
         condition: removed_values.map(|what| without_values(&what)),
+        records: None,
+        basis: None,
     })))
 }
 
@@ -170,11 +200,6 @@ fn has_failed_install(live: &Resource) -> bool {
     is_first && live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_none()
 }
 
-/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
-pub(super) fn has_failed_upgrade(live: &Resource) -> bool {
-    live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
-}
-
 /// Returns the change of a release that was rolled back, or whose upgrade failed: any change of it is another upgrade.
 pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
     let id = &live.object.id;
@@ -192,8 +217,17 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
     };
     let new = Version { chart, values };
     let condition = removed_values.map(|what| without_values(&what));
-    let change = Change { old: None, new, between: vec![], spec, assumption, changes_all: true, condition };
-    Ok(Prepared::Changed(Box::new(change)))
+    Ok(Prepared::Changed(Box::new(Change {
+        old: None,
+        new,
+        between: vec![],
+        spec,
+        assumption,
+        changes_all: true,
+        condition,
+        records: None,
+        basis: None,
+    })))
 }
 
 /// Returns true if neither the chart nor the values of a release change that keeps its spec, and nothing asks for an upgrade.
@@ -263,7 +297,7 @@ fn specs_after(comparison: &Comparison<'_, '_, '_>, live: &Resource) -> Asked<(V
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.
-const FOLLOWED: [&str; 21] = [
+const FOLLOWED: [&str; 23] = [
     "chart",
     "chartRef",
     "commonMetadata",
@@ -274,6 +308,8 @@ const FOLLOWED: [&str; 21] = [
     "interval",
     "maxHistory",
     "persistentClient",
+    // Of the post-renderers, only a change of their list is an upgrade.
+    "postRenderStrategy",
     "postRenderers",
     "releaseName",
     "rollback",
@@ -285,6 +321,7 @@ const FOLLOWED: [&str; 21] = [
     "upgrade",
     "values",
     "valuesFrom",
+    "waitStrategy",
 ];
 
 /// Fails if a field changes whose effect is not computed.

@@ -17,6 +17,7 @@ use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use crate::flux::simulation::model::node::{PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::commands;
 use crate::flux::simulation::owners::behaviour::changed_owners::{
     ChangeRules, Followed, changed_owners, is_switched_off_after,
 };
@@ -43,7 +44,7 @@ pub(super) const INSTANCES: OwnerKind = OwnerKind {
     actor: Actor::FluxOperator,
     affected,
     acting: does_nothing,
-    find_out: |_, _| "flux-operator build instance --filename FILE".to_owned(),
+    find_out: |state, id| commands::generated(state, id, "instance"),
     deleted,
     finalized: |_, _| vec![],
     stored: |_, _| None,
