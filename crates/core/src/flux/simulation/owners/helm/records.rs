@@ -111,7 +111,8 @@ pub(super) fn upgrade_records(
     if found == Recorded::Unreadable {
         return Err("Helm cannot read any of its records of the release".to_owned());
     }
-    let last = records.as_ref().and_then(ReleaseRecords::last).map_or_else(|| revision(live), |last| last.number);
+    let recorded = records.as_ref().and_then(ReleaseRecords::last).map(|last| last.number);
+    let last = recorded.or_else(|| last_named(state, live)).unwrap_or_else(|| revision(live));
     check_record(comparison, &live.object.id.namespace, live.spec(), &release_target(live), last + 1)?;
     let is_unmanaged = found != Recorded::AsInStatus;
     let begins_elsewhere = is_unmanaged || has_failed_upgrade(live);
@@ -121,6 +122,14 @@ pub(super) fn upgrade_records(
     let types = state.cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
     let basis = upgraded.transpose()?.map(|first| Basis { revision: last, objects: first.placed(types) });
     Ok(UpgradeRecords { records, basis, is_unmanaged, assumption })
+}
+
+/// Returns the last revision that a record of the release has in its name.
+fn last_named(state: &State<'_>, live: &Resource) -> Option<i64> {
+    let ReleaseTarget { storage_namespace, name, .. } = release_target(live);
+    let objects = state.cluster_of(live)?.objects.iter();
+    let own = objects.filter(|object| is_record_of(object, &storage_namespace, &name));
+    own.filter_map(|record| record.id.name.rsplit_once(".v")?.1.parse().ok()).max()
 }
 
 /// Fails if the Secret exists in which Helm would record a revision, and nothing deletes it: the action then does nothing.
