@@ -188,7 +188,8 @@ impl Rendered {
 
     /// Returns what becomes of the objects with the identities of hooks that run before and after an action. `old` is the
     /// manifest that the action replaces. It deletes an object that becomes a hook: one that runs before the action is
-    /// created before it is deleted, and so is none.
+    /// created before it is deleted, and so is none. An object that this manifest has too, which is possible if hooks are
+    /// post-rendered apart from it, is there again after the action.
     pub(crate) fn hook_fates(
         &self,
         old: Option<&Self>,
@@ -196,11 +197,13 @@ impl Rendered {
     ) -> BTreeMap<ObjectId, HookFate> {
         let mut fates = BTreeMap::new();
         for (id, hook) in self.hooks_at([before, after]) {
-            let was_object = old.is_some_and(|old| old.objects.contains(id));
+            let (stays, runs_last) = (self.objects.contains(id), hook.runs_at(&[after]));
+            let becomes_hook = !stays && old.is_some_and(|old| old.objects.contains(id));
             let fate = match hook.fate() {
-                _ if was_object && !hook.runs_at(&[after]) => continue,
+                HookFate::Deleted if stays && !runs_last => HookFate::Recreated,
+                _ if becomes_hook && !runs_last => continue,
                 HookFate::Deleted => HookFate::Deleted,
-                _ if was_object => HookFate::Recreated,
+                _ if becomes_hook => HookFate::Recreated,
                 fate => fate,
             };
             fates.insert(id.clone(), fate);
