@@ -60,7 +60,7 @@ fn an_uninstall_reads_the_last_record_that_is_not_damaged() {
     let plan = with_records(installed(json!({})), [stored(1, None), stored(2, None)]).plan(&gone);
     let (outcome, reason) = release(&plan);
     assert_eq!(outcome, Outcome::Deleted);
-    assert!(reason.starts_with("owner-stuck: Helm cannot read any of its records of the release"), "{reason}");
+    assert!(reason.starts_with("owner-stuck: ") && reason.contains("cannot read any of its records"), "{reason}");
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &Objec
                 }
                 Err(Interrupt::Failed(why)) => {
                     reason.add_detail(&format!("the objects of the new release are not in this plan, because {why}"));
-                    None
+                    contested(state, live, consequences, &replacement).map(Arc::new)
                 }
             };
             return Some(AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect });
@@ -92,6 +92,25 @@ pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &Objec
         _ => "it records no inventory".to_owned(),
     };
     Some(unknown_owner(id, part, &unknown))
+}
+
+/// Returns the effect of a replacement by a release that perhaps exists; `None` if it does not.
+fn contested(
+    state: &State<'_>,
+    live: &Resource,
+    consequences: &Consequences<'_>,
+    replacement: &Replacement,
+) -> Option<Effect> {
+    if has_same_records(replacement) || !may_have_release(state, &live.object.id, &replacement.spec) {
+        return None;
+    }
+    let mut effect = acting(state, live, consequences)?;
+    for deletion in effect.deletes.values_mut().filter(|deletion| deletion.open == Some(Open::MayComeBack)) {
+        deletion.open = None;
+        deletion.stays_if("a release of the new name may exist already, which is upgraded and can have it too");
+        deletion.is_doubtful = true;
+    }
+    Some(effect)
 }
 
 fn unknown_owner(id: &ObjectId, part: TargetPart, unknown: &str) -> AffectedOwner {
