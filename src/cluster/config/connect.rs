@@ -133,10 +133,14 @@ fn server_url(selected: &SelectedContext) -> Result<Uri> {
     };
     let parsed = url.parse().ok().filter(|uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")));
     parsed.filter(|uri| uri.host().is_some_and(|host| !host.is_empty())).ok_or_else(|| {
-        let error = Error::failed(format!("the server's address {server:?} is not a URL"));
+        let error = Error::failed(format!("the server's address {server:?} is not an http or https URL"));
         error.hint("use an address such as https://api.example.com:6443")
     })
 }
+
+/// What to do about the data of a certificate authority that nobody can use.
+const AUTHORITY_HINT: &str =
+    "set it again with `kubectl config set-cluster NAME --certificate-authority=FILE --embed-certs`, FILE in PEM";
 
 /// Returns the certificate authority's certificates in DER, or `None` to use those of the system.
 fn certificate_authority(selected: &SelectedContext) -> Result<Option<Vec<Vec<u8>>>> {
@@ -144,7 +148,7 @@ fn certificate_authority(selected: &SelectedContext) -> Result<Option<Vec<Vec<u8
     let pem = match (&cluster.certificate_authority_data, &cluster.certificate_authority) {
         (Some(data), _) => {
             let message = format!("certificate-authority-data of cluster \"{name}\" is not base64");
-            BASE64.decode(data).map_err(|_| Error::failed(message))?
+            BASE64.decode(data).map_err(|_| Error::failed(message).hint(AUTHORITY_HINT))?
         }
         (None, Some(path)) => read("certificate-authority", path, name)?,
         (None, None) => return Ok(None),
@@ -152,9 +156,8 @@ fn certificate_authority(selected: &SelectedContext) -> Result<Option<Vec<Vec<u8
     let certificates: Vec<Vec<u8>> =
         CertificateDer::pem_slice_iter(&pem).filter_map(|found| Some(found.ok()?.to_vec())).collect();
     if certificates.is_empty() {
-        return Err(Error::failed(format!(
-            "the certificate-authority of cluster \"{name}\" contains no PEM certificate"
-        )));
+        let message = format!("the certificate-authority of cluster \"{name}\" contains no PEM certificate");
+        return Err(Error::failed(message).hint(AUTHORITY_HINT));
     }
     Ok(Some(certificates))
 }

@@ -189,6 +189,7 @@ fn unreadable(path: &Path, error: &KubeconfigError) -> Error {
         },
         _ => format!("error loading config file \"{file}\": kind or apiVersion differs from the other files"),
     })
+    .hint("mend that file, or name another one with --kubeconfig or KUBECONFIG")
 }
 
 /// Removes empty fields and line breaks in base64, as client-go does. For kube, `token: ""` is a token, and

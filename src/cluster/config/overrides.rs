@@ -29,7 +29,8 @@ pub(crate) fn override_cluster(selected: &mut SelectedContext, args: &Connection
     }
     let has_authority = cluster.certificate_authority.is_some() || cluster.certificate_authority_data.is_some();
     if has_authority && cluster.insecure_skip_tls_verify == Some(true) {
-        return Err(Error::failed("specifying a root certificates file with the insecure flag is not allowed"));
+        let error = Error::failed("specifying a root certificates file with the insecure flag is not allowed");
+        return Err(error.hint("leave one of the two out; the flag makes any certificate of a server pass"));
     }
     Ok(())
 }
@@ -91,7 +92,7 @@ pub(crate) fn check_user(selected: &mut SelectedContext) -> Result<()> {
     if certificate != key {
         let missing = if key { "client-cert-data or client-cert" } else { "client-key-data or client-key" };
         let message = format!("{missing} must be specified for {name} to use the clientCert authentication method");
-        return Err(Error::failed(message));
+        return Err(Error::failed(message).hint("a client certificate and its key come together: set both, or none"));
     }
     for (flag, path) in [("client-cert", &user.client_certificate), ("client-key", &user.client_key)] {
         if let Some(path) = path {
@@ -126,5 +127,6 @@ pub(crate) fn check_token(selected: &SelectedContext) -> Result<()> {
 pub(crate) fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
     read_limited(Path::new(path)).map_err(|error| {
         Error::failed(format!("unable to read {what} {path} for {name} due to open {path}: {}", io_message(&error)))
+            .hint("mend the path in the kubeconfig or in the flag; `kubectl config view --minify` shows the paths")
     })
 }

@@ -20,7 +20,7 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
-    Action, Alarm, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, FinishedPlan, Outcome,
+    Action, Actor, Alarm, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, FinishedPlan, Outcome,
     OwnerOutcome, Plan, Reason, ReasonCode, Summary, if_deleted,
 };
 use gitops_core::text::{and_more, pluralize};
@@ -121,9 +121,11 @@ pub(super) fn owners_in_doubt(plan: &Plan) -> [(&'static str, Vec<&OwnerOutcome>
     [("blocked", plan.blocked_owners().collect()), ("unknown", plan.unknown_owners().collect())]
 }
 
-/// Returns true for an object that is certainly updated: only the wide table has a row for it.
+/// Returns true for an object that is updated, certainly or with the others of its release or ResourceSet: only the wide table has
+/// a row for it.
 pub(crate) fn is_updated(change: &Change) -> bool {
-    change.certainty == Certainty::Certain && change.action == Action::Update
+    let is_open = change.certainty == Certainty::Race && change.by == Actor::KustomizeController;
+    change.action == Action::Update && !is_open
 }
 
 /// Returns the sentences of the alarms, or one that points to the table that has them.

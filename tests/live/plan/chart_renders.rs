@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::releases::objects;
 use super::upgrades::{is_own, planned_deletions, publish_chart, ready};
 use test_support::cluster::LIMIT;
@@ -16,7 +18,11 @@ use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
 
 const ABOUT: &str = "apiVersion: v2\nname: app\nversion: ";
-const STAYS: (&str, &str) = ("templates/stays.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n");
+/// An object that every upgrade updates.
+const STAYS: (&str, &str) = (
+    "templates/stays.yaml",
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays, labels: {chart: \"{{ .Chart.Version }}\"}}\n",
+);
 const GOES: (&str, &str) = ("templates/goes.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: goes}\n");
 /// An object that a chart renders as long as another one does not exist.
 const LOOKUP: &str = "{{- if not (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"flag\") }}\napiVersion: v1\nkind: ConfigMap\n\
@@ -120,6 +126,19 @@ fn write(tree: &Path, case: &Case, is_after: bool) {
     fs::write(tree.join("app.yaml"), release).unwrap();
 }
 
+/// Returns what the plan of a case says of the object that stays, if it is not that its labels change in an upgrade.
+fn wrong_update(case: &Case, plan: &Value) -> Option<String> {
+    let is_kept = case.outcome == "applies" && case.name != "cr-library";
+    let of_it = |row: &&Value| row["object"]["name"] == "stays" && row["action"] != "delete";
+    let rows: Vec<&Value> = plan["changes"].as_array().unwrap().iter().filter(of_it).collect();
+    let diffs: Vec<&Value> = plan["diffs"].as_array().unwrap().iter().filter(|row| of_it(row)).collect();
+    let is_updated = |row: &&Value| row["action"] == "update" && row["certainty"] == "certain";
+    let shows_it = |diff: &&Value| diff["text"].as_str().unwrap().contains("-    chart: 1.0.0\n+    chart: 2.0.0\n");
+    let is_right = rows.iter().all(is_updated) && diffs.iter().all(shows_it);
+    let numbers = [rows.len(), diffs.len()];
+    (!is_right || numbers != [usize::from(is_kept); 2]).then(|| format!("{}: {rows:?} {diffs:?}", case.name))
+}
+
 /// Waits until helm-controller has tried an upgrade that fails.
 fn failed(cluster: &Cluster, namespace: &str) {
     let path = "jsonpath={.status.conditions[?(@.type==\"Released\")].reason}";
@@ -156,7 +175,7 @@ fn renders_are_those_of_the_controller() {
     let mut wrong = vec![];
     for (case, tree) in cases.iter().zip(&trees) {
         write(tree, case, true);
-        let run = plan(cluster, case.name, tree, &[&helm]);
+        let run = plan(cluster, case.name, tree, &[&helm, "--diff"]);
         let document = document(&run);
         let release =
             document["owners"].as_array().unwrap().iter().find(|owner| owner["kind"] == "HelmRelease").cloned();
@@ -166,6 +185,7 @@ fn renders_are_those_of_the_controller() {
         if (document["complete"] != true) || outcome != case.outcome || found != expected {
             wrong.push(format!("{}: {found:?} {:?} {}", case.name, release, document["gaps"]));
         }
+        wrong.extend(wrong_update(case, &document));
         planned.extend(planned_deletions(&document));
     }
     for (case, tree) in cases.iter().zip(&trees) {
@@ -179,6 +199,10 @@ fn renders_are_those_of_the_controller() {
     }
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);
+    for case in cases.iter().filter(|case| case.outcome == "applies" && case.name != "cr-library") {
+        let label = ["get", "configmap", "stays", "-n", case.name, "-o", "jsonpath={.metadata.labels.chart}"];
+        assert_eq!(cluster.kubectl(&label).unwrap(), "2.0.0", "{}", case.name);
+    }
     for (uid, what) in &before {
         match (planned.get(uid), after.contains_key(uid)) {
             (None, false) => wrong.push(format!("{what} is gone and was not planned")),

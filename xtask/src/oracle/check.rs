@@ -122,6 +122,17 @@ pub(super) fn compare(
     compared
 }
 
+/// Returns the objects that a plan certainly updates and whose resource versions stay the same.
+pub(super) fn not_updated(
+    rows: &BTreeMap<String, Predicted>,
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let updates = rows.iter().filter(|(_, row)| row.action == "update" && !row.race);
+    let same = updates.filter(|(id, _)| before.get(*id).is_some_and(|version| after.get(*id) == Some(version)));
+    same.map(|(id, row)| format!("{id}: predicted update ({}), and it did not change", row.reason)).collect()
+}
+
 /// Returns true if an object goes although the plan does not say so, or stays although it does.
 fn is_dangerous(predicted: &str, happened: &str) -> bool {
     match predicted {

@@ -154,7 +154,7 @@ impl Run<'_> {
             git::run(&self.folder, &["checkout", "-q", "-b", "feature"])?;
             self.commit()?;
         }
-        let before = self.uids()?;
+        let (before, old_versions) = (self.uids()?, self.versions()?);
         let start = Instant::now();
         let plan = self.plan(program, scenario, &[])?;
         let time = start.elapsed();
@@ -180,6 +180,7 @@ impl Run<'_> {
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
         let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
+        mismatches.extend(check::not_updated(&rows, &old_versions, &self.versions()?));
         mismatches.extend(of_agent);
         let scores = peers::scores(&answers, &before, &after, &listed, |id| self.is_part(id));
         let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
@@ -394,6 +395,12 @@ impl Run<'_> {
         Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
     }
 
+    /// Returns the resource version of every object of the scenario.
+    fn versions(&self) -> Result<BTreeMap<String, String>> {
+        let read = |item: &Value| Some((id_of(item), text(item, "/metadata/resourceVersion").to_owned()));
+        Ok(self.reader.each(read)?.into_iter().filter(|(id, _)| self.is_part(id)).collect())
+    }
+
     /// Returns true if a Kustomization has not begun with the revision of its source.
     pub(super) fn is_behind(&self) -> Result<bool> {
         let own = |item: &Value| text(item, "/metadata/namespace") == self.prefix;
@@ -405,12 +412,10 @@ impl Run<'_> {
     /// Reads every object of the scenario: its uid and its [`progress`].
     pub(super) fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
         let read = |item: &Value| {
-            let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
-            let (namespace, name) = (text(item, "/metadata/namespace"), text(item, "/metadata/name"));
-            if !namespace.starts_with(&self.prefix) && !name.contains(&self.prefix) {
+            let id = id_of(item);
+            if !self.is_part(&id) {
                 return None;
             }
-            let id = check::identity(group, text(item, "/kind"), namespace, name);
             Some((id, (text(item, "/metadata/uid").to_owned(), progress(item))))
         };
         let mut found: BTreeMap<_, _> = self.reader.each(read)?.into_iter().collect();
@@ -460,4 +465,10 @@ fn state(item: &Value) -> String {
         text(ready, "/message"),
         entries.join(" ")
     )
+}
+
+/// Returns the identity of an object as the rows of a plan have it.
+fn id_of(item: &Value) -> String {
+    let group = text(item, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    check::identity(group, text(item, "/kind"), text(item, "/metadata/namespace"), text(item, "/metadata/name"))
 }

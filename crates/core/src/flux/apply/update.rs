@@ -9,7 +9,7 @@ use super::ignore_rules::{IgnoreTarget, ignored_paths};
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use crate::bounds::DIFF_LINES;
 use crate::flux::controller_flags::ControllerFlags;
-use crate::kubernetes::object::ObjectMetadata;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::{join_limited, unescape_step};
 
@@ -70,12 +70,12 @@ pub fn compare(
     }
     let Some(masked) = applied.built.masked.as_deref() else {
         let (reason, name) = (reason(&taken_over, &drift), applied.id.to_string());
-        return Some(Update { reason, diff: unified_diff(&name, &before, &after), changes_content });
+        return Some(Update { reason, diff: unified_diff(&name, LIVE, &before, &after), changes_content });
     };
     mask_fields(&applied.built.manifest, &masked.manifest, Some(&mut before), Some(&mut after));
     // The paths of fields can hold values too.
     let reason = Reason::from(reason(&taken_over, &drift).code);
-    Some(Update { reason, diff: unified_diff(&masked.id.to_string(), &before, &after), changes_content })
+    Some(Update { reason, diff: unified_diff(&masked.id.to_string(), LIVE, &before, &after), changes_content })
 }
 
 /// Returns an object without its metadata.
@@ -199,12 +199,24 @@ fn masked(own: &Map<String, Value>, other: &Map<String, Value>, side: &str) -> V
     Value::Object(masked)
 }
 
-fn unified_diff(name: &str, before: &Value, after: &Value) -> String {
+/// Returns the unified diff of two manifests of an object, without the values of a Secret.
+pub(crate) fn manifest_diff(id: &ObjectId, before: &Value, after: &Value) -> String {
+    let (mut before, mut after) = (before.clone(), after.clone());
+    if id.is("", "Secret") {
+        mask_secret(&mut before, &mut after);
+    }
+    unified_diff(&id.to_string(), ["deployed", "new"], &before, &after)
+}
+
+/// Words for the two sides of a dry-run.
+const LIVE: [&str; 2] = ["live", "merged"];
+
+fn unified_diff(name: &str, [old, new]: [&str; 2], before: &Value, after: &Value) -> String {
     let before = serde_yaml::to_string(before).unwrap_or_default();
     let after = serde_yaml::to_string(after).unwrap_or_default();
     if let Err(exceeded) = DIFF_LINES.check(before.lines().count() + after.lines().count()) {
         return format!("{name} has {exceeded}: no diff\n");
     }
     let diff = TextDiff::from_lines(&before, &after);
-    diff.unified_diff().context_radius(3).header(&format!("{name} (live)"), &format!("{name} (merged)")).to_string()
+    diff.unified_diff().context_radius(3).header(&format!("{name} ({old})"), &format!("{name} ({new})")).to_string()
 }

@@ -16,6 +16,7 @@ use super::dry_run::DryRuns;
 use super::premises::applied_builds::AppliedBuilds;
 use super::premises::asked_change::AskedChange;
 use super::premises::{Premises, live_parameters};
+use super::rows::owner_rows::manifest_diffs;
 use super::rows::references::add_built_referrers;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{ADMISSION, ParameterRef};
@@ -149,6 +150,9 @@ impl Rehearsal {
         }
         let not_compared = dry_runs.not_compared();
         let mut plan = dry_runs.add_to(plan, state.input.snapshot, &applied_ids(state), scope.compares_all);
+        if scope.compares_all {
+            plan.add_diffs(manifest_diffs(state, &plan));
+        }
         say_what_blocked_owners_delete(&mut plan);
         Box::new(FinishedPreview { plan, secrets, not_compared })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::mem::discriminant;
 
 use super::derivation::Derivation;
+use super::last_applied::LastApplied;
 use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
 use crate::flux::apply::admission::ADMISSION;
@@ -12,14 +13,14 @@ use crate::flux::controllers::is_finalizing;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::facts::watch_selector::is_watched_now;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
-use crate::flux::simulation::schedule::outcomes::FinalState;
+use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 
 /// Returns the deletion of a live Kustomization, to which its parents make these changes; `None` if it stays.
 pub(crate) fn deletion_of(
-    derivation: &Derivation<'_, '_>,
+    derivation: &mut Derivation<'_, '_>,
     live: &Resource,
     changes: &[SpecChange],
 ) -> Option<KustomizationDeletion> {
@@ -41,9 +42,9 @@ pub(crate) fn deletion_of(
 }
 
 /// Returns the deletion of a live Kustomization that waits for its finalizer, if a parent gives it another spec, or a rule by
-/// which the server refuses changes is created or deleted. The finalizer runs again, and may succeed then (observed).
+/// which the server refuses changes is created, changed or deleted. The finalizer runs again, and may succeed then (observed).
 fn continued_deletion(
-    derivation: &Derivation<'_, '_>,
+    derivation: &mut Derivation<'_, '_>,
     live: &Resource,
     changes: &[SpecChange],
 ) -> Option<KustomizationDeletion> {
@@ -53,7 +54,8 @@ fn continued_deletion(
     let flags = &derivation.state.input.flags;
     let specs = live_specs(live, changes, flags);
     let (last, is_changed) = (&specs.last()?.spec, specs.len() > 1);
-    let changed = if is_changed { "its spec".to_owned() } else { changed_rule(derivation, live)?.to_string() };
+    let changed =
+        if is_changed { "its spec".to_owned() } else { changed_rule(derivation, live, &mut None)?.to_string() };
     let finalization = match finalization(derivation, live, last) {
         Finalization::DeletesObjects => {
             Finalization::Depends(format!("it is being deleted already, and tries again after {changed} changes"))
@@ -69,18 +71,32 @@ fn continued_deletion(
     })
 }
 
-/// Returns a service account, a role, a binding or an admission rule that is created or deleted, and on which it depends what the
-/// finalizer of an owner may delete.
-pub(crate) fn changed_rule<'d>(derivation: &'d Derivation<'_, '_>, live: &Resource) -> Option<&'d ObjectId> {
-    let Members::Listed(members) = derivation.state.members(live) else { return None };
-    let outcomes = derivation.consequences.outcomes.iter();
-    let mut changed =
-        outcomes.filter(|(_, outcomes)| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created));
-    changed.find(|(id, _)| is_rule(id, &live.object.id, &members)).map(|(id, _)| id)
+/// Returns a service account, a role, a binding or an admission rule that is created, changed or deleted, and on which it depends
+/// what the finalizer of an owner may delete. `last_applied` is built if it is needed.
+pub(crate) fn changed_rule(
+    derivation: &mut Derivation<'_, '_>,
+    live: &Resource,
+    last_applied: &mut Option<LastApplied>,
+) -> Option<ObjectId> {
+    let (state, consequences) = (derivation.state, derivation.consequences);
+    let Members::Listed(members) = state.members(live) else { return None };
+    let rules = consequences.outcomes.iter().filter(|(id, _)| is_rule(id, &live.object.id, &members));
+    let rules: Vec<_> = rules.collect();
+    let comes_or_goes =
+        |outcomes: &PossibleOutcomes| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created);
+    if let Some((id, _)) = rules.iter().find(|(_, outcomes)| comes_or_goes(outcomes)) {
+        return Some((*id).clone());
+    }
+    let mut rules = rules.into_iter();
+    let mut is_changed = |id: &ObjectId| {
+        let last_applied = last_applied.get_or_insert_with(|| LastApplied::build(derivation));
+        last_applied.is_changed(state, id)
+    };
+    rules.find(|(id, _)| is_changed(id)).map(|(id, _)| id.clone())
 }
 
 /// Returns true for an object on which it depends what an owner with these members may delete.
-pub(crate) fn is_rule(id: &ObjectId, owner: &ObjectId, members: &[ObjectId]) -> bool {
+fn is_rule(id: &ObjectId, owner: &ObjectId, members: &[ObjectId]) -> bool {
     if id.is("", "ServiceAccount") {
         id.namespace == owner.namespace
     } else {

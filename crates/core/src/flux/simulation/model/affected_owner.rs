@@ -76,6 +76,8 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
+    /// What the manifests of these objects were before; only of those that exist and whose manifests change.
+    pub(crate) replaced: BuiltObjects,
     /// Objects that it may apply before `objects`, in this order: if its spec and what it reads both change, its controller can see
     /// one of these changes first. It may apply any of them, or none.
     pub(crate) earlier: Vec<Arc<BuiltObjects>>,
@@ -93,7 +95,8 @@ impl OwnerApply {
     /// Returns the application of what flux-operator generates.
     pub(crate) fn generated(trigger: PassId, objects: Arc<BuiltObjects>) -> Self {
         let (manager, code) = (flux_operator::NAME, ReasonCode::Generated);
-        Self { trigger, objects, earlier: vec![], manager, code, is_doubtful: false, chart: None }
+        let replaced = BuiltObjects::new();
+        Self { trigger, objects, replaced, earlier: vec![], manager, code, is_doubtful: false, chart: None }
     }
 
     /// Returns everything that it may apply, in order.

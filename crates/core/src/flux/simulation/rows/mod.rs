@@ -8,7 +8,7 @@ mod encrypted_objects;
 mod image_automation;
 mod kustomization_outcomes;
 pub(crate) mod object_rows;
-mod owner_rows;
+pub(crate) mod owner_rows;
 mod read_kinds;
 pub(crate) mod references;
 pub(crate) mod secret_names;
@@ -28,7 +28,7 @@ use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
 use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
-use owner_rows::{add_affected_owners, add_stuck_owners, mark_recreated, owner_rows};
+use owner_rows::{add_affected_owners, add_stuck_owners, add_updates, mark_recreated, owner_rows};
 use read_kinds::read_kinds;
 use untouched_owners::untouched_owners;
 
@@ -72,6 +72,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     plan.set_unrehearsed(unrehearsed(&plan));
     add_affected_owners(state, &mut plan);
     add_stuck_owners(state, consequences, &mut plan);
+    add_updates(state, &mut plan);
     image_automation::add_commits(state, &mut plan);
     plan.set_emptied_files(emptied_files(state, &plan));
     plan.set_untouched_owners(untouched_owners(state));

@@ -1,7 +1,8 @@
 //! Rows, outcomes and gaps of the owners that a change affects, and of their objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use crate::flux::apply::update::manifest_diff;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
 use crate::flux::simulation::model::owner_names::owner_id;
@@ -21,7 +22,9 @@ use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::schemes::flux_operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::grave::by_gravity;
-use crate::plan::{Action, Actor, Change, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode, if_deleted};
+use crate::plan::{
+    Action, Actor, Change, Diff, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode, if_deleted,
+};
 
 /// Returns an object of Flux as the owner of a row.
 fn flux_owner(id: &ObjectId) -> OwnerId {
@@ -207,6 +210,38 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
         }
     }
     rows
+}
+
+/// Adds rows of the objects whose manifests other owners than Kustomizations change, unless a plan has a row of them.
+pub(super) fn add_updates(state: &State<'_>, plan: &mut Plan) {
+    let known: HashSet<ObjectId> = plan.changes().iter().map(|change| change.object.id.clone()).collect();
+    let mut rows = BTreeMap::new();
+    for (owner, effect) in state.owner_effects() {
+        let Some(applies) = &effect.applies else { continue };
+        for id in applies.replaced.keys().filter(|id| !known.contains(*id)) {
+            let Some(object) = state.live_object(id) else { continue };
+            let mut row = owner_row(Action::Update, object, owner, ReasonCode::Changed.into());
+            if effect.condition.is_some() || applies.is_doubtful {
+                row.make_race(format!("it depends on whether {owner} is reconciled"));
+            }
+            rows.insert(id, row);
+        }
+    }
+    plan.add_changes(rows.into_values());
+}
+
+/// Returns the differences of the manifests that other owners than Kustomizations update, for the rows of a plan.
+pub(crate) fn manifest_diffs(state: &State<'_>, plan: &Plan) -> Vec<Diff> {
+    let rows = plan.changes().iter().filter(|change| change.action == Action::Update);
+    let updated: HashSet<&ObjectId> = rows.map(|change| &change.object.id).collect();
+    let mut diffs = vec![];
+    for applies in state.owner_effects().filter_map(|(_, effect)| effect.applies.as_ref()) {
+        for (id, old) in applies.replaced.iter().filter(|(id, _)| updated.contains(id)) {
+            let Some(new) = applies.objects.get(id) else { continue };
+            diffs.push(Diff { object: id.clone(), text: manifest_diff(id, &old.manifest, &new.manifest) });
+        }
+    }
+    diffs
 }
 
 /// Returns the rows of the hooks that the controller of an owner that is deleted or replaced creates and leaves.

@@ -52,6 +52,16 @@ fn a_new_object_of_a_private_release_is_not_named() {
     assert!(text.contains(NS), "{text}");
 }
 
+#[test]
+fn an_update_of_an_object_of_a_private_release_is_not_told() {
+    let cluster = deployed_from(&release_files("1", &templates(), "n: hunter2\n"));
+    let mut changed = templates();
+    changed[0].2 = json!({"example.com/n": "{{ .Values.n }}"});
+    let (rows, text) = shown(&cluster, &release_files("2", &changed, "n: hunter2\n"));
+    assert!(rows.iter().all(|row| !row.starts_with("update configmap")), "{rows:?}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
 /// Returns a cluster with a Kustomization `apps` with the variable `VALUE` of a Secret, and files with its objects.
 fn with_variable(value: &str, before: Vec<Value>, has_history: bool) -> TestCluster {
     let files: Files = vec![("root/x.yaml", vec![cm("x")]), ("apps/a.yaml", before)];

@@ -1,6 +1,6 @@
 //! Upgrades of releases whose chart is in the tree; joining templates stands for helm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::releases::record;
 use super::unfollowed::{cluster, release};
 use crate::kubernetes::object::ManagedFieldsEntry;
-use crate::plan::{Outcome, Plan};
+use crate::plan::{Action, Outcome, Plan};
 use crate::testing::Build;
 
 /// A template, its object, and the annotations of the object.
@@ -89,6 +89,22 @@ fn a_template_that_leaves_the_chart_is_deleted_unless_it_is_kept() {
         (row.reason.to_string(), row.cause.as_ref().unwrap().name.to_string()),
         ("not-in-chart".into(), "app".into())
     );
+}
+
+#[test]
+fn objects_whose_manifests_change_are_updated() {
+    let cluster = deployed(spec(json!({})));
+    let updates = |files: &Files| {
+        let plan = cluster.plan(files);
+        let rows =
+            plan.changes().iter().filter(|row| row.action == Action::Update && &*row.object.id.kind == "ConfigMap");
+        rows.map(|row| row.object.id.name.to_string()).collect::<BTreeSet<_>>()
+    };
+    let mut changed = templates();
+    changed[0].2 = json!({"example.com/size": "2"});
+    assert_eq!(updates(&tree("2", &changed, spec(json!({})))), set(&["web"]));
+    let off = json!({"off": ["web.yaml"]});
+    assert_eq!(updates(&tree("2", &changed, spec(off))), set(&[]), "what is deleted is not updated");
 }
 
 #[test]

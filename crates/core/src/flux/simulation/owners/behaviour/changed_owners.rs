@@ -9,7 +9,7 @@ use super::comparison::{Asked, Comparison, Difference, Part};
 use crate::flux::build::Interrupt;
 use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
-use crate::flux::simulation::kustomization::deletions::{changed_rule, is_rule};
+use crate::flux::simulation::kustomization::deletions::changed_rule;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
@@ -150,15 +150,7 @@ fn continued_deletion(
     rules: &ChangeRules,
 ) -> Option<AffectedOwner> {
     let (state, id) = (comparison.state(), &live.object.id);
-    let rule = match changed_rule(comparison.derivation, live).cloned() {
-        Some(rule) => rule,
-        None => {
-            let Members::Listed(members) = state.members(live) else { return None };
-            let all = comparison.derivation.consequences.outcomes.keys();
-            let mut own = all.filter(|rule| is_rule(rule, id, &members)).cloned().collect::<Vec<_>>().into_iter();
-            own.find(|rule| comparison.is_changed(rule))?
-        }
-    };
+    let rule = changed_rule(comparison.derivation, live, &mut comparison.last_applied)?;
     let condition = format!("it is being deleted already, and tries again after {rule} changes");
     let mut effect = (rules.deleted)(state, live, comparison.derivation.consequences);
     for deletion in effect.deletes.values_mut() {

@@ -6,29 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::effective_fields::differing_parts;
+use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::sops::content_without_recipients;
-use crate::flux::build::{self, BuildContext, Interrupt};
 use crate::flux::simulation::kustomization::derivation::Derivation;
-use crate::flux::simulation::model::clusters::in_cluster;
-use crate::flux::simulation::model::node::{Pass, PassOutcome};
+use crate::flux::simulation::kustomization::last_applied::LastApplied;
+use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
-use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
+use crate::flux::spec::{NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
 use crate::private::Private;
 
 /// Result of a computation that lacks an answer, or fails with a reason for the user.
 pub(crate) type Asked<T> = Result<T, Interrupt<String>>;
 
-/// Objects of the last applied builds, by identity, each with its Kustomization.
-type LastApplied = BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>;
-
 /// Comparison of objects before and after the change.
 pub(crate) struct Comparison<'d, 'r, 'a> {
     pub(crate) derivation: &'d mut Derivation<'r, 'a>,
     /// Set once an object is compared with what was applied last.
-    last_applied: Option<LastApplied>,
+    pub(crate) last_applied: Option<LastApplied>,
     /// Descriptions of the changes in the sources that were compared so far.
     pub(crate) changed_sources: BTreeMap<SourceId, Vec<String>>,
 }
@@ -114,11 +111,8 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
 
     /// Returns true if an object is created, or a manifest of it is another one than was applied last.
     pub(crate) fn is_changed(&mut self, id: &ObjectId) -> bool {
-        let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
-        let last = last_applied.get(id).map_or(&[][..], Vec::as_slice);
-        let applied = self.derivation.state.applied(id);
-        !self.derivation.state.is_live(id)
-            || applied.iter().any(|applied| last.iter().all(|(_, built)| built.manifest != applied.built.manifest))
+        let last_applied = self.last_applied.get_or_insert_with(|| LastApplied::build(self.derivation));
+        last_applied.is_changed(self.derivation.state, id)
     }
 
     /// Returns the difference of a manifest that a Kustomization applies from the live object.
@@ -129,8 +123,8 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         built: &BuiltObject,
         part: Part<'_>,
     ) -> Asked<Option<Difference>> {
-        let last_applied = self.last_applied.get_or_insert_with(|| build_last_applied(self.derivation));
-        let last = last_applied.get(id).into_iter().flatten();
+        let last_applied = self.last_applied.get_or_insert_with(|| LastApplied::build(self.derivation));
+        let last = last_applied.of(id).iter();
         let own = last.clone().find(|(owner, _)| owner == key).or_else(|| last.clone().next());
         Ok(match (part, own) {
             (Part::Data(data_key), Some((_, old))) => {
@@ -191,27 +185,6 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         };
         format!("{what}the revision that was applied last is not in the checkout")
     }
-}
-
-/// Builds what the Kustomizations applied last. Builds without answers add to the needs.
-fn build_last_applied(derivation: &mut Derivation<'_, '_>) -> LastApplied {
-    let mut last_applied = LastApplied::new();
-    let state = derivation.state;
-    for (key, artifact) in &state.input.last_applied {
-        let Some(live) = state.live.get(key) else { continue };
-        let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
-        let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
-        let Ok(built) = built else { continue };
-        let Ok(cluster) = state.target_of_live(live) else { continue };
-        let Ok(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
-        let spec = KustomizationSpec::of(live);
-        if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built, Some(&spec)) {
-            for (id, built) in objects.iter() {
-                last_applied.entry(id.clone()).or_default().push((key.clone(), built.clone()));
-            }
-        }
-    }
-    last_applied
 }
 
 fn changed(parts: Vec<String>) -> Option<Difference> {

@@ -47,6 +47,7 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let applies = OwnerApply {
         trigger,
         objects: Arc::new(objects),
+        replaced: BuiltObjects::new(),
         earlier: vec![],
         manager: HELM_CONTROLLER,
         code: ReasonCode::InChart,

@@ -175,6 +175,7 @@ fn passing_effect(state: &State<'_>, id: &ObjectId, found: FirstInstalls) -> Opt
         applies: Some(OwnerApply {
             trigger,
             objects: Arc::default(),
+            replaced: BuiltObjects::new(),
             earlier: applied,
             manager: HELM_CONTROLLER,
             code: ReasonCode::InChart,

@@ -93,11 +93,13 @@ pub(super) fn expand(
         expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
     deletes.extend(failed_jobs);
+    let replaced = if set.is_private { BTreeMap::new() } else { expansion.replaced(comparison.state()) };
+    let generated = OwnerApply::generated(trigger.clone(), expansion.new);
     let effect = Effect {
-        triggers: BTreeSet::from([SimulationEvent::Apply(trigger.clone())]),
+        triggers: BTreeSet::from([SimulationEvent::Apply(trigger)]),
         keeps: kept(comparison.state(), id, &removed),
         deletes,
-        applies: Some(OwnerApply { earlier: expansion.earlier, ..OwnerApply::generated(trigger, expansion.new) }),
+        applies: Some(OwnerApply { replaced, earlier: expansion.earlier, ..generated }),
         condition,
         ..Effect::default()
     };
@@ -117,6 +119,15 @@ struct Expansion {
 impl Expansion {
     fn is_same(&self) -> bool {
         self.old == self.new && self.earlier.is_empty() && self.interrupted.is_empty()
+    }
+
+    /// Returns the objects of before that exist and change.
+    fn replaced(&self, state: &State<'_>) -> BuiltObjects {
+        let changed = self
+            .old
+            .iter()
+            .filter(|(id, old)| self.new.get(*id).is_some_and(|new| new.manifest != old.manifest) && state.is_live(id));
+        changed.map(|(id, old)| (id.clone(), old.clone())).collect()
     }
 }
 
