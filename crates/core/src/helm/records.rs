@@ -167,7 +167,11 @@ impl ReleaseRecord {
             _ => Err(format!("the manifest in {id} cannot be read")),
         });
         let is_labelled_deployed = labels.get("status") == Some(DEPLOYED);
-        Ok(Self { id: id.clone().in_cluster(query.cluster.as_ref()), is_labelled_deployed, revision: revision.transpose()? })
+        Ok(Self {
+            id: id.clone().in_cluster(query.cluster.as_ref()),
+            is_labelled_deployed,
+            revision: revision.transpose()?,
+        })
     }
 }
 

@@ -353,4 +353,29 @@ mod tests {
         assert!(!format!("{:?} {:?}", private.objects, private.failure).to_lowercase().contains("hunter2"));
         assert_eq!(private.objects, read(false).objects, "they are compared as they are");
     }
+
+    #[test]
+    fn a_hook_beside_an_object_of_its_name_leaves_the_object() {
+        let fate = |event: &str, policy: &str, has_object: bool| {
+            let hook = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{helm.sh/hook: {event}, \
+                 helm.sh/hook-delete-policy: {policy}}}}}\n"
+            );
+            let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+            let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
+            let new = if has_object { read(&format!("{object}---\n{hook}")) } else { read(&hook) };
+            let fates = new.hook_fates(Some(&read(object)), [HookEvent::PreUpgrade, HookEvent::PostUpgrade]);
+            fates.into_values().next()
+        };
+        assert_eq!(fate("pre-upgrade", "before-hook-creation", true), Some(HookFate::Recreated));
+        assert_eq!(
+            fate("pre-upgrade", "hook-succeeded", true),
+            Some(HookFate::Recreated),
+            "the upgrade creates it again"
+        );
+        assert_eq!(fate("post-upgrade", "hook-succeeded", true), Some(HookFate::Deleted));
+        assert_eq!(fate("pre-upgrade", "hook-failed", true), Some(HookFate::Applied));
+        assert_eq!(fate("pre-upgrade", "before-hook-creation", false), None, "the upgrade deletes it");
+        assert_eq!(fate("post-upgrade", "hook-failed", false), Some(HookFate::Recreated));
+    }
 }

@@ -10,7 +10,7 @@ use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, without_metadata};
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
-use crate::flux::build::charts::metadata;
+use crate::flux::build::charts::{Chart, metadata};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -125,19 +125,21 @@ fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     };
     let changes_all =
         ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
-    // helm-controller compares name and version: another chart of the same version is not installed.
+    // helm-controller compares name and version: another chart of the same name and version is not installed.
     let is_forced = forces_upgrade(comparison.state(), live);
-    let mut is_same = !is_forced && old.version == new.version && old_values.is_same(&new_values) && !changes_all;
+    let is_other = |chart: &Chart| (&chart.name, &chart.version) != (&old.name, &old.version);
+    let has_other_chart = is_other(&new);
+    let mut is_same = !is_forced && !has_other_chart && old_values.is_same(&new_values) && !changes_all;
     let mut between = vec![];
     for spec in &earlier {
         let ReleaseCharts { new: chart, .. } = charts(comparison, live, &old_spec, spec)?;
         let ReleaseValues::Known(values) = values(comparison, id, spec, true)? else { continue };
-        is_same &= chart.version == old.version && values.is_same(&old_values);
+        is_same &= !is_other(&chart) && values.is_same(&old_values);
         between.push(Version { chart, values });
     }
     for values in values_between(comparison, id, &new_spec)? {
         is_same &= values.is_same(&old_values);
-        let charts = [&new].into_iter().chain((old.version != new.version).then_some(&old));
+        let charts = [&new].into_iter().chain(has_other_chart.then_some(&old));
         between.extend(charts.map(|chart| Version { chart: chart.clone(), values: values.clone() }));
     }
     if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
@@ -150,15 +152,15 @@ fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
         return Ok(Prepared::Unchanged);
     }
     // Chart and values do not change at the same time: either can come first.
-    if old.version != new.version && !old_values.is_same(&new_values) {
+    if has_other_chart && !old_values.is_same(&new_values) {
         between.push(Version { chart: new.clone(), values: old_values.clone() });
         between.push(Version { chart: old.clone(), values: new_values.clone() });
-    } else if old.version != new.version && changes_all {
+    } else if has_other_chart && changes_all {
         // The new spec can come before the new chart.
         between.push(Version { chart: old.clone(), values: new_values.clone() });
     }
     let old = Version { chart: old, values: old_values };
-    if is_forced && (old.chart.version != new.version || !old.values.is_same(&new_values)) {
+    if is_forced && (has_other_chart || !old.values.is_same(&new_values)) {
         // The old chart is installed again if it comes first.
         between.push(Version { chart: old.chart.clone(), values: old.values.clone() });
     }

@@ -53,10 +53,15 @@ impl FirstInstalls {
 #[derive(Clone, Copy)]
 pub(super) enum Next<'n> {
     /// An upgrade with this spec to this manifest.
-    Upgrade { spec: &'n Value, manifest: &'n Rendered },
+    Upgrade {
+        spec: &'n Value,
+        manifest: &'n Rendered,
+    },
     Uninstall,
     /// The chart fails with the last spec, so that the release stays as it is.
-    Failure { spec: &'n Value },
+    Failure {
+        spec: &'n Value,
+    },
 }
 
 /// Returns what installations of a new release do that come before the end. Answers that are missing are added to the needs.

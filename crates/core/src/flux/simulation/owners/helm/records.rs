@@ -101,7 +101,9 @@ pub(super) fn upgrade_records(
     live: &Resource,
 ) -> Result<UpgradeRecords, String> {
     let (records, assumption) = match read_records(comparison, live) {
-        Some(Err(why)) => (None, Some(format!("it is assumed that Helm's records of the release are not damaged: {why}"))),
+        Some(Err(why)) => {
+            (None, Some(format!("it is assumed that Helm's records of the release are not damaged: {why}")))
+        }
         Some(Ok(records)) => (Some(records), None),
         None => (None, None),
     };
@@ -117,7 +119,9 @@ pub(super) fn upgrade_records(
     let is_unmanaged = found != Recorded::AsInStatus;
     let begins_elsewhere = is_unmanaged || has_failed_upgrade(live);
     let upgraded = records.as_ref().filter(|_| begins_elsewhere).map(|records| {
-        records.upgraded().ok_or_else(|| "Helm's last record of the release is of a revision that is not deployed".to_owned())
+        records
+            .upgraded()
+            .ok_or_else(|| "Helm's last record of the release is of a revision that is not deployed".to_owned())
     });
     let types = state.cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
     let basis = upgraded.transpose()?.map(|first| Basis { revision: last, objects: first.placed(types) });

@@ -32,6 +32,8 @@ pub(super) fn described(live: &Resource, change: &Change) -> Vec<String> {
         remarks.push(format!("chart {} {before} → {after}", new.name));
     } else if old.chart.version != new.version {
         remarks.push(format!("chart {} {after} of another revision", new.name));
+    } else if old.chart.name != new.name {
+        remarks.push(format!("chart {} becomes {} {after}", old.chart.name, new.name));
     }
     let is_private = old.values.is_private || change.new.values.is_private;
     if !is_private && !old.values.is_same(&change.new.values) {

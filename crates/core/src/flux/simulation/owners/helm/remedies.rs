@@ -187,7 +187,11 @@ pub(super) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> 
     let is_waited_for = |kind: &GroupKind| {
         let words = (&*kind.group, &*kind.kind);
         let is_awaited_job = words == ("batch", "Job") && waits_for_jobs;
-        if is_legacy { WAITED_FOR_BY_LEGACY.contains(&words) || is_awaited_job } else { !READY_AT_ONCE.contains(&words) }
+        if is_legacy {
+            WAITED_FOR_BY_LEGACY.contains(&words) || is_awaited_job
+        } else {
+            !READY_AT_ONCE.contains(&words)
+        }
     };
     let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
     let [_, after] = kind.events();

@@ -17,10 +17,10 @@ use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use crate::flux::simulation::model::node::{PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::commands;
 use crate::flux::simulation::owners::behaviour::changed_owners::{
     ChangeRules, Followed, changed_owners, is_switched_off_after,
 };
+use crate::flux::simulation::owners::behaviour::commands;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
