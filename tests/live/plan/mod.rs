@@ -14,6 +14,7 @@ mod mistyped_path;
 mod owner_references;
 mod random_charts;
 mod random_generators;
+mod registry;
 mod rehearsal;
 mod releases;
 mod resource_sets;

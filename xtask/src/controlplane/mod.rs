@@ -91,6 +91,7 @@ const BINARIES: &[Binary] = &[
     binary("fluxd", "fluxd", "github.com/fluxcd/flux/cmd/fluxd"),
     binary("kapp", "kapp", "carvel.dev/kapp/cmd/kapp"),
     binary("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
+    binary("registry", "registry", "github.com/distribution/distribution/v3/cmd/registry"),
     binary("kube-state-metrics", "kube-state-metrics", "k8s.io/kube-state-metrics/v2"),
     binary("kustomize-judge", "kustomize-judge", "."),
     binary("text-judge", "text-judge", "."),

@@ -94,9 +94,11 @@ fn is_name(label: &str) -> bool {
         && label.bytes().any(|b| !b.is_ascii_digit())
 }
 
+/// Returns true for the name of a file of source-controller, such as `app-1.0.0.tgz` or, of an OCIRepository,
+/// `sha256:1f2e….tar.gz`.
 fn is_file(name: &str) -> bool {
     let mut bytes = name.bytes();
-    !["", ".", ".."].contains(&name) && bytes.all(|b| b.is_ascii_alphanumeric() || b"._+~-".contains(&b))
+    !["", ".", ".."].contains(&name) && bytes.all(|b| b.is_ascii_alphanumeric() || b"._+~-:".contains(&b))
 }
 
 #[cfg(test)]
@@ -118,6 +120,8 @@ mod tests {
         }
         assert_eq!(path(&format!("http://{host}:8080/{file}")), proxied("http:source-controller:8080"));
         assert_eq!(path(&format!("https://{host}.svc/{file}")), proxied("https:source-controller:443"));
+        let of_registry = path(&format!("http://{host}/helmchart/shop/shop-web/sha256:1f2e.tar.gz"));
+        assert!(of_registry.unwrap().ends_with("/sha256:1f2e.tar.gz"));
     }
 
     #[test]

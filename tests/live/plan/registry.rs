@@ -1,0 +1,201 @@
+//! A chart in a registry with TLS and a password, from the pull request to the comment: the real registry, source-controller and
+//! helm-controller.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use super::upgrades::ready;
+use test_support::chart::chart;
+use test_support::cluster::LIMIT;
+use test_support::flux::{applied, deploy};
+use test_support::folder::{commit, folder, init};
+use test_support::gitops::{Run, command};
+use test_support::tree_plan::{arguments, document, reason, rows};
+use xtask::cluster::{Cluster, Flux, Options, free_port};
+use xtask::controlplane::{bin, ensure};
+
+/// The password `secret` of `user`, as htpasswd has it.
+const PASSWORDS: &str = "user:$2a$05$rbrxaZmAG83mVAbS3RViy.DCkUoODdkoTAUuIx0ZEQREbKDsB73nW\n";
+/// The namespace of the release whose chart comes from a HelmRepository, and not from an OCIRepository.
+const OF_HELM: &str = "registry-helm";
+const KEPT: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"{{ .Release.Name }}\"}\ndata: {v: \"{{ .Chart.Version }}\"}\n";
+const CLAIM: &str = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: \"{{ .Release.Name }}-data\"}\n\
+                     spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Mi}}}\n";
+
+/// A registry on loopback; it ends with this value.
+struct Registry {
+    process: Child,
+    address: String,
+    folder: PathBuf,
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Registry {
+    /// Starts a registry with a certificate of its own and one user.
+    fn start() -> Self {
+        ensure(&["helm", "registry"]).unwrap();
+        let (folder, address) = (folder("registry"), format!("127.0.0.1:{}", free_port().unwrap()));
+        let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let file = |name: &str, text: &str| {
+            fs::write(folder.join(name), text).unwrap();
+            folder.join(name).display().to_string()
+        };
+        let config = json!({
+            "version": "0.1",
+            "log": {"level": "error"},
+            "storage": {"filesystem": {"rootdirectory": folder.join("content")}},
+            "http": {"addr": address, "tls": {
+                "certificate": file("cert.pem", &signed.cert.pem()), "key": file("key.pem", &signed.signing_key.serialize_pem())}},
+            "auth": {"htpasswd": {"realm": "charts", "path": file("htpasswd", PASSWORDS)}},
+        });
+        let log = fs::File::create(folder.join("log")).unwrap();
+        let config = file("config.json", &config.to_string());
+        let mut registry = Command::new(bin("registry"));
+        registry.args(["serve", &config]).stdout(Stdio::null()).stderr(log);
+        let process = registry.spawn().unwrap();
+        Self { process, address, folder }
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.folder.join("cert.pem")
+    }
+
+    /// Returns the file in which helm keeps the password.
+    fn credentials(&self) -> PathBuf {
+        self.folder.join("helm.json")
+    }
+
+    fn helm(&self, words: &[&str]) -> Result<(), String> {
+        let mut helm = Command::new(bin("helm"));
+        helm.args(words).arg("--ca-file").arg(self.certificate()).env("HELM_REGISTRY_CONFIG", self.credentials());
+        let output = helm.output().unwrap();
+        if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    }
+
+    /// Pushes a chart.
+    fn push(&self, archive: &Path) {
+        let to = format!("oci://{}/charts", self.address);
+        self.helm(&["push", &archive.display().to_string(), &to]).unwrap();
+    }
+
+    /// Returns the Secrets with the password and the certificate for source-controller.
+    fn secrets(&self, namespace: &str) -> String {
+        let certificate = fs::read_to_string(self.certificate()).unwrap();
+        let login = json!({"auths": {&self.address: {"username": "user", "password": "secret"}}}).to_string();
+        let secret = |name: &str, kind: &str, key: &str, value: &str| {
+            json!({"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": {"name": name, "namespace": namespace},
+                "stringData": {key: value}})
+        };
+        let items = [
+            secret("login", "kubernetes.io/dockerconfigjson", ".dockerconfigjson", &login),
+            secret("trust", "Opaque", "ca.crt", &certificate),
+        ];
+        json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+    }
+
+    /// Writes a release from the registry in a namespace, whose chart has this version.
+    fn write(&self, tree: &Path, namespace: &str, version: &str) {
+        let source = |kind: &str, spec: &str| {
+            format!(
+                "apiVersion: source.toolkit.fluxcd.io/v1\nkind: {kind}\nmetadata: {{name: app, namespace: {namespace}}}\nspec:\n  \
+                 interval: 1h\n  url: oci://{}/charts{spec}\n  secretRef: {{name: login}}\n  certSecretRef: {{name: trust}}\n",
+                self.address
+            )
+        };
+        let (source, chart) = if namespace == OF_HELM {
+            let chart = format!("chart: app, version: {version}, sourceRef: {{kind: HelmRepository, name: app}}");
+            (source("HelmRepository", "\n  type: oci"), format!("chart: {{spec: {{{chart}}}}}"))
+        } else {
+            let layer = "{mediaType: application/vnd.cncf.helm.chart.content.v1.tar+gzip, operation: copy}";
+            let spec = format!("/app\n  ref: {{tag: {version}}}\n  layerSelector: {layer}");
+            (source("OCIRepository", &spec), "chartRef: {kind: OCIRepository, name: app}".to_owned())
+        };
+        let release = format!(
+            "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {namespace}}}\n\
+             spec:\n  interval: 1h\n  timeout: 20s\n  {chart}\n  install: {{disableWait: true}}\n  upgrade: {{disableWait: true}}\n"
+        );
+        fs::write(tree.join("app.yaml"), source + &release).unwrap();
+    }
+
+    fn plan(&self, cluster: &Cluster, namespace: &str, tree: &Path, more: &[&str]) -> Run {
+        let helm = format!("--helm={}", bin("helm").display());
+        let words = arguments(namespace, tree, &[&[&*helm, "--allow-network"], more].concat());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut command = command(&words);
+        command.env("KUBECONFIG", cluster.kubeconfig()).env("SSL_CERT_FILE", self.certificate());
+        command.env("HELM_REGISTRY_CONFIG", self.credentials()).env("XDG_CACHE_HOME", self.folder.join("cache"));
+        Run::of(&mut command)
+    }
+}
+
+#[test]
+fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
+    let registry = Registry::start();
+    let options = Options { flux: Flux::All, source_service: true, ..Options::default() };
+    let cluster = &Cluster::up(options).expect("the test cluster comes up");
+    let login = ["registry", "login", &registry.address, "--username", "user", "--password", "secret"];
+    let mut answered = Err(String::new());
+    let probe = || {
+        answered = registry.helm(&login);
+        Ok(answered.is_ok())
+    };
+    cluster.wait_for("the registry", LIMIT, probe).unwrap_or_else(|error| panic!("{error}: {answered:?}"));
+    registry.push(&chart("app", "1.0.0", &format!("{KEPT}{CLAIM}")));
+    registry.push(&chart("app", "2.0.0", KEPT));
+    let trees = [OF_HELM, "registry-oci"].map(|namespace| (namespace, folder(namespace)));
+    for (namespace, tree) in &trees {
+        cluster.kubectl(&["create", "namespace", namespace]).unwrap();
+        cluster.kubectl_stdin(&["apply", "-f", "-"], &registry.secrets(namespace)).unwrap();
+        registry.write(tree, namespace, "1.0.0");
+        init(tree);
+        deploy(cluster, namespace, tree);
+    }
+    for (namespace, tree) in &trees {
+        ready(cluster, namespace, "1");
+        registry.write(tree, namespace, "2.0.0");
+        planned(cluster, &registry, namespace, tree);
+        commit(tree);
+        let revision = cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
+        applied(cluster, namespace, "apps", &revision);
+    }
+    for (namespace, _) in &trees {
+        ready(cluster, namespace, "2");
+        let time = "jsonpath={.metadata.deletionTimestamp}";
+        let claim = ["get", "persistentvolumeclaim", "app-data", "-n", namespace, "-o", time];
+        // No controller of this cluster takes its finalizer off.
+        let is_deleted = || Ok(!cluster.kubectl(&claim)?.is_empty());
+        cluster.wait_for("the claim to be deleted, as the plan says", LIMIT, is_deleted).unwrap();
+    }
+}
+
+/// Plans the bump without and with the password.
+fn planned(cluster: &Cluster, registry: &Registry, namespace: &str, tree: &Path) {
+    let without = registry.plan(cluster, namespace, tree, &[]);
+    let document_without = document(&without);
+    let unknown = document_without["owners"].as_array().unwrap().iter().find(|row| row["outcome"] == "unknown");
+    let why = unknown.map(reason).unwrap_or_else(|| panic!("{without:?}"));
+    assert!(why.contains("--chart-credentials") && without.code == 5, "{why}");
+    let comment = registry.folder.join("comment.md");
+    let report = format!("--report=markdown={}", comment.display());
+    let run = registry.plan(cluster, namespace, tree, &["--chart-credentials", &report]);
+    let found = rows(&run);
+    assert_eq!(found["delete PersistentVolumeClaim/app-data"], "not-in-chart", "{run:?}");
+    assert_eq!(found["update ConfigMap/app"], "changed");
+    assert_eq!((document(&run)["complete"] == true, run.code), (true, 6), "{}", document(&run)["gaps"]);
+    let comment = fs::read_to_string(comment).unwrap();
+    for line in ["1 `PersistentVolumeClaim`", "chart app 1.0.0 → 2.0.0"] {
+        assert!(comment.contains(line), "{comment}");
+    }
+    let shown = format!("{}{}{comment}", run.stdout, run.stderr);
+    assert!(!shown.contains("secret\"") && !shown.contains("dXNlcjpzZWNyZXQ="), "{shown}");
+}
