@@ -105,7 +105,15 @@ fn contested(
         return None;
     }
     let mut effect = acting(state, live, consequences)?;
-    for deletion in effect.deletes.values_mut().filter(|deletion| deletion.open == Some(Open::MayComeBack)) {
+    let others = state.input.snapshot.resources.iter().map(|other| &other.object.id);
+    let taking: Vec<&ObjectId> = others.filter(|other| other.is(GROUP, KIND) && **other != live.object.id).collect();
+    let first_record = |by: &ObjectId, spec: &Value| ReleaseTarget::of_spec(by, spec, None).record(1);
+    let is_taken =
+        |id: &ObjectId| taking.iter().any(|by| state.specs_after(by).iter().any(|spec| first_record(by, spec) == *id));
+    for (id, deletion) in &mut effect.deletes {
+        if deletion.open != Some(Open::MayComeBack) && !is_taken(id) {
+            continue;
+        }
         deletion.open = None;
         deletion.stays_if("a release of the new name may exist already, which is upgraded and can have it too");
         deletion.is_doubtful = true;
