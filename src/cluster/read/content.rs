@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::fetch::{is_path_segment, object_path};
-use super::list::collection_path;
+use super::list::{Query, collection_path};
 use crate::cluster::{Cluster, Failure, FailureKind};
 use gitops_core::flux::build::objects::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::objects::query::{ObjectQuery, QueryAnswer};
+use gitops_core::helm::records::{RecordsAnswer, RecordsQuery, ReleaseRecords};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 
 /// Returns a Deployment with its content.
@@ -28,6 +29,27 @@ pub(crate) async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
         Ok(answer) => Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default())),
         Err(failure) if failure.kind == FailureKind::NotFound => Lookup::Missing,
         Err(failure) => Lookup::Unreadable(failure.to_string()),
+    }
+}
+
+/// Returns what Helm's records of a release say, as Helm would read them: one request for all of them. Nothing of their data is
+/// kept but what `ReleaseRecords` has.
+pub(crate) async fn read_records(cluster: &Cluster, types: &[ResourceType], query: &RecordsQuery) -> RecordsAnswer {
+    // Another name has no place in a selector, and Helm refuses it.
+    let is_plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+    let secrets: Vec<ResourceType> = types.iter().filter(|kind| kind.is("", "Secret")).cloned().collect();
+    if secrets.is_empty() || !is_plain(&query.name) || !is_path_segment(&query.namespace) {
+        return RecordsAnswer::Unreadable(format!("Helm keeps no records of a release {:?}", query.name));
+    }
+    let selector = format!("name={},owner=helm", query.name);
+    let request = Query { namespace: Some(&query.namespace), selector: Some(&selector) };
+    let (found, gaps) = cluster.list_full(&secrets, request).await;
+    if let Some(gap) = gaps.first() {
+        return RecordsAnswer::Unreadable(gap.message.clone());
+    }
+    match ReleaseRecords::read(&found, query) {
+        Ok(records) => RecordsAnswer::Found(records),
+        Err(why) => RecordsAnswer::Unreadable(why),
     }
 }
 

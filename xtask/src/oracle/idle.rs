@@ -66,7 +66,7 @@ impl Run<'_> {
     }
 
     /// Waits until nothing has changed for some time.
-    fn wait_until_quiet(&self) -> Result<()> {
+    pub(super) fn wait_until_quiet(&self) -> Result<()> {
         let quiet = QUIET[usize::from(self.is_on_request)];
         let end = Instant::now() + LIMIT;
         let mut last = self.read()?;

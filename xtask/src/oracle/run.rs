@@ -23,6 +23,9 @@ use crate::{child, git, items, text};
 /// Time limit for a plan, on a machine that runs many scenarios at the same time.
 pub(super) const PLAN_LIMIT: Duration = Duration::from_secs(240);
 
+/// First word of a live command after which no HelmRelease is asked to reconcile.
+const UNSEEN: &str = "unseen ";
+
 /// Result of one run of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
@@ -128,6 +131,7 @@ impl Run<'_> {
         }
         for line in &scenario.live {
             let line = self.with_uids(&line.replace('@', &self.prefix))?;
+            let line = line.strip_prefix(UNSEEN).unwrap_or(&line);
             if let Some(text) = line.strip_prefix("apply ") {
                 self.apply(&manifest::object(text, &self.prefix)?)?;
                 continue;
@@ -138,7 +142,9 @@ impl Run<'_> {
                 _ => {}
             }
         }
-        if !scenario.live.is_empty() {
+        if scenario.live.iter().any(|line| line.starts_with(UNSEEN)) {
+            self.wait_until_quiet().context("after the live commands")?;
+        } else if !scenario.live.is_empty() {
             self.wait_until_idle().context("after the live commands")?;
         }
         let deployed = files.clone();

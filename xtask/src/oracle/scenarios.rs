@@ -70,7 +70,8 @@ pub struct Scenario {
     pub before: Vec<String>,
     /// Edit that is published after the repository, such as a commit that fails.
     pub between: Vec<String>,
-    /// kubectl commands to run after the repository is published. `apply OBJECT` has the notation of `cluster`.
+    /// kubectl commands to run after the repository is published. `apply OBJECT` has the notation of `cluster`. After one that
+    /// begins with `unseen`, no HelmRelease is asked to reconcile before the edit is published.
     pub live: Vec<String>,
     /// Edit to plan and then publish.
     pub after: Vec<String>,

@@ -96,6 +96,11 @@ impl Rendered {
         rendered
     }
 
+    /// Returns a manifest of which nothing but the objects is known.
+    pub(crate) fn of_objects(objects: BTreeSet<ObjectId>) -> Self {
+        Self { objects, ..Self::default() }
+    }
+
     #[cfg(test)]
     pub(crate) fn read(
         text: &str,
@@ -183,7 +188,8 @@ impl Rendered {
 
     /// Returns what becomes of the objects with the identities of hooks that run before and after an action. `old` is the
     /// manifest that the action replaces. It deletes an object that becomes a hook: one that runs before the action is
-    /// created before it is deleted, and so is none.
+    /// created before it is deleted, and so is none. An object that this manifest has too, which is possible if hooks are
+    /// post-rendered apart from it, is there again after the action.
     pub(crate) fn hook_fates(
         &self,
         old: Option<&Self>,
@@ -191,11 +197,13 @@ impl Rendered {
     ) -> BTreeMap<ObjectId, HookFate> {
         let mut fates = BTreeMap::new();
         for (id, hook) in self.hooks_at([before, after]) {
-            let was_object = old.is_some_and(|old| old.objects.contains(id));
+            let (stays, runs_last) = (self.objects.contains(id), hook.runs_at(&[after]));
+            let becomes_hook = !stays && old.is_some_and(|old| old.objects.contains(id));
             let fate = match hook.fate() {
-                _ if was_object && !hook.runs_at(&[after]) => continue,
+                HookFate::Deleted if stays && !runs_last => HookFate::Recreated,
+                _ if becomes_hook && !runs_last => continue,
                 HookFate::Deleted => HookFate::Deleted,
-                _ if was_object => HookFate::Recreated,
+                _ if becomes_hook => HookFate::Recreated,
                 fate => fate,
             };
             fates.insert(id.clone(), fate);
@@ -224,7 +232,7 @@ impl Rendered {
 }
 
 /// Returns an identity without a namespace if its kind is cluster-scoped.
-fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
+pub(super) fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
     let kind = types.iter().find(|kind| kind.is(&id.group, &id.kind));
     if kind.is_some_and(|kind| !kind.namespaced) { ObjectId { namespace: "".into(), ..id } } else { id }
 }
@@ -344,5 +352,30 @@ mod tests {
         let private = read(true);
         assert!(!format!("{:?} {:?}", private.objects, private.failure).to_lowercase().contains("hunter2"));
         assert_eq!(private.objects, read(false).objects, "they are compared as they are");
+    }
+
+    #[test]
+    fn a_hook_beside_an_object_of_its_name_leaves_the_object() {
+        let fate = |event: &str, policy: &str, has_object: bool| {
+            let hook = format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a, annotations: {{helm.sh/hook: {event}, \
+                 helm.sh/hook-delete-policy: {policy}}}}}\n"
+            );
+            let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+            let read = |text: &str| Rendered::read(text, "shop", &types(), None, false).unwrap();
+            let new = if has_object { read(&format!("{object}---\n{hook}")) } else { read(&hook) };
+            let fates = new.hook_fates(Some(&read(object)), [HookEvent::PreUpgrade, HookEvent::PostUpgrade]);
+            fates.into_values().next()
+        };
+        assert_eq!(fate("pre-upgrade", "before-hook-creation", true), Some(HookFate::Recreated));
+        assert_eq!(
+            fate("pre-upgrade", "hook-succeeded", true),
+            Some(HookFate::Recreated),
+            "the upgrade creates it again"
+        );
+        assert_eq!(fate("post-upgrade", "hook-succeeded", true), Some(HookFate::Deleted));
+        assert_eq!(fate("pre-upgrade", "hook-failed", true), Some(HookFate::Applied));
+        assert_eq!(fate("pre-upgrade", "before-hook-creation", false), None, "the upgrade deletes it");
+        assert_eq!(fate("post-upgrade", "hook-failed", false), Some(HookFate::Recreated));
     }
 }

@@ -52,6 +52,12 @@ impl ReleaseTarget {
         Some(Self { storage_namespace, namespace, name, chart: Some(chart) })
     }
 
+    /// Returns the Secret in which Helm records a revision.
+    pub(crate) fn record(&self, revision: i64) -> ObjectId {
+        let name = format!("sh.helm.release.v1.{}.v{revision}", self.name);
+        ObjectId::new("", "Secret", &self.storage_namespace, &name)
+    }
+
     /// Returns the first part that differs in a new target, in the order in which helm-controller compares.
     pub(crate) fn change_to(&self, new: &Self) -> Option<TargetPart> {
         let chart_differs = new.chart.as_ref().is_some_and(|chart| self.chart.as_ref() != Some(chart));

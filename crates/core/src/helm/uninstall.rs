@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hooks::{Hook, HookEvent};
+use super::records::ReleaseRecords;
 use super::rendered::POLICY;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, text_at};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::Members;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, is_record};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 
@@ -27,9 +27,18 @@ pub(crate) enum Fate {
     Uncertain(String),
 }
 
-/// What Helm has stored of a release.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What Helm has stored of a release, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredRelease {
+    /// What its chart decides.
+    pub(crate) chart: Option<StoredChart>,
+    /// Its records, or the reason why they could not be read.
+    pub(crate) records: Option<Result<ReleaseRecords, String>>,
+}
+
+/// What the chart of the last release decides about its uninstall.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredChart {
     pub(crate) hooks: BTreeMap<ObjectId, Hook>,
     /// Objects whose manifest keeps them.
     pub(crate) kept: BTreeSet<ObjectId>,
@@ -39,7 +48,7 @@ pub(crate) struct StoredRelease {
     pub(crate) is_private: bool,
 }
 
-impl StoredRelease {
+impl StoredChart {
     /// Returns the effect of an uninstall on an object of the release, which its live metadata do not prove.
     pub(crate) fn fate(&self, object: &ObjectMetadata) -> Fate {
         if self.kept.contains(&object.id) {
@@ -53,9 +62,11 @@ impl StoredRelease {
 }
 
 /// Returns the live objects among the members of a release with the effect of an uninstall on them.
-pub(crate) fn uninstalled_objects<'a>(snapshot: &'a Snapshot, members: &Members) -> Vec<(&'a ObjectMetadata, Fate)> {
-    let Members::Listed(ids) = members else { return vec![] };
-    let live = ids.iter().filter_map(|id| snapshot.object(id));
+pub(crate) fn uninstalled_objects<'a>(
+    snapshot: &'a Snapshot,
+    members: &BTreeSet<ObjectId>,
+) -> Vec<(&'a ObjectMetadata, Fate)> {
+    let live = members.iter().filter_map(|id| snapshot.object(id));
     live.map(|object| (object, fate(object))).collect()
 }
 
@@ -135,7 +146,7 @@ mod tests {
     fn the_stored_manifest_decides_where_it_is_known() {
         let [by_hand, bare] =
             [config_map().annotation(POLICY, "keep").writer("kubectl-annotate", POLICY), config_map()];
-        let stored = |kept: &[&ObjectMetadata], has_all_policies| StoredRelease {
+        let stored = |kept: &[&ObjectMetadata], has_all_policies| StoredChart {
             hooks: BTreeMap::new(),
             kept: kept.iter().map(|object| object.id.clone()).collect(),
             has_all_policies,

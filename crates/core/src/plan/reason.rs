@@ -72,6 +72,7 @@ reason_codes! {
     ReleaseUpgraded => "The chart or the values of the HelmRelease change, so helm-controller upgrades its release.",
     RenderFails => "The chart of the HelmRelease cannot be rendered with its values, so helm-controller changes nothing.",
     ValuesMissing => "A ConfigMap, a Secret or a key with values of the HelmRelease does not exist, so its controller does nothing.",
+    RecordUnusable => "Helm cannot read its records of the release, or one of that name is in the way of the next, so its controller does nothing.",
     NotRecorded => "The owner is deleted, and what its controller deletes is not known.",
     ParentUnknown => "The build of a parent is not known; the parent may change or delete the owner.",
     ApplyRefused => "The API server refuses an object of the owner, so the controller applies and prunes nothing more.",

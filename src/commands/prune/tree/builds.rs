@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::{StreamExt, stream};
 
 use crate::cluster::Cluster;
-use crate::cluster::read::content::{answer_query, look_up};
+use crate::cluster::read::content::{answer_query, look_up, read_records};
 use crate::commands::prune::spokes::SpokeClusters;
 use crate::error::Result;
 use crate::output::progress::BuildProgress;
@@ -19,6 +19,7 @@ use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::objects::query::{ClusterQuery, QueryAnswer};
 use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
+use gitops_core::helm::records::{RecordsAnswer, RecordsQuery};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::text::sha256;
 
@@ -73,6 +74,9 @@ impl Builds<'_> {
         let queries = needs.queries.into_iter().map(|query| async move { (query.clone(), self.query(&query).await) });
         let answered: Vec<_> = stream::iter(queries).buffered(CHARTS_AT_ONCE).collect().await;
         answers.queries.extend(answered);
+        let records = needs.records.into_iter().map(|query| async move { (query.clone(), self.records(&query).await) });
+        let read: Vec<_> = stream::iter(records).buffered(CHARTS_AT_ONCE).collect().await;
+        answers.records.extend(read);
         for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
             answers.record_remote_chart(chart, archive);
         }
@@ -108,6 +112,16 @@ impl Builds<'_> {
         match cluster {
             Some(cluster) => answer_query(cluster, types, &query.query).await,
             None => QueryAnswer::Unreadable("a snapshot does not hold it: plan with the cluster".to_owned()),
+        }
+    }
+
+    /// Returns Helm's records of a release.
+    async fn records(&self, query: &RecordsQuery) -> RecordsAnswer {
+        let cluster = query.cluster.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name));
+        let types = self.snapshot.of_cluster(query.cluster.as_ref()).map_or(&[][..], |snapshot| &snapshot.types);
+        match cluster {
+            Some(cluster) => read_records(cluster, types, query).await,
+            None => RecordsAnswer::NotRecorded,
         }
     }
 

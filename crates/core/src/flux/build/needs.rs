@@ -18,6 +18,7 @@ use super::references::Inputs;
 use super::resource_sets::SetRun;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
+use crate::helm::records::{RecordsAnswer, RecordsQuery};
 use crate::plan::ReasonCode;
 use crate::private::Private;
 
@@ -54,17 +55,30 @@ pub struct Needs {
     pub kube_versions: BTreeSet<Option<Arc<str>>>,
     /// Objects to read with their content.
     pub queries: BTreeSet<ClusterQuery>,
+    /// Releases whose records are to be read.
+    pub records: BTreeSet<RecordsQuery>,
     /// ResourceSets to generate, by the key of the run.
     pub resource_sets: BTreeMap<String, SetRun>,
 }
 
 impl Needs {
     pub fn is_empty(&self) -> bool {
-        let Self { runs, data, charts, artifacts, folder_charts, remote_charts, kube_versions, queries, resource_sets } =
-            self;
+        let Self {
+            runs,
+            data,
+            charts,
+            artifacts,
+            folder_charts,
+            remote_charts,
+            kube_versions,
+            queries,
+            records,
+            resource_sets,
+        } = self;
         let has_charts = !(charts.is_empty() && artifacts.is_empty() && folder_charts.is_empty());
         let has_builds = !(runs.is_empty() && resource_sets.is_empty()) || has_charts || !remote_charts.is_empty();
-        !has_builds && data.is_empty() && kube_versions.is_empty() && queries.is_empty()
+        let has_reads = !(data.is_empty() && kube_versions.is_empty() && queries.is_empty() && records.is_empty());
+        !has_builds && !has_reads
     }
 }
 
@@ -127,6 +141,8 @@ pub struct Answers {
     /// Versions of the API servers, such as `v1.33.1`, by cluster; `None` for one that cannot be read.
     pub kube_versions: HashMap<Option<Arc<str>>, Option<String>>,
     pub queries: HashMap<ClusterQuery, QueryAnswer>,
+    /// Helm's records of releases.
+    pub records: HashMap<RecordsQuery, RecordsAnswer>,
     /// Resources of ResourceSets by the keys of the runs.
     pub resource_sets: HashMap<String, Result<String, String>>,
     /// Builds that lacked no answer.
@@ -183,6 +199,9 @@ impl Answers {
         }
         for name in needs.kube_versions {
             self.kube_versions.entry(name).or_insert(None);
+        }
+        for query in needs.records {
+            self.records.entry(query).or_insert_with(|| RecordsAnswer::Unreadable(why.to_owned()));
         }
     }
 

@@ -16,7 +16,7 @@ use crate::flux::simulation::schedule::outcomes::PossibleOutcomes;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::gap::{Gap, GapKind};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::schemes::flux_operator;
@@ -280,10 +280,7 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
     for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
         let id = change.object.id.clone();
         let owner = change.owner.clone();
-        // The next installation records revision 1, and has a HelmChart of the same name.
-        let is_first =
-            id.is("source.toolkit.fluxcd.io", "HelmChart") || (id.is("", "Secret") && id.name.ends_with(".v1"));
-        let cause = change.cause.as_ref().filter(|cause| is_first && cause.is(releases::GROUP, releases::KIND));
+        let cause = change.cause.as_ref().filter(|cause| makes_again(state, cause, &id));
         if cause.is_some_and(|cause| consequences.may_be_recreated(cause)) {
             change.action = Action::Recreate;
             continue;
@@ -322,14 +319,30 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
     }
 }
 
+/// Returns true if a HelmRelease that is deleted and created again makes an object of the same identity for its release: it records
+/// revision 1, and has a HelmChart of the same name.
+fn makes_again(state: &State<'_>, release: &ObjectId, id: &ObjectId) -> bool {
+    if !release.is(releases::GROUP, releases::KIND) {
+        return false;
+    }
+    if id.is("source.toolkit.fluxcd.io", "HelmChart") {
+        return state.specs_after(release).iter().any(|spec| spec.pointer("/chart/spec").is_some());
+    }
+    let is_first = id.is("", "Secret") && id.name.ends_with(".v1");
+    is_first && state.live_object(id).is_some_and(|record| installs(state, release, record))
+}
+
+/// Returns true if a HelmRelease has the release of this record after the change.
+fn installs(state: &State<'_>, release: &ObjectId, record: &ObjectMetadata) -> bool {
+    let mut records = state.specs_after(release).into_iter().map(|spec| releases::release_record(release, &spec));
+    records.any(|(name, namespace)| releases::is_record_of(record, &namespace, &name))
+}
+
 /// Returns a new HelmRelease that installs the release of a record which goes with a deleted HelmRelease.
 fn taker_of_record<'s>(state: &'s State<'_>, record: &ObjectId, deleted: &ObjectId) -> Option<&'s ObjectId> {
     let record = state.live_object(record)?;
     let mut new = state.owner_applies().map(|(by, _)| by).filter(|by| {
         by.is(releases::GROUP, releases::KIND) && *by != deleted && state.input.snapshot.resource(by).is_none()
     });
-    new.find(|by| {
-        let mut records = state.specs_after(by).into_iter().map(|spec| releases::release_record(by, &spec));
-        records.any(|(name, namespace)| releases::is_record_of(record, &namespace, &name))
-    })
+    new.find(|by| installs(state, by, record))
 }

@@ -18,6 +18,7 @@ use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
 use crate::flux::spec::NamespacedName;
+use crate::helm::records::{RecordsAnswer, ReleaseRecords};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_operator::SET;
@@ -72,6 +73,13 @@ impl TestCluster {
             let found = self.content.get(name).cloned().or(list);
             let answer = found.map_or(QueryAnswer::Missing, QueryAnswer::Found);
             answers.queries.insert(query, answer);
+        }
+        for query in needs.records {
+            let records = self.release_records.get(&query.name);
+            let answer = records.map_or(RecordsAnswer::NotRecorded, |secrets| {
+                RecordsAnswer::Found(ReleaseRecords::read(secrets, &query).unwrap())
+            });
+            answers.records.insert(query, answer);
         }
         for stem in needs.folder_charts {
             let archive = &self.charts.as_ref().unwrap()[&stem];

@@ -107,6 +107,8 @@ pub(crate) struct TestCluster {
     pub(crate) quotes_manifests: bool,
     /// The API server refuses each manifest that holds one of these, and quotes it.
     pub(crate) quoted_values: Vec<String>,
+    /// Helm's records of releases, by the name of the release.
+    pub(crate) release_records: BTreeMap<String, Vec<Resource>>,
     /// Archives in the storage of source-controller, by their path in the API server.
     pub(crate) stored: BTreeMap<String, Vec<u8>>,
 }
@@ -130,6 +132,7 @@ impl TestCluster {
             has_operator: false,
             quotes_manifests: false,
             quoted_values: vec![],
+            release_records: BTreeMap::new(),
             stored: BTreeMap::new(),
             artifacts: BTreeMap::new(),
             differing: vec![],

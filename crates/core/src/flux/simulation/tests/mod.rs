@@ -18,6 +18,7 @@ mod references;
 mod refusals;
 mod release_actions;
 mod release_charts;
+mod release_records;
 mod releases;
 mod resource_sets;
 mod runs;

@@ -364,7 +364,8 @@ fn an_unknown_owner_says_what_is_at_stake_and_how_to_find_out() {
     let mut cluster = cluster(&root(vec![tenants(&["a", "b"], json!([cm("<< inputs.tenant >>"), claim]))]));
     cluster.has_operator = false;
     let why = cluster.outcome(&root(vec![tenants(&["a"], config_maps())]), "tenants");
-    let end = "would be at stake: 2 PersistentVolumeClaims, 2 others; to find out: flux-operator build resourceset --filename FILE";
+    let end = "would be at stake: 2 PersistentVolumeClaims, 2 others; to find out: kubectl get resourceset tenants -n flux-system \
+               -o yaml | flux-operator build resourceset --filename -";
     assert!(why.ends_with(end), "{why}");
 }
 

@@ -382,8 +382,7 @@ fn a_release_that_is_not_rendered_as_it_is_deployed_is_unknown() {
     };
     assert!(why(&failed, "2", &without("extra"), spec(json!({}))).contains("not deployed and ready"));
     let fields = [
-        ("postRenderStrategy", json!("nohooks"), "spec.postRenderStrategy"),
-        ("waitStrategy", json!({"name": "legacy"}), "spec.waitStrategy"),
+        ("newField", json!("on"), "spec.newField"),
         ("valuesFrom", json!([{"kind": "ConfigMap", "name": "a", "targetPath": "b[0]"}]), "targetPath"),
     ];
     for (field, value, expected) in fields {
@@ -399,6 +398,8 @@ fn fields_that_delete_nothing_do_not_hide_an_upgrade() {
     for (field, value) in [
         ("driftDetection", json!({"mode": "enabled"})),
         ("serviceAccountName", json!("tenant")),
+        ("postRenderStrategy", json!("nohooks")),
+        ("waitStrategy", json!({"name": "legacy"})),
         ("test", json!({"enable": true})),
     ] {
         let mut changed = spec(json!({}));

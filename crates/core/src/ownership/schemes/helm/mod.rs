@@ -3,7 +3,7 @@
 //!
 //! Source: docs/reference/ownership.md 2.4 and docs/reference/flux.md 6.
 
-mod release_record;
+pub(crate) mod release_record;
 
 use serde::Deserialize;
 use serde_json::{Value, json};

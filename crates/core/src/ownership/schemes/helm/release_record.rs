@@ -1,7 +1,7 @@
-//! Members of a Helm release: the documents of the manifest in its record. Read only if the user allowed to read Secrets;
-//! nothing but identities leaves this file.
+//! Members of a Helm release: the documents of the manifest in its record. Nothing but identities, the revision and its status
+//! leaves this file.
 //!
-//! Source: docs/reference/ownership.md 2.4.
+//! Source: docs/reference/ownership.md 2.4; Helm v4.2.2 `pkg/storage/driver/util.go`, `decodeRelease`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -16,6 +16,23 @@ use crate::yaml;
 struct Release {
     #[serde(default)]
     manifest: String,
+    #[serde(default)]
+    version: i64,
+    info: Option<Info>,
+}
+
+#[derive(Deserialize)]
+struct Info {
+    #[serde(default)]
+    status: String,
+}
+
+/// A revision of a release as its record has it.
+pub(crate) struct RecordedRevision {
+    pub(crate) number: i64,
+    /// `deployed`, `superseded`, `failed`, …
+    pub(crate) status: String,
+    pub(crate) members: Members,
 }
 
 #[derive(Deserialize)]
@@ -41,14 +58,27 @@ struct ReleaseObjectMetadata {
 /// An object without namespace gets that of the release. The manifest does not say which kinds are namespaced, so the
 /// index removes the namespace of cluster-scoped kinds again.
 pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
-    match manifest(data, secret) {
-        Ok(manifest) => read(&manifest, namespace),
+    match release(data, secret) {
+        Ok(release) => read(&release.manifest, namespace),
         Err(UnpackError::Damaged) => Members::Unreadable("its release record cannot be decoded".to_owned()),
         Err(UnpackError::Exceeded(exceeded)) => Members::Unreadable(format!("its release record has {exceeded}")),
     }
 }
 
-fn manifest(data: &str, secret: bool) -> Result<String, UnpackError> {
+/// Returns the revision in `data.release` of a Secret; `None` if Helm cannot use it.
+///
+/// Fails with a limit of this tool that it exceeds.
+pub(crate) fn revision(data: &str, namespace: &str) -> Result<Option<RecordedRevision>, String> {
+    match release(data, true) {
+        Ok(Release { manifest, version, info: Some(info) }) => {
+            Ok(Some(RecordedRevision { number: version, status: info.status, members: read(&manifest, namespace) }))
+        }
+        Ok(_) | Err(UnpackError::Damaged) => Ok(None),
+        Err(UnpackError::Exceeded(exceeded)) => Err(exceeded.to_string()),
+    }
+}
+
+fn release(data: &str, secret: bool) -> Result<Release, UnpackError> {
     let mut bytes = decode(data.as_bytes())?;
     if secret {
         bytes = decode(&bytes)?;
@@ -56,7 +86,7 @@ fn manifest(data: &str, secret: bool) -> Result<String, UnpackError> {
     if bytes.starts_with(&[0x1f, 0x8b, 0x08]) {
         bytes = unpack_gzip(&bytes, HELM_RECORD_SIZE)?;
     }
-    Ok(serde_json::from_slice::<Release>(&bytes).map_err(|_| UnpackError::Damaged)?.manifest)
+    serde_json::from_slice(&bytes).map_err(|_| UnpackError::Damaged)
 }
 
 fn decode(text: &[u8]) -> Result<Vec<u8>, UnpackError> {

@@ -2,6 +2,7 @@
 //! to, before and after the change.
 
 pub(crate) mod changed_owners;
+pub(crate) mod commands;
 pub(crate) mod comparison;
 pub(crate) mod effective_fields;
 pub(crate) mod owner_kind;

@@ -5,16 +5,18 @@
 use serde_json::Value;
 
 use super::conditions::waits_for_prerequisite;
+use super::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, without_metadata};
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
-use crate::flux::build::charts::metadata;
+use crate::flux::build::charts::{Chart, metadata};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, add_defaults, request};
 use crate::flux::spec::SourceId;
+use crate::helm::records::ReleaseRecords;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
@@ -35,6 +37,9 @@ pub(super) struct Change {
     pub(super) changes_all: bool,
     /// Condition under which nothing happens, for people.
     pub(super) condition: Option<String>,
+    pub(super) records: Option<ReleaseRecords>,
+    /// What the upgrade begins with, if that is another release than the status says.
+    pub(super) basis: Option<Basis>,
 }
 
 /// Consequence of a change of a release that is known before anything is rendered.
@@ -44,8 +49,31 @@ pub(super) enum Prepared {
     Changed(Box<Change>),
 }
 
-/// Returns the change of a release, as far as it is known without a render.
+/// Returns the change of a release, as far as it is known without a render, and as Helm's records of it permit it.
 pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
+    let found = match upgrade_records(comparison, live) {
+        Ok(found) => found,
+        Err(why) => return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RecordUnusable, why))),
+    };
+    let prepared = if found.is_unmanaged {
+        let (spec, _) = specs_after(comparison, live)?;
+        check_recorded(&spec)?;
+        prepared_again(comparison, live, spec)?
+    } else {
+        prepared_managed(comparison, live)?
+    };
+    Ok(match prepared {
+        Prepared::Changed(change) => {
+            let assumption = change.assumption.clone().or(found.assumption);
+            let UpgradeRecords { records, basis, .. } = found;
+            Prepared::Changed(Box::new(Change { records, basis, assumption, ..*change }))
+        }
+        other => other,
+    })
+}
+
+/// Returns the change of a release that is the one in the status.
+fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
     let id = &live.object.id;
     let old_spec = live.spec().clone();
     let (new_spec, earlier) = specs_after(comparison, live)?;
@@ -97,19 +125,21 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
     };
     let changes_all =
         ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
-    // helm-controller compares name and version: another chart of the same version is not installed.
+    // helm-controller compares name and version: another chart of the same name and version is not installed.
     let is_forced = forces_upgrade(comparison.state(), live);
-    let mut is_same = !is_forced && old.version == new.version && old_values.is_same(&new_values) && !changes_all;
+    let is_other = |chart: &Chart| (&chart.name, &chart.version) != (&old.name, &old.version);
+    let has_other_chart = is_other(&new);
+    let mut is_same = !is_forced && !has_other_chart && old_values.is_same(&new_values) && !changes_all;
     let mut between = vec![];
     for spec in &earlier {
         let ReleaseCharts { new: chart, .. } = charts(comparison, live, &old_spec, spec)?;
         let ReleaseValues::Known(values) = values(comparison, id, spec, true)? else { continue };
-        is_same &= chart.version == old.version && values.is_same(&old_values);
+        is_same &= !is_other(&chart) && values.is_same(&old_values);
         between.push(Version { chart, values });
     }
     for values in values_between(comparison, id, &new_spec)? {
         is_same &= values.is_same(&old_values);
-        let charts = [&new].into_iter().chain((old.version != new.version).then_some(&old));
+        let charts = [&new].into_iter().chain(has_other_chart.then_some(&old));
         between.extend(charts.map(|chart| Version { chart: chart.clone(), values: values.clone() }));
     }
     if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
@@ -122,15 +152,15 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         return Ok(Prepared::Unchanged);
     }
     // Chart and values do not change at the same time: either can come first.
-    if old.version != new.version && !old_values.is_same(&new_values) {
+    if has_other_chart && !old_values.is_same(&new_values) {
         between.push(Version { chart: new.clone(), values: old_values.clone() });
         between.push(Version { chart: old.clone(), values: new_values.clone() });
-    } else if old.version != new.version && changes_all {
+    } else if has_other_chart && changes_all {
         // The new spec can come before the new chart.
         between.push(Version { chart: old.clone(), values: new_values.clone() });
     }
     let old = Version { chart: old, values: old_values };
-    if is_forced && (old.chart.version != new.version || !old.values.is_same(&new_values)) {
+    if is_forced && (has_other_chart || !old.values.is_same(&new_values)) {
         // The old chart is installed again if it comes first.
         between.push(Version { chart: old.chart.clone(), values: old.values.clone() });
     }
@@ -148,6 +178,8 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
         assumption,
         changes_all,
         condition: removed_values.map(|what| without_values(&what)),
+        records: None,
+        basis: None,
     })))
 }
 
@@ -170,11 +202,6 @@ fn has_failed_install(live: &Resource) -> bool {
     is_first && live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_none()
 }
 
-/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
-pub(super) fn has_failed_upgrade(live: &Resource) -> bool {
-    live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
-}
-
 /// Returns the change of a release that was rolled back, or whose upgrade failed: any change of it is another upgrade.
 pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
     let id = &live.object.id;
@@ -192,8 +219,17 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
     };
     let new = Version { chart, values };
     let condition = removed_values.map(|what| without_values(&what));
-    let change = Change { old: None, new, between: vec![], spec, assumption, changes_all: true, condition };
-    Ok(Prepared::Changed(Box::new(change)))
+    Ok(Prepared::Changed(Box::new(Change {
+        old: None,
+        new,
+        between: vec![],
+        spec,
+        assumption,
+        changes_all: true,
+        condition,
+        records: None,
+        basis: None,
+    })))
 }
 
 /// Returns true if neither the chart nor the values of a release change that keeps its spec, and nothing asks for an upgrade.
@@ -263,7 +299,7 @@ fn specs_after(comparison: &Comparison<'_, '_, '_>, live: &Resource) -> Asked<(V
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.
-const FOLLOWED: [&str; 21] = [
+const FOLLOWED: [&str; 23] = [
     "chart",
     "chartRef",
     "commonMetadata",
@@ -274,6 +310,8 @@ const FOLLOWED: [&str; 21] = [
     "interval",
     "maxHistory",
     "persistentClient",
+    // Of the post-renderers, only a change of their list is an upgrade.
+    "postRenderStrategy",
     "postRenderers",
     "releaseName",
     "rollback",
@@ -285,6 +323,7 @@ const FOLLOWED: [&str; 21] = [
     "upgrade",
     "values",
     "valuesFrom",
+    "waitStrategy",
 ];
 
 /// Fails if a field changes whose effect is not computed.

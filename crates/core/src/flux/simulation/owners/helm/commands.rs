@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::commands::plain;
 use crate::flux::spec::SourceId;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, text_at};
@@ -59,10 +60,4 @@ fn with_version(chart: String, version: &str) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// Returns a word that a shell reads as it is, and that holds no password; `None` if it is another one.
-fn plain(word: &str) -> Option<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/:".contains(c);
-    (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
 }

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::records::read_records;
 use super::render::release_charts::last_chart;
 use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};
@@ -9,7 +10,7 @@ use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::uninstall::StoredRelease;
+use crate::helm::uninstall::{StoredChart, StoredRelease};
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
@@ -22,15 +23,21 @@ pub(super) fn deployed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
     render(comparison, live, &chart)
 }
 
-/// Returns the hooks of the last release and the objects that its manifest keeps, if its chart may have some and can be rendered.
+/// Returns what Helm has stored of the last release, as far as that decides its uninstall.
 pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Option<StoredRelease> {
+    let records = read_records(comparison, live);
+    Some(StoredRelease { chart: stored_chart(comparison, live), records })
+}
+
+/// Returns the hooks of the last release and the objects that its manifest keeps, if its chart may have some and can be rendered.
+fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Option<StoredChart> {
     let chart = last_chart(comparison, live).ok().filter(Chart::decides_uninstall)?;
     let rendered = render(comparison, live, &chart).ok()?;
     let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
     let is_private = rendered.is_private;
-    Some(StoredRelease { hooks: rendered.hooks, kept, has_all_policies, is_private })
+    Some(StoredChart { hooks: rendered.hooks, kept, has_all_policies, is_private })
 }
 
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {

@@ -17,6 +17,7 @@ use super::render::release_values::{ReleaseValues, values, values_before, values
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::node::BuiltObjects;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::hooks::HookEvent;
@@ -48,34 +49,42 @@ impl FirstInstalls {
     }
 }
 
-/// The release that follows.
-pub(super) struct Next<'n> {
-    pub(super) spec: &'n Value,
-    pub(super) manifest: &'n Rendered,
+/// What follows an installation that does not last.
+#[derive(Clone, Copy)]
+pub(super) enum Next<'n> {
+    /// An upgrade with this spec to this manifest.
+    Upgrade {
+        spec: &'n Value,
+        manifest: &'n Rendered,
+    },
+    Uninstall,
+    /// The chart fails with the last spec, so that the release stays as it is.
+    Failure {
+        spec: &'n Value,
+    },
 }
 
-/// Returns what installations of a new release do that come before the last one. Without a next release it is uninstalled.
-/// Answers that are missing are added to the needs.
+/// Returns what installations of a new release do that come before the end. Answers that are missing are added to the needs.
 ///
 /// Fails with the reason why the effect is not known.
 pub(super) fn first_installs(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     specs: &[Value],
-    next: Option<&Next<'_>>,
+    next: Next<'_>,
 ) -> Asked<FirstInstalls> {
     let mut found = FirstInstalls::default();
     let mut first = vec![];
     for spec in specs {
         first.push((spec, values(comparison, id, spec, true)?));
     }
-    if let Some(Next { spec, .. }) = next {
-        first.extend(earlier_values(comparison, id, spec)?.into_iter().map(|values| (*spec, values)));
+    if let Next::Upgrade { spec, .. } | Next::Failure { spec } = next {
+        first.extend(earlier_values(comparison, id, spec)?.into_iter().map(|values| (spec, values)));
     }
     for (spec, values) in first {
         // One that fails to render installs nothing.
         let Ok(installed) = rendered_with(comparison, id, spec, None, values)? else { continue };
-        if next.is_some_and(|next| installed.new == *next.manifest) {
+        if matches!(next, Next::Upgrade { manifest, .. } if installed.new == *manifest) {
             continue;
         }
         let Ok(action) = prepared(comparison, id, spec, None, &installed)? else { continue };
@@ -97,7 +106,7 @@ fn add_install(
     spec: &Value,
     installed: &Installed<'_>,
     mut action: ReleaseAction,
-    next: Option<&Next<'_>>,
+    next: Next<'_>,
     found: &mut FirstInstalls,
 ) {
     let (state, manifest) = (comparison.state(), &installed.new);
@@ -105,24 +114,27 @@ fn add_install(
     let attempt = installed.attempt(id, spec, &none);
     found.applied.push(Arc::new(attempt.applied_objects(comparison, [manifest], &action.hooks)));
     action.waits = Some(INSTALLED_FIRST.to_owned());
-    let following: Vec<&Rendered> = next.iter().map(|next| next.manifest).collect();
-    action.removed = manifest.passing(&following);
+    action.removed = match next {
+        Next::Upgrade { manifest: new, .. } => manifest.passing(&[new]),
+        Next::Uninstall => manifest.passing(&[]),
+        Next::Failure { .. } => BTreeSet::new(),
+    };
     let mut deletes = action.effect(state, id).deletes;
     match next {
-        Some(Next { spec, manifest: new }) => {
+        Next::Upgrade { spec, manifest: new } => {
             let mut upgrade = ReleaseAction::new(ActionKind::Upgrade);
             upgrade.waits.clone_from(&action.waits);
             upgrade.hooks = hook_runs(spec, ActionKind::Upgrade, new, Some(manifest), &BTreeMap::new());
             deletes.extend(upgrade.effect(state, id).deletes);
         }
-        None if !flag_at(spec, "/uninstall/disableHooks") => {
+        Next::Uninstall if !flag_at(spec, "/uninstall/disableHooks") => {
             let mut uninstall = ReleaseAction::new(ActionKind::Install);
             uninstall.waits.clone_from(&action.waits);
             let hooks = hook_deletions(state, manifest, [HookEvent::PreDelete, HookEvent::PostDelete]);
             uninstall.removed = hooks.into_iter().map(|(id, _)| id).collect();
             deletes.extend(uninstall.effect(state, id).deletes);
         }
-        None => {}
+        Next::Uninstall | Next::Failure { .. } => {}
     }
     for (id, deletion) in deletes {
         found.deletes.entry(id).or_insert(deletion);
@@ -135,10 +147,34 @@ pub(super) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id:
     if specs.iter().any(|spec| may_have_release(comparison.state(), id, spec)) {
         return Err("its release may exist already".to_owned().into());
     }
-    let FirstInstalls { deletes, applied } = first_installs(comparison, id, &specs, None)?;
-    let state = comparison.state();
-    let Some((_, trigger)) = state.applied_specs(id).last() else { return Ok(Followed::No) };
-    let effect = Effect {
+    let found = first_installs(comparison, id, &specs, Next::Uninstall)?;
+    Ok(match passing_effect(comparison.state(), id, found) {
+        Some(effect) => Followed::Acts { effect: Box::new(effect), code: ActionKind::Install.code(), remarks: vec![] },
+        None => Followed::No,
+    })
+}
+
+/// Returns the effect of a new release whose chart fails with its last spec. It may be installed before with one of `earlier`.
+pub(super) fn installed_before_failure(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    earlier: &[Value],
+    failed: Followed,
+) -> Asked<Followed> {
+    let found = first_installs(comparison, id, earlier, Next::Failure { spec })?;
+    let effect = passing_effect(comparison.state(), id, found);
+    Ok(match (failed, effect) {
+        (Followed::Blocked { reason, .. }, Some(effect)) => Followed::Blocked { reason, effect: Box::new(effect) },
+        (failed, _) => failed,
+    })
+}
+
+/// Returns the effect of installations of which none is certain; `None` if nothing applies the HelmRelease.
+fn passing_effect(state: &State<'_>, id: &ObjectId, found: FirstInstalls) -> Option<Effect> {
+    let FirstInstalls { deletes, applied } = found;
+    let (_, trigger) = state.applied_specs(id).last()?;
+    Some(Effect {
         triggers: state.applying_events(id),
         deletes,
         applies: Some(OwnerApply {
@@ -153,6 +189,5 @@ pub(super) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id:
         }),
         condition: Some(INSTALLED_FIRST.to_owned()),
         ..Effect::default()
-    };
-    Ok(Followed::Acts { effect: Box::new(effect), code: ActionKind::Install.code(), remarks: vec![] })
+    })
 }

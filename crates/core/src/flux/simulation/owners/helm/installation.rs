@@ -11,6 +11,7 @@ use super::action_kind::ActionKind;
 use super::applied::hook_runs;
 use super::conditions::condition;
 use super::failure::Attempt;
+use super::records::check_record;
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::render::release_charts::first_chart;
 use super::render::release_values::{ReleaseValues, values};
@@ -120,6 +121,9 @@ pub(super) fn prepared(
     installed: &Installed<'_>,
 ) -> Asked<Result<ReleaseAction, Followed>> {
     let (new, kind) = (&installed.new, ActionKind::Install);
+    if let Err(why) = check_record(comparison, &id.namespace, spec, &installed.place.target, 1) {
+        return Ok(Err(Followed::blocked(ReasonCode::RecordUnusable, why)));
+    }
     let mut action = ReleaseAction::new(kind);
     action.assumption.clone_from(&installed.assumption);
     let gone = installed

@@ -9,7 +9,7 @@ use super::action_kind::ActionKind;
 use super::applied::of_chart;
 use super::conditions::unmet_dependency;
 use super::failure::Failure;
-use super::first_installs::{Next, first_installs};
+use super::first_installs::{Next, first_installs, installed_before_failure};
 use super::installation::{Installed, prepared, rendered};
 use super::remedies::Remedy;
 use super::render::release_charts::without_metadata;
@@ -35,11 +35,7 @@ pub(super) fn install(
     }
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
-        Err(_) if !earlier.is_empty() => {
-            return Err("its chart fails with its last spec, and may be installed with another one first"
-                .to_owned()
-                .into());
-        }
+        Err(failed) if live.is_none() => return installed_before_failure(comparison, id, spec, earlier, failed),
         Err(followed) => return Ok(followed),
     };
     let Installed { chart, new, .. } = &installed;
@@ -59,7 +55,7 @@ pub(super) fn install(
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     // An installed release is upgraded from what is recorded.
     if live.is_none() {
-        let first = first_installs(comparison, id, earlier, Some(&Next { spec, manifest: new }))?;
+        let first = first_installs(comparison, id, earlier, Next::Upgrade { spec, manifest: new })?;
         first.add_to(&mut effect);
     }
     let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];

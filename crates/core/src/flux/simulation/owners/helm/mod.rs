@@ -21,12 +21,11 @@ pub(crate) mod replaced_releases;
 pub(crate) mod uninstall;
 mod upgrades;
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use self::action_kind::ActionKind;
 use self::installation::may_have_release;
+use self::records::left_behind;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
@@ -38,7 +37,7 @@ use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
-use crate::plan::{Actor, Reason, ReasonCode};
+use crate::plan::Actor;
 
 /// HelmReleases.
 pub(super) const RELEASES: OwnerKind = OwnerKind {
@@ -179,11 +178,4 @@ fn moved(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value)
     let effect = Effect { triggers: state.applying_events(id), keeps, assumption, ..Effect::default() };
     let remarks = vec!["its release is installed in another cluster".to_owned()];
     Ok(Followed::Acts { effect: Box::new(effect), code: ActionKind::Install.code(), remarks })
-}
-
-/// Returns the live objects in the inventory of a release that nothing will delete, with the reason.
-fn left_behind(state: &State<'_>, live: &Resource, why: &str) -> BTreeMap<ObjectId, Reason> {
-    let Members::Listed(inventory) = state.members(live) else { return BTreeMap::new() };
-    let found = inventory.into_iter().filter(|id| state.is_live(id));
-    found.map(|id| (id, Reason::new(ReasonCode::LeftBehind, why))).collect()
 }

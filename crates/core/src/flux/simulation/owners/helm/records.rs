@@ -1,7 +1,8 @@
-//! Helm's records of a release, a Secret for each revision, and those that an upgrade and its retries delete.
+//! Helm's records of a release, a Secret for each revision: what they let Helm do, and those that an upgrade and its retries
+//! delete.
 //!
 //! Source: Helm v4.2.2 `pkg/storage/storage.go`, `removeLeastRecent`, and `pkg/action/rollback.go`; helm-controller v1.6.3
-//! `GetMaxHistory` and `internal/reconcile/atomic_release.go`.
+//! `GetMaxHistory`, `internal/reconcile/state.go` and `internal/reconcile/atomic_release.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +13,152 @@ use super::failure::Failure;
 use super::remedies::{Remedy, attempts};
 use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::helm::records::{Recorded, RecordsAnswer, RecordsQuery, ReleaseRecords};
+use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::records;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
-use crate::plan::{Action, ReasonCode};
+use crate::ownership::Members;
+use crate::ownership::schemes::flux_helmrelease::is_record_of;
+use crate::plan::{Action, Reason, ReasonCode};
 
 /// Number of revisions whose records Helm keeps if a HelmRelease has no `maxHistory`.
 const DEFAULT_HISTORY: u64 = 5;
 /// Number of failures after which an action that is retried without a limit has deleted what it can.
 const FAILURES: u64 = 100;
+
+/// Returns the records of the release of a live HelmRelease, or the reason why they could not be read. `None` if there are none, or
+/// if they are missing so far, and were added to the needs.
+pub(super) fn read_records(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+) -> Option<Result<ReleaseRecords, String>> {
+    let state = comparison.state();
+    let ReleaseTarget { storage_namespace, namespace, name, .. } = release_target(live);
+    let mut objects = state.cluster_of(live)?.objects.iter();
+    objects.find(|object| is_record_of(object, &storage_namespace, &name))?;
+    let cluster = state.target(&live.object.id.namespace, live.spec()).ok()?;
+    let query = RecordsQuery { cluster, namespace: storage_namespace, name, release_namespace: namespace };
+    match comparison.derivation.answers.records.get(&query) {
+        Some(RecordsAnswer::Found(records)) => Some(Ok(records.clone())),
+        Some(RecordsAnswer::Unreadable(why)) => Some(Err(why.clone())),
+        Some(RecordsAnswer::NotRecorded) => None,
+        None => {
+            comparison.derivation.needs.records.insert(query);
+            None
+        }
+    }
+}
+
+/// Returns the release of a live HelmRelease: that in its status, or that of its spec, for which helm-controller looks otherwise.
+pub(super) fn release_target(live: &Resource) -> ReleaseTarget {
+    let recorded = ReleaseTarget::recorded(&live.content);
+    recorded.unwrap_or_else(|| ReleaseTarget::of_spec(&live.object.id, live.spec(), None))
+}
+
+/// Returns what the records say about the last release of a HelmRelease. Records that are not known are assumed to be as the
+/// status has it.
+pub(super) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&'r ReleaseRecords>) -> Recorded<'r> {
+    let known = records.zip(state.cluster_of(live));
+    known.map_or(Recorded::AsInStatus, |(records, cluster)| {
+        records.compared(revision(live), &state.members(live), &cluster.types)
+    })
+}
+
+/// Returns the revision that the status of a HelmRelease names; 0 without a release.
+pub(super) fn revision(live: &Resource) -> i64 {
+    live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
+pub(super) fn has_failed_upgrade(live: &Resource) -> bool {
+    live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
+}
+
+/// What an upgrade begins with, if that is another release than the status says.
+#[derive(Clone)]
+pub(super) struct Basis {
+    pub(super) revision: i64,
+    /// Objects of the manifest that it replaces.
+    pub(super) objects: BTreeSet<ObjectId>,
+}
+
+/// Records of a release with what follows from them for its upgrade.
+pub(super) struct UpgradeRecords {
+    pub(super) records: Option<ReleaseRecords>,
+    /// `None` if it begins with the release in the status.
+    pub(super) basis: Option<Basis>,
+    /// helm-controller upgrades the release whatever changes: it does not know it any more.
+    pub(super) is_unmanaged: bool,
+    /// Assumption about records that could not be read, for people.
+    pub(super) assumption: Option<String>,
+}
+
+/// Returns what follows from the records of a release for its upgrade, or the reason why helm-controller does nothing.
+pub(super) fn upgrade_records(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+) -> Result<UpgradeRecords, String> {
+    let (records, assumption) = match read_records(comparison, live) {
+        Some(Err(why)) => {
+            (None, Some(format!("it is assumed that Helm's records of the release are not damaged: {why}")))
+        }
+        Some(Ok(records)) => (Some(records), None),
+        None => (None, None),
+    };
+    let state = comparison.state();
+    let unchanged = Recorded::AsInStatus;
+    let found = records.as_ref().map_or(unchanged, |records| compared(state, live, Some(records)));
+    if found == Recorded::Unreadable {
+        return Err("Helm cannot read any of its records of the release".to_owned());
+    }
+    let recorded = records.as_ref().and_then(ReleaseRecords::last).map(|last| last.number);
+    let last = recorded.or_else(|| last_named(state, live)).unwrap_or_else(|| revision(live));
+    check_record(comparison, &live.object.id.namespace, live.spec(), &release_target(live), last + 1)?;
+    let is_unmanaged = found != Recorded::AsInStatus;
+    let begins_elsewhere = is_unmanaged || has_failed_upgrade(live);
+    let upgraded = records.as_ref().filter(|_| begins_elsewhere).map(|records| {
+        records
+            .upgraded()
+            .ok_or_else(|| "Helm's last record of the release is of a revision that is not deployed".to_owned())
+    });
+    let types = state.cluster_of(live).map_or(&[][..], |cluster| &cluster.types);
+    let basis = upgraded.transpose()?.map(|first| Basis { revision: last, objects: first.placed(types) });
+    Ok(UpgradeRecords { records, basis, is_unmanaged, assumption })
+}
+
+/// Returns the last revision that a record of the release has in its name.
+fn last_named(state: &State<'_>, live: &Resource) -> Option<i64> {
+    let ReleaseTarget { storage_namespace, name, .. } = release_target(live);
+    let objects = state.cluster_of(live)?.objects.iter();
+    let own = objects.filter(|object| is_record_of(object, &storage_namespace, &name));
+    own.filter_map(|record| record.id.name.rsplit_once(".v")?.1.parse().ok()).max()
+}
+
+/// Fails if the Secret exists in which Helm would record a revision, and nothing deletes it: the action then does nothing.
+pub(super) fn check_record(
+    comparison: &Comparison<'_, '_, '_>,
+    namespace: &str,
+    spec: &Value,
+    target: &ReleaseTarget,
+    revision: i64,
+) -> Result<(), String> {
+    let state = comparison.state();
+    let Ok(cluster) = state.target(namespace, spec) else { return Ok(()) };
+    let id = target.record(revision).in_cluster(cluster.as_ref());
+    if state.is_live(&id) && !comparison.derivation.consequences.may_be_deleted(&id) {
+        return Err(format!("{id} exists, in which Helm would record the release"));
+    }
+    Ok(())
+}
+
+/// Returns the live objects in the inventory of a release that nothing will delete, with the reason.
+pub(super) fn left_behind(state: &State<'_>, live: &Resource, why: &str) -> BTreeMap<ObjectId, Reason> {
+    let Members::Listed(inventory) = state.members(live) else { return BTreeMap::new() };
+    let found = inventory.into_iter().filter(|id| state.is_live(id));
+    found.map(|id| (id, Reason::new(ReasonCode::LeftBehind, why))).collect()
+}
 
 /// Records of a release, the oldest first.
 #[derive(Clone)]
@@ -33,11 +171,13 @@ struct History<'s> {
 }
 
 impl<'s> History<'s> {
-    fn read(state: &State<'s>, live: &Resource, spec: &Value) -> Self {
+    /// Reads the live records without those that Helm cannot read.
+    fn read(state: &State<'s>, live: &Resource, spec: &Value, known: Option<&ReleaseRecords>) -> Self {
         let revision =
             |record: &ObjectMetadata| record.id.name.rsplit_once(".v").and_then(|(_, text)| text.parse::<u64>().ok());
+        let all = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
         let mut found: Vec<&ObjectMetadata> =
-            state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live)).collect();
+            all.filter(|record| known.is_none_or(|known| !known.is_damaged(&record.id))).collect();
         found.sort_by_key(|record| revision(record));
         let is_deployed = |record: &ObjectMetadata| record.labels.get("status") == Some("deployed");
         let records = found.into_iter().map(|record| (Some(record), is_deployed(record))).collect();
@@ -75,9 +215,10 @@ pub(super) fn outdated_records(
     state: &State<'_>,
     live: &Resource,
     spec: &Value,
+    known: Option<&ReleaseRecords>,
     action: &ReleaseAction,
 ) -> BTreeMap<ObjectId, OwnerDeletion> {
-    let history = History::read(state, live, spec);
+    let history = History::read(state, live, spec, known);
     let first = history.upgraded();
     let mut removed: BTreeMap<&ObjectId, Option<&str>> = first.removed.iter().map(|id| (*id, None)).collect();
     let fails_always = matches!(action.failure, Failure::Always(_)) && !action.has_steps;
@@ -115,11 +256,20 @@ fn failed<'s>(mut history: History<'s>, spec: &Value, remedy: Remedy) -> History
     history
 }
 
-/// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1.
-pub(super) fn forgotten_records(state: &State<'_>, live: &Resource) -> Vec<(ObjectId, Action)> {
-    let records = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
-    let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
-    records.map(|record| (record.id.clone(), action(&record.id))).collect()
+/// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1. It is not
+/// installed if Helm cannot read a record that stays.
+pub(super) fn forgotten_records(
+    state: &State<'_>,
+    live: &Resource,
+    known: Option<&ReleaseRecords>,
+) -> Vec<(ObjectId, Action)> {
+    let all = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
+    let has_damaged = known.is_some_and(ReleaseRecords::has_damaged);
+    let action = |id: &ObjectId| {
+        if id.name.ends_with(".v1") && !has_damaged { Action::Recreate } else { Action::Delete }
+    };
+    let read = all.filter(|record| known.is_none_or(|known| !known.is_damaged(&record.id)));
+    read.map(|record| (record.id.clone(), action(&record.id))).collect()
 }
 
 #[cfg(test)]

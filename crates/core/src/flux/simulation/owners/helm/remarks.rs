@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::change::{Change, has_failed_upgrade};
+use super::change::Change;
+use super::records::has_failed_upgrade;
 use super::render::release_charts::without_metadata;
 use crate::kubernetes::object::Resource;
 
@@ -31,6 +32,8 @@ pub(super) fn described(live: &Resource, change: &Change) -> Vec<String> {
         remarks.push(format!("chart {} {before} → {after}", new.name));
     } else if old.chart.version != new.version {
         remarks.push(format!("chart {} {after} of another revision", new.name));
+    } else if old.chart.name != new.name {
+        remarks.push(format!("chart {} becomes {} {after}", old.chart.name, new.name));
     }
     let is_private = old.values.is_private || change.new.values.is_private;
     if !is_private && !old.values.is_same(&change.new.values) {

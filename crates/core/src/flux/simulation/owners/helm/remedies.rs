@@ -48,6 +48,21 @@ const READY_AT_ONCE: [(&str, &str); 16] = [
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
 ];
 
+/// Kinds for which Helm waits with the wait strategy `legacy`. Jobs are one of them unless `disableWaitForJobs` is set.
+///
+/// Source: Helm v4.2.2 `pkg/kube/ready.go`, `IsReady`.
+const WAITED_FOR_BY_LEGACY: [(&str, &str); 9] = [
+    ("", "Pod"),
+    ("", "PersistentVolumeClaim"),
+    ("", "Service"),
+    ("", "ReplicationController"),
+    ("apps", "DaemonSet"),
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+];
+
 /// Settings of `remediation` of an install or an upgrade, with their defaults.
 pub(super) struct Remediation {
     /// Negative without a limit.
@@ -167,7 +182,17 @@ pub(super) fn hook_deletions(
 pub(super) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
     let action = kind.field();
     let waits = !flag_at(spec, &format!("/{action}/disableWait"));
-    let is_waited_for = |kind: &GroupKind| !READY_AT_ONCE.contains(&(&*kind.group, &*kind.kind));
+    let is_legacy = text_at(spec, "/waitStrategy/name") == "legacy";
+    let waits_for_jobs = !flag_at(spec, &format!("/{action}/disableWaitForJobs"));
+    let is_waited_for = |kind: &GroupKind| {
+        let words = (&*kind.group, &*kind.kind);
+        let is_awaited_job = words == ("batch", "Job") && waits_for_jobs;
+        if is_legacy {
+            WAITED_FOR_BY_LEGACY.contains(&words) || is_awaited_job
+        } else {
+            !READY_AT_ONCE.contains(&words)
+        }
+    };
     let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
     let [_, after] = kind.events();
     let has_failing = |event| new.hooks_at([event]).any(|(_, hook)| hook.can_fail());
@@ -241,6 +266,8 @@ mod tests {
         assert!(!can_fail("ConfigMap", json!({})));
         assert!(can_fail("Pod", json!({})));
         assert!(!can_fail("Pod", json!({"upgrade": {"disableWait": true}})));
+        let legacy = json!({"waitStrategy": {"name": "legacy"}});
+        assert!(can_fail("Endpoints", json!({})) && !can_fail("Endpoints", legacy.clone()) && can_fail("Pod", legacy));
     }
 
     #[test]

@@ -17,8 +17,8 @@ use super::installation::{may_have_release, rendered};
 use super::remedies::{Remedy, can_fail_later};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
-    self, UNINSTALL_EVENTS, created_hooks, events, failing_hooks, failure, fates, hook_deletion, hooks, kept,
-    orphans_dependents, reason_to_stay, under, uninstalled, while_failing,
+    UNINSTALL_EVENTS, Uninstall, add_hooks, failing_hooks, failure, fates, hooks, kept, orphans_dependents,
+    reason_to_stay, records_of, uninstalled, while_failing,
 };
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
@@ -27,6 +27,7 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
+use crate::helm::records::ReleaseRecords;
 use crate::helm::rendered::Rendered;
 use crate::helm::target::{ReleaseTarget, TargetPart};
 use crate::helm::uninstall::{Fate, live_hooks, without_release};
@@ -79,7 +80,7 @@ pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &Objec
                 }
                 Err(Interrupt::Failed(why)) => {
                     reason.add_detail(&format!("the objects of the new release are not in this plan, because {why}"));
-                    None
+                    contested(state, live, consequences, &replacement).map(Arc::new)
                 }
             };
             return Some(AffectedOwner { id: id.clone(), reaction: Reaction::Acts(reason), effect });
@@ -91,6 +92,33 @@ pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &Objec
         _ => "it records no inventory".to_owned(),
     };
     Some(unknown_owner(id, part, &unknown))
+}
+
+/// Returns the effect of a replacement by a release that perhaps exists; `None` if it does not.
+fn contested(
+    state: &State<'_>,
+    live: &Resource,
+    consequences: &Consequences<'_>,
+    replacement: &Replacement,
+) -> Option<Effect> {
+    if has_same_records(replacement) || !may_have_release(state, &live.object.id, &replacement.spec) {
+        return None;
+    }
+    let mut effect = acting(state, live, consequences)?;
+    let others = state.input.snapshot.resources.iter().map(|other| &other.object.id);
+    let taking: Vec<&ObjectId> = others.filter(|other| other.is(GROUP, KIND) && **other != live.object.id).collect();
+    let first_record = |by: &ObjectId, spec: &Value| ReleaseTarget::of_spec(by, spec, None).record(1);
+    let is_taken =
+        |id: &ObjectId| taking.iter().any(|by| state.specs_after(by).iter().any(|spec| first_record(by, spec) == *id));
+    for (id, deletion) in &mut effect.deletes {
+        if deletion.open != Some(Open::MayComeBack) && !is_taken(id) {
+            continue;
+        }
+        deletion.open = None;
+        deletion.stays_if("a release of the new name may exist already, which is upgraded and can have it too");
+        deletion.is_doubtful = true;
+    }
+    Some(effect)
 }
 
 fn unknown_owner(id: &ObjectId, part: TargetPart, unknown: &str) -> AffectedOwner {
@@ -125,53 +153,49 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
         ..Effect::default()
     };
     let failure = failure(state, release, &replacement.spec);
+    let is_last = !installs_again(state, release, &replacement);
     for object in objects {
         let id = &object.id;
         if let Some(reason) = reason_to_stay(state, release, id, failure.as_ref(), fates.contains_key(id)) {
             effect.keeps.insert(id.clone(), reason);
             continue;
         }
-        let deletion = replaced_object(object, fates.get(id), namesakes.contains(id), &replacement);
+        let mut deletion = replaced_object(object, fates.get(id), namesakes.contains(id), &replacement);
+        if is_last {
+            deletion.action = Action::Delete;
+            deletion.open = None;
+        }
         effect.deletes.insert(id.clone(), deletion);
     }
-    add_uninstall_hooks(state, release, &replacement, failure.as_ref(), &mut effect);
-    Some(effect)
-}
-
-/// Adds what the hooks of the uninstall delete and create, and that the uninstall waits for them.
-fn add_uninstall_hooks(
-    state: &State<'_>,
-    release: &Resource,
-    Replacement { spec, condition, .. }: &Replacement,
-    failure: Option<&uninstall::Failure>,
-    effect: &mut Effect,
-) {
-    let failing = failing_hooks(state, release, spec);
+    let failing = failing_hooks(state, release, &replacement.spec);
     let waits: Vec<String> = while_failing(&failing).collect();
     for deletion in effect.deletes.values_mut() {
         deletion.conditions.extend(waits.iter().cloned());
         deletion.is_doubtful |= !waits.is_empty();
     }
-    if failure.is_some_and(|failure| failure.is_first) {
-        return;
-    }
-    let own: Vec<String> = condition.iter().cloned().collect();
-    let conditions = [own.clone(), waits].concat();
-    for (object, hook) in hooks(state, release, spec, events(failure.is_some())) {
-        let Some(deletion) = hook_deletion(&hook, CascadeKind::ReplacedRelease) else { continue };
-        effect.deletes.insert(object.id.clone(), under(deletion, &conditions));
-    }
-    effect.creates = created_hooks(state, release, spec, failure.is_some(), &own, &failing);
+    let conditions: Vec<String> = replacement.condition.iter().cloned().collect();
+    let (spec, failure, kind) = (&replacement.spec, failure.as_ref(), CascadeKind::ReplacedRelease);
+    add_hooks(state, release, &Uninstall { spec, kind, failure, conditions: &conditions }, &mut effect);
+    Some(effect)
+}
+
+/// Returns true if Helm records the new release under the same names as the old one.
+fn has_same_records(Replacement { old, new, .. }: &Replacement) -> bool {
+    (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace)
+}
+
+/// Returns true unless helm-controller finds no state of the new release, because Helm cannot read a record of the old one.
+fn installs_again(state: &State<'_>, release: &Resource, replacement: &Replacement) -> bool {
+    let has_damaged = records_of(state, release).is_some_and(ReleaseRecords::has_damaged);
+    !(has_damaged && has_same_records(replacement))
 }
 
 /// Returns the effect of a replacement whose releases are rendered.
 fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replacement: &Replacement) -> Asked<Effect> {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
     let (id, spec) = (&live.object.id, &replacement.spec);
-    let (old, new) = (&replacement.old, &replacement.new);
     // Its own record goes with the uninstall.
-    let is_own = (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace);
-    if !is_own && may_have_release(state, id, spec) {
+    if !has_same_records(replacement) && may_have_release(state, id, spec) {
         return Err("a release of its name may exist already".to_owned().into());
     }
     let mut effect = acting(state, live, consequences).ok_or_else(|| "it is not replaced".to_owned())?;
@@ -180,7 +204,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     }
     let own: BTreeSet<&ObjectId> = hooks(state, live, spec, UNINSTALL_EVENTS).map(|(object, _)| &object.id).collect();
     effect.deletes.retain(|id, deletion| deletion.code != Some(ReasonCode::Hook) || own.contains(id));
-    if failure(state, live, spec).is_some() {
+    if failure(state, live, spec).is_some() || !installs_again(state, live, replacement) {
         return Ok(effect);
     }
     // Without an installation, the release is uninstalled all the same.
@@ -285,8 +309,9 @@ fn replaced_object(
     object: &ObjectMetadata,
     fate: Option<&Fate>,
     is_namesake: bool,
-    Replacement { part, old, new, condition, .. }: &Replacement,
+    replacement: &Replacement,
 ) -> OwnerDeletion {
+    let Replacement { part, old, new, condition, .. } = replacement;
     let mut deletion = OwnerDeletion::new(CascadeKind::ReplacedRelease);
     if let Some(Fate::Uncertain(why)) = fate {
         deletion.stays_if(why);
@@ -309,8 +334,7 @@ fn replaced_object(
         deletion.stays_if("it stays if the new release does not have this hook");
     } else if fate.is_none() {
         // The installation records revision 1 of the new release.
-        let has_same_records = (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace);
-        if has_same_records && id.name.ends_with(".v1") {
+        if has_same_records(replacement) && id.name.ends_with(".v1") {
             deletion.action = Action::Recreate;
         }
     } else if old.namespace != new.namespace && *id.namespace == *old.namespace {

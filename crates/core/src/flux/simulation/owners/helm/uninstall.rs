@@ -6,17 +6,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::records::{compared, revision};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
+use crate::helm::records::{Recorded, ReleaseRecords, Revision};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::uninstall::{Fate, live_hooks, records, uninstalled_objects, without_release};
+use crate::helm::uninstall::{Fate, StoredChart, live_hooks, records, uninstalled_objects, without_release};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_helmrelease::helm_chart;
+use crate::ownership::schemes::flux_helmrelease::{helm_chart, is_record};
 use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
 
@@ -24,15 +26,35 @@ use crate::text::pluralize;
 pub(super) const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
 
 /// Returns the events of an uninstall, or those that come before it fails.
-pub(super) fn events(fails: bool) -> &'static [HookEvent] {
-    if fails { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS }
+fn events(failure: Option<&Failure>) -> &'static [HookEvent] {
+    if failure.is_some_and(|failure| failure.at < Step::Comparison) { &UNINSTALL_EVENTS[..1] } else { UNINSTALL_EVENTS }
 }
 
 /// Failure of an uninstall. helm-controller tries again without a limit, and the HelmRelease stays terminating.
 pub(super) struct Failure {
     why: String,
-    /// It fails before it deletes objects.
-    pub(super) is_first: bool,
+    at: Step,
+}
+
+/// Step of an uninstall that fails. It does not get to those after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    /// Helm reads its records, or runs the hooks before the deletions.
+    Start,
+    /// The deletion of the objects of the release. Those that the server does not refuse go.
+    Deletions,
+    /// The comparison of the revision that is uninstalled with that in the status.
+    Comparison,
+}
+
+/// An uninstall of a release that exists.
+pub(super) struct Uninstall<'u> {
+    pub(super) spec: &'u Value,
+    /// Mechanism of its deletions.
+    pub(super) kind: CascadeKind,
+    pub(super) failure: Option<&'u Failure>,
+    /// Conditions under which it does not begin.
+    pub(super) conditions: &'u [String],
 }
 
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
@@ -50,12 +72,9 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     let conditions: Vec<String> = own_conditions.iter().cloned().chain(while_failing(&failing)).collect();
     let failure = failure(state, release, spec);
     effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
-    if uninstall_prevented(state, release).is_none() {
+    let is_run = uninstall_prevented(state, release).is_none();
+    if is_run {
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
-        add_hooks(state, release, failure.as_ref(), &conditions, &mut effect);
-        if failure.as_ref().is_none_or(|failure| !failure.is_first) {
-            effect.creates = created_hooks(state, release, spec, failure.is_some(), &own_conditions, &failing);
-        }
     }
     let members = fates(state, release);
     for object in finalized_objects(state, release) {
@@ -69,6 +88,11 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
             deletion.stays_if(why);
         }
         effect.deletes.insert(id.clone(), under(deletion, &conditions));
+    }
+    if is_run {
+        let failure = failure.as_ref();
+        let uninstall = Uninstall { spec, kind: CascadeKind::HelmRelease, failure, conditions: &own_conditions };
+        add_hooks(state, release, &uninstall, &mut effect);
     }
     effect
 }
@@ -85,8 +109,13 @@ pub(super) fn reason_to_stay(
     if let Some(message) = state.owner_refusal(&release.object.id, id) {
         return Some(Reason::new(ReasonCode::DeletionRefused, message));
     }
-    // The server deletes the other objects of the release, and nothing that comes after them.
-    let held = failure.filter(|failure| failure.is_first || !is_member)?;
+    let is_record = || state.live_object(id).is_some_and(|object| is_record(&release.content, object));
+    let held = failure.filter(|failure| match failure.at {
+        Step::Start => true,
+        // The server deletes the other objects of the release, and nothing that comes after them.
+        Step::Deletions => !is_member,
+        Step::Comparison => !is_member && !is_record(),
+    })?;
     Some(Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", held.why)))
 }
 
@@ -118,16 +147,39 @@ pub(super) fn failure(state: &State<'_>, release: &Resource, spec: &Value) -> Op
     if uninstall_prevented(state, release).is_some() {
         return None;
     }
+    let recorded = recorded(state, release);
+    if recorded == Recorded::Unreadable {
+        let why = "Helm cannot read any of its records of the release".to_owned();
+        return Some(Failure { why, at: Step::Start });
+    }
     if let Some(kind) = unserved_kind(state, release) {
         let why = format!("the API server does not serve {kind} of the release");
-        return Some(Failure { why, is_first: true });
+        return Some(Failure { why, at: Step::Start });
     }
     let mut first = hooks(state, release, spec, &[HookEvent::PreDelete]);
     if let Some(why) = first.find_map(|(object, _)| refusal(state, release, object)) {
-        return Some(Failure { why, is_first: true });
+        return Some(Failure { why, at: Step::Start });
     }
     let mut others = uninstalled(state, release, spec).into_iter();
-    Some(Failure { why: others.find_map(|object| refusal(state, release, object))?, is_first: false })
+    if let Some(why) = others.find_map(|object| refusal(state, release, object)) {
+        return Some(Failure { why, at: Step::Deletions });
+    }
+    let Recorded::Other(Revision { number, .. }) = recorded else { return None };
+    let expected = revision(release);
+    let stays = records_of(state, release).is_some_and(ReleaseRecords::has_damaged);
+    let is_seen = *number != expected && stays && !flag_at(spec, "/uninstall/keepHistory");
+    let why = format!("Helm uninstalls revision {number}, and cannot read its record of revision {expected}");
+    is_seen.then_some(Failure { why, at: Step::Comparison })
+}
+
+/// Returns the records of a release that is uninstalled; `None` if they are not known.
+pub(super) fn records_of<'s>(state: &'s State<'_>, release: &Resource) -> Option<&'s ReleaseRecords> {
+    state.stored_releases.get(&release.object.id)?.records.as_ref()?.as_ref().ok()
+}
+
+/// Returns what the records say about a release that is uninstalled.
+fn recorded<'s>(state: &'s State<'_>, release: &Resource) -> Recorded<'s> {
+    compared(state, release, records_of(state, release))
 }
 
 /// Returns the refusal of the server to delete an object for a release.
@@ -164,29 +216,32 @@ pub(super) fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> Owner
     deletion
 }
 
-/// Adds the deletions of live hooks that the uninstall runs: those after the deletions only if these succeed.
-fn add_hooks(
+/// Adds what the hooks of an uninstall delete and create: those after the deletions only if these succeed. An object that the
+/// server does not let go stays.
+pub(super) fn add_hooks(
     state: &State<'_>,
     release: &Resource,
-    failure: Option<&Failure>,
-    conditions: &[String],
+    Uninstall { spec, kind, failure, conditions }: &Uninstall<'_>,
     effect: &mut Effect,
 ) {
-    for (object, hook) in hooks(state, release, release.spec(), events(failure.is_some())) {
+    let is_at_start = failure.is_some_and(|failure| failure.at == Step::Start);
+    let failing = failing_hooks(state, release, spec);
+    let all: Vec<String> = conditions.iter().cloned().chain(while_failing(&failing)).collect();
+    for (object, hook) in hooks(state, release, spec, events(*failure)) {
         if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
+            effect.deletes.remove(&object.id);
             effect.keeps.insert(object.id.clone(), Reason::new(ReasonCode::DeletionRefused, message));
-            continue;
+        } else if let Some(deletion) = hook_deletion(&hook, *kind).filter(|_| !is_at_start) {
+            effect.deletes.insert(object.id.clone(), under(deletion, &all));
         }
-        if failure.is_some_and(|failure| failure.is_first) {
-            continue;
-        }
-        let Some(deletion) = hook_deletion(&hook, CascadeKind::HelmRelease) else { continue };
-        effect.deletes.insert(object.id.clone(), under(deletion, conditions));
+    }
+    if !is_at_start {
+        effect.creates = created_hooks(state, release, spec, events(*failure), conditions, &failing);
     }
 }
 
 /// Returns the deletion of a live object with the identity of a hook that an uninstall runs; `None` if it deletes nothing.
-pub(super) fn hook_deletion(hook: &Hook, kind: CascadeKind) -> Option<OwnerDeletion> {
+fn hook_deletion(hook: &Hook, kind: CascadeKind) -> Option<OwnerDeletion> {
     let mut deletion = OwnerDeletion::new(kind);
     deletion.code = Some(ReasonCode::Hook);
     match hook.fate() {
@@ -214,8 +269,7 @@ pub(super) fn while_failing(hooks: &[ObjectId]) -> impl Iterator<Item = String> 
 /// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
 fn unserved_kind(state: &State<'_>, release: &Resource) -> Option<GroupKind> {
     let cluster = state.cluster_of(release)?;
-    let Members::Listed(ids) = state.members(release) else { return None };
-    ids.iter().map(ObjectId::group_kind).find(|kind| cluster.lacks_type(kind))
+    manifest_members(state, release).iter().map(ObjectId::group_kind).find(|kind| cluster.lacks_type(kind))
 }
 
 /// Returns the reason why it is not known what an uninstall deletes.
@@ -248,22 +302,25 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
     let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
     conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));
+    if let Some(Err(why)) = state.stored_releases.get(id).and_then(|stored| stored.records.as_ref()) {
+        conditions.push(format!("it stays if Helm's record of the release is damaged, which is not known: {why}"));
+    }
     conditions
 }
 
 /// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the conditions
-/// under which it does not. helm-controller runs those before the deletions again until they succeed. `fails` is true if those
-/// after the deletions do not run, and `failing` are those that can fail before.
-pub(super) fn created_hooks(
+/// under which it does not. helm-controller runs those before the deletions again until they succeed. `failing` are those that
+/// can fail before.
+fn created_hooks(
     state: &State<'_>,
     release: &Resource,
     spec: &Value,
-    fails: bool,
+    events: &[HookEvent],
     conditions: &[String],
     failing: &[ObjectId],
 ) -> BTreeMap<ObjectId, Vec<String>> {
-    let is_private = state.stored_releases.get(&release.object.id).is_some_and(|stored| stored.is_private);
-    let all = stored_hooks(state, release, spec, events(fails)).unwrap_or_default().into_iter();
+    let is_private = stored_chart(state, release).is_some_and(|stored| stored.is_private);
+    let all = stored_hooks(state, release, spec, events).unwrap_or_default().into_iter();
     let absent = all.filter(|(id, _)| !is_private && !state.is_live(id));
     let created = absent.filter_map(|(id, hook)| {
         let others = failing.iter().filter(|other| **other != id);
@@ -288,7 +345,7 @@ fn stored_hooks(
     spec: &Value,
     events: &[HookEvent],
 ) -> Option<BTreeMap<ObjectId, Hook>> {
-    let stored = state.stored_releases.get(&release.object.id)?;
+    let stored = stored_chart(state, release)?;
     if flag_at(spec, "/uninstall/disableHooks") {
         return Some(BTreeMap::new());
     }
@@ -301,6 +358,12 @@ fn stored_hooks(
         (ObjectId { namespace, ..id.clone() }, hook.clone())
     });
     Some(placed.collect())
+}
+
+/// Returns what the chart of the last release decides; `None` if that is not known, or another revision is uninstalled.
+fn stored_chart<'s>(state: &'s State<'_>, release: &Resource) -> Option<&'s StoredChart> {
+    let stored = state.stored_releases.get(&release.object.id)?;
+    stored.chart.as_ref().filter(|_| recorded(state, release) == Recorded::AsInStatus)
 }
 
 /// Returns the hooks that an uninstall runs first and that can fail, whether they are live or not.
@@ -352,13 +415,33 @@ fn service_account(release: &Resource) -> Option<ObjectId> {
     (!is_remote).then(|| ObjectId::new("", "ServiceAccount", namespace, account))
 }
 
-/// Returns the live objects in the inventory of a release with the effect of an uninstall on them.
+/// Returns the objects in the manifest that an uninstall reads: that of the last record that Helm can read.
+fn manifest_members(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId> {
+    match (recorded(state, release), state.cluster_of(release), state.members(release)) {
+        (Recorded::Other(revision), Some(cluster), _) => revision.placed(&cluster.types),
+        (_, _, Members::Listed(ids)) => ids.into_iter().collect(),
+        _ => BTreeSet::new(),
+    }
+}
+
+/// Returns the live objects of a release with the effect of an uninstall on them.
 fn release_members<'a>(state: &State<'a>, release: &Resource) -> Vec<(&'a ObjectMetadata, Fate)> {
-    let members = uninstalled_objects(state.input.snapshot, &state.members(release));
-    match state.stored_releases.get(&release.object.id) {
+    let members = uninstalled_objects(state.input.snapshot, &manifest_members(state, release));
+    match stored_chart(state, release) {
         Some(stored) => members.into_iter().map(|(object, _)| (object, stored.fate(object))).collect(),
         None => members,
     }
+}
+
+/// Returns the live objects in the inventory of a release that are not in the manifest that an uninstall reads.
+fn unlisted(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId> {
+    if !matches!(recorded(state, release), Recorded::Other(_)) {
+        return BTreeSet::new();
+    }
+    let (Members::Listed(inventory), members) = (state.members(release), manifest_members(state, release)) else {
+        return BTreeSet::new();
+    };
+    inventory.into_iter().filter(|id| !members.contains(id) && state.is_live(id)).collect()
 }
 
 /// Returns the effect of an uninstall on the live objects in the inventory of a release, by their identity.
@@ -371,16 +454,22 @@ pub(super) fn uninstalled<'a>(state: &State<'a>, release: &Resource, spec: &Valu
     let members = release_members(state, release).into_iter();
     let deleted = members.filter(|(_, fate)| !matches!(fate, Fate::Kept(_))).map(|(object, _)| object);
     let cluster = state.cluster_of(release).filter(|_| !flag_at(spec, "/uninstall/keepHistory"));
-    deleted.chain(cluster.into_iter().flat_map(|cluster| records(cluster, release))).collect()
+    let purged = records_of(state, release).map(ReleaseRecords::purged);
+    let records = cluster.into_iter().flat_map(|cluster| records(cluster, release));
+    deleted.chain(records.filter(|record| purged.as_ref().is_none_or(|purged| purged.contains(&record.id)))).collect()
 }
 
 /// Returns the objects that an uninstall keeps, with their reasons.
 pub(super) fn kept(state: &State<'_>, release: &Resource, code: ReasonCode) -> BTreeMap<ObjectId, Reason> {
+    let damaged = records_of(state, release).into_iter().flat_map(ReleaseRecords::damaged).cloned();
     let kept = fates(state, release).into_iter().filter_map(|(id, fate)| match fate {
         Fate::Kept(why) => Some((id, Reason::new(code, why))),
         Fate::Deleted | Fate::Uncertain(_) => None,
     });
-    kept.collect()
+    let left = |id, why: &str| (id, Reason::new(ReasonCode::LeftBehind, why));
+    let unlisted = unlisted(state, release).into_iter();
+    let unlisted = unlisted.map(|id| left(id, "the last record of the release that Helm can read does not list it"));
+    kept.chain(unlisted).chain(damaged.map(|id| left(id, "Helm cannot read this record"))).collect()
 }
 
 /// Returns true if the dependents of the objects of a release stay when it is uninstalled.

@@ -10,11 +10,11 @@ use serde_json::Value;
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::applied::{hook_runs, of_chart};
-use super::change::{Change, Prepared, has_failed_upgrade, prepared, prepared_again};
+use super::change::{Change, Prepared, prepared, prepared_again};
 use super::conditions::{condition, unmet_dependency};
 use super::drift::corrected;
 use super::failure::{Attempt, Failure};
-use super::records::{forgotten_records, outdated_records};
+use super::records::{forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision};
 use super::remarks::described;
 use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::render::release_charts::UNKNOWN_REVISION;
@@ -25,6 +25,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
 use crate::helm::hooks::Hook;
+use crate::helm::records::ReleaseRecords;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -102,8 +103,7 @@ fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<F
     if let Some(reason) = unmet_dependency(comparison.state(), &live.object.id, &change.spec) {
         return Ok(Followed::Blocked { reason, effect: Box::default() });
     }
-    let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
-    let mut place = Place::find(comparison, &live.object.id, live.spec(), target)?;
+    let mut place = Place::find(comparison, &live.object.id, live.spec(), release_target(live))?;
     let renders = match renders(comparison, live, &change, &mut place)? {
         Ok(renders) => renders,
         Err(why) => return Ok(Followed::blocked(ReasonCode::RenderFails, why)),
@@ -149,13 +149,15 @@ fn renders(
     change: &Change,
     place: &mut Place<'_>,
 ) -> Asked<Result<Renders, String>> {
-    let Members::Listed(mut inventory) = comparison.state().members(live) else {
-        return Err("it records no inventory".to_owned().into());
+    let mut inventory = match (comparison.state().members(live), &change.basis) {
+        (Members::Listed(inventory), _) => inventory,
+        (_, Some(_)) => vec![],
+        (_, None) => return Err("it records no inventory".to_owned().into()),
     };
     if has_failed_upgrade(live) {
         inventory = labelled(comparison.state(), live);
     }
-    let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
+    let revision = change.basis.as_ref().map_or_else(|| revision(live), |basis| basis.revision);
     let skips_schema = flag_at(&change.spec, "/upgrade/disableSchemaValidation");
     let is_random = change.old.as_ref().is_some_and(Version::is_random);
     // All are asked for at once, so that they are rendered side by side.
@@ -173,10 +175,14 @@ fn renders(
             old.with_recorded(&inventory, &place.snapshot.types)
         }
         Some(Rendering::Done(old)) => *old,
-        Some(Rendering::Refused(_)) | None => Rendered::default().with_recorded(&inventory, &place.snapshot.types),
+        Some(Rendering::Refused(_)) | None => match &change.basis {
+            Some(basis) => Rendered::of_objects(basis.objects.clone()),
+            None => Rendered::default().with_recorded(&inventory, &place.snapshot.types),
+        },
         Some(Rendering::Fails(why)) => return Err(format!("its deployed chart is not rendered here: {why}").into()),
     };
-    if let Some(differing) = old.difference_from(&inventory, &place.snapshot.types) {
+    let differing = old.difference_from(&inventory, &place.snapshot.types);
+    if let Some(differing) = differing.filter(|_| change.basis.is_none()) {
         let why = format!("its deployed chart renders here to other objects than its inventory lists: {differing}");
         return Err(why.into());
     }
@@ -244,7 +250,7 @@ fn acted(
         action.undecided.extend(gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)));
         action.removed.extend(gone.into_iter().filter(|id| !action.hooks.contains_key(id)));
     }
-    if has_failed_upgrade(live) {
+    if has_failed_upgrade(live) && change.basis.is_none() {
         action.undecided.extend(action.removed.iter().map(|id| (id.clone(), AFTER_FAILURE)));
     }
     let runs_hooks = !flag_at(spec, "/upgrade/disableHooks");
@@ -259,7 +265,10 @@ fn acted(
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
     if matches!(action.remedy, Remedy::Uninstall { .. }) && !flag_at(spec, "/uninstall/keepHistory") {
-        action.remedied.extend(forgotten_records(state, live));
+        action.remedied.extend(forgotten_records(state, live, change.records.as_ref()));
+        if change.records.as_ref().is_some_and(ReleaseRecords::has_damaged) {
+            action.remedied.values_mut().for_each(|then| *then = Action::Delete);
+        }
     }
     let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
     let attempt = Attempt {
@@ -284,7 +293,12 @@ fn acted(
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     let mut effect = action.effect(state, id);
-    for (record, deletion) in outdated_records(state, live, spec, &action) {
+    if change.basis.is_some() {
+        let left = left_behind(state, live, "the record of the release that Helm upgrades does not list it");
+        effect.keeps.extend(left.into_iter().filter(|(id, _)| !old.objects.contains(id) && !new.objects.contains(id)));
+        effect.keeps.retain(|id, _| !effect.deletes.contains_key(id));
+    }
+    for (record, deletion) in outdated_records(state, live, spec, change.records.as_ref(), &action) {
         // A remedy that uninstalls records revision 1 again.
         let is_replaced = effect.deletes.get(&record).is_some_and(|other| other.action == Action::Recreate);
         if !is_replaced && (!deletion.is_doubtful || !effect.deletes.contains_key(&record)) {

@@ -20,6 +20,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{
     ChangeRules, Followed, changed_owners, is_switched_off_after,
 };
+use crate::flux::simulation::owners::behaviour::commands;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
@@ -43,7 +44,7 @@ pub(super) const INSTANCES: OwnerKind = OwnerKind {
     actor: Actor::FluxOperator,
     affected,
     acting: does_nothing,
-    find_out: |_, _| "flux-operator build instance --filename FILE".to_owned(),
+    find_out: |state, id| commands::generated(state, id, "instance"),
     deleted,
     finalized: |_, _| vec![],
     stored: |_, _| None,

@@ -11,6 +11,7 @@ use self::pruning::{deletable, is_off, service_account};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, changed_owners, is_switched_off_after};
+use crate::flux::simulation::owners::behaviour::commands;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -31,7 +32,7 @@ pub(super) const SETS: OwnerKind = OwnerKind {
     actor: Actor::FluxOperator,
     affected,
     acting: does_nothing,
-    find_out: |_, _| "flux-operator build resourceset --filename FILE".to_owned(),
+    find_out: |state, id| commands::generated(state, id, "resourceset"),
     deleted,
     finalized,
     stored: |_, _| None,

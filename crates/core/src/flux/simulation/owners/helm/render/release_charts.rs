@@ -143,21 +143,35 @@ fn charts_in_tree(
 
 /// Returns true unless it is known that source-controller does not pack the chart of a release again that is in a planned tree.
 pub(crate) fn is_packed_again(state: &State<'_>, live: &Resource, spec: &Value) -> Result<bool, String> {
+    Ok(!matches!(packed_chart(state, live, spec)?, Some(Packed::Before(_))))
+}
+
+/// The chart of a release in a planned tree.
+enum Packed {
+    /// The one that is packed already, which is not packed again.
+    Before(Chart),
+    Again(Chart),
+}
+
+/// Returns the chart of a live release with this spec; `None` if its source is not a planned tree before and after the change.
+fn packed_chart(state: &State<'_>, live: &Resource, spec: &Value) -> Result<Option<Packed>, String> {
     let id = &live.object.id;
     let found =
         [(live.spec(), false), (spec, true)].map(|(spec, is_after)| PackedChart::find(state, id, spec, is_after));
-    let [Some(before), Some(after)] = found else { return Ok(true) };
+    let [Some(before), Some(after)] = found else { return Ok(None) };
     let trees = state.input.deployed.get(&before.source).zip(state.input.trees.get(&after.source));
-    let Some((deployed, tree)) = trees else { return Ok(true) };
+    let Some((deployed, tree)) = trees else { return Ok(None) };
     let [old, new] = [Chart::read(deployed, &before.spec)?, Chart::read(tree, &after.spec)?];
-    Ok(old.name != new.name || !has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest()))
+    let is_same = has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest());
+    Ok(Some(if is_same { Packed::Before(old) } else { Packed::Again(new) }))
 }
 
-/// Returns true if source-controller does not pack a chart of this name again: one of the same version only if the spec of the
+/// Returns true if source-controller does not pack a chart again: one of the same name and version only if the spec of the
 /// HelmChart or the revision that it follows changes.
 fn has_same_package(before: &PackedChart, after: &PackedChart, [old, new]: [&Chart; 2], is_same_tree: bool) -> bool {
     before.has_same_spec(after)
         && (is_same_tree || !follows_revision(&after.spec))
+        && old.name == new.name
         && without_metadata(&old.version) == without_metadata(&new.version)
 }
 
@@ -217,9 +231,10 @@ pub(crate) fn first_chart(
         && let Some(tree) = state.input.trees.get(&packed.source)
     {
         let known = live.filter(|live| state.is_live(&live.object.id));
-        let is_same = known.map(|live| is_packed_again(state, live, spec)).transpose()? == Some(false);
-        let deployed = state.input.deployed.get(&packed.source).filter(|_| is_same);
-        let found = Chart::read(deployed.unwrap_or(tree), &packed.spec)?;
+        let found = match known.map(|live| packed_chart(state, live, spec)).transpose()?.flatten() {
+            Some(Packed::Before(chart) | Packed::Again(chart)) => chart,
+            None => Chart::read(tree, &packed.spec)?,
+        };
         let live = packed.reference.as_ref().and_then(|chart| state.live_object(chart));
         let version = packed_version(&found.version, &packed.spec, live.map_or(1, |chart| chart.generation));
         return Ok((found.with_version(&version), None));

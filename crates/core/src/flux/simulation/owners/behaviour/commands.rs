@@ -1,0 +1,40 @@
+//! Commands that show what a plan does not know of an owner. They work as they are printed, in the folder of the tree.
+
+use crate::flux::simulation::model::state::State;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::{ObjectId, list_at};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+
+/// Returns a word that a shell reads as it is, and that holds no password; `None` if it is another one.
+pub(crate) fn plain(word: &str) -> Option<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/:".contains(c);
+    (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
+}
+
+/// Returns the command with which flux-operator shows what a live owner generates. `word` is its word for the kind. Without a live
+/// owner, or if its inputs are other objects, the command shows its manifest.
+pub(crate) fn generated(state: &State<'_>, id: &ObjectId, word: &str) -> String {
+    let kind = id.kind.to_lowercase();
+    let ObjectId { name, namespace, .. } = id;
+    let Some(live) = state.input.snapshot.resource(id) else { return manifest(state, id, &kind) };
+    let get = format!("kubectl get {kind} {name} -n {namespace} -o yaml");
+    match list_at(live.spec(), "/inputsFrom") {
+        [] => format!("{get} | flux-operator build {word} --filename -"),
+        _ => get,
+    }
+}
+
+/// Returns the command that shows the manifest of a new owner: the build of a Kustomization that applies it, if its folder is in
+/// a planned tree.
+fn manifest(state: &State<'_>, id: &ObjectId, kind: &str) -> String {
+    let mut specs = state.nodes.applying(id).filter_map(|node| {
+        let NamespacedName { namespace, name } = &node.id.key;
+        let spec = KustomizationSpec::new(&state.specs_after(&ObjectId::new(GROUP, KIND, namespace, name)).pop()?);
+        let is_planned = state.input.trees.contains_key(&spec.source(namespace));
+        is_planned.then(|| spec.path().trim_start_matches("./").trim_start_matches('/').to_owned())
+    });
+    match specs.find_map(|path| plain(&path).map(str::to_owned)) {
+        Some(path) => format!("kubectl kustomize ./{path}"),
+        None => format!("kubectl get {kind} {} -n {} -o yaml", id.name, id.namespace),
+    }
+}

@@ -1,0 +1,106 @@
+//! Releases whose records Helm cannot read, or which say something else than the status of the HelmRelease.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::cluster::{Files, NS, TestCluster, cm, set};
+use super::releases::{installed, record, tree};
+use super::upgrades::{self, deployed, templates, without};
+use crate::kubernetes::object::Resource;
+use crate::plan::{Outcome, Plan};
+use crate::testing::{Build, object};
+
+/// Returns a record of a revision with these ConfigMaps; without them one that is damaged.
+fn stored(revision: i64, names: Option<&[&str]>) -> Resource {
+    let manifest = |name: &&str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
+    let data = names.map_or_else(String::new, |names| {
+        let manifest: String = names.iter().map(manifest).collect();
+        json!({"version": revision, "info": {"status": "deployed"}, "manifest": manifest}).to_string()
+    });
+    let secret = object("", "Secret", NS, &format!("sh.helm.release.v1.app.v{revision}"));
+    let secret = secret.label("owner", "helm").label("name", "app").label("status", "deployed");
+    secret.with_content(json!({"data": {"release": STANDARD.encode(STANDARD.encode(data))}}))
+}
+
+/// Adds a second record, and gives both this content.
+fn with_records(mut cluster: TestCluster, records: [Resource; 2]) -> TestCluster {
+    let mut second = record();
+    second["metadata"]["name"] = "sh.helm.release.v1.app.v2".into();
+    cluster.add(&second, None);
+    cluster.kustomization("app").content["status"]["history"][0]["version"] = 2.into();
+    cluster.release_records.insert("app".to_owned(), records.into());
+    cluster.snapshot.normalise();
+    cluster
+}
+
+fn release(plan: &Plan) -> (Outcome, String) {
+    let row = plan.owners().iter().find(|row| row.owner.kind == "HelmRelease").unwrap();
+    (row.outcome, row.reason.to_string())
+}
+
+#[test]
+fn an_uninstall_reads_the_last_record_that_is_not_damaged() {
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let rows = |old: Option<&[&str]>, new: Option<&[&str]>| {
+        with_records(installed(json!({})), [stored(1, old), stored(2, new)]).rows(&gone)
+    };
+    let [first, second] = ["sh.helm.release.v1.app.v1", "sh.helm.release.v1.app.v2"];
+    let all: &[&str] = &["web", "kept"];
+    let intact = ["delete app", "delete web", "delete dependent", "keep kept"].map(str::to_owned);
+    let with_both = [format!("delete {first}"), format!("delete {second}")];
+    assert_eq!(rows(Some(&["web"]), Some(all)), intact.iter().cloned().chain(with_both).collect());
+    let one_stays = [format!("keep {first}"), format!("delete {second}")];
+    assert_eq!(rows(None, Some(all)), intact.into_iter().chain(one_stays).collect());
+    let stays = [format!("delete {first}"), format!("keep {second}")];
+    let last_damaged = ["delete app", "keep web", "keep kept"].map(str::to_owned);
+    assert_eq!(rows(Some(&["kept"]), None), last_damaged.iter().cloned().chain(stays).collect(), "web is not in it");
+    let both_stay = [format!("keep {first}"), format!("keep {second}")];
+    assert_eq!(rows(None, None), last_damaged.into_iter().chain(both_stay).collect());
+    let plan = with_records(installed(json!({})), [stored(1, None), stored(2, None)]).plan(&gone);
+    let (outcome, reason) = release(&plan);
+    assert_eq!(outcome, Outcome::Deleted);
+    assert!(reason.starts_with("owner-stuck: ") && reason.contains("cannot read any of its records"), "{reason}");
+}
+
+#[test]
+fn a_release_is_not_installed_beside_a_damaged_record_of_its_name() {
+    let other_name = tree(json!({"releaseName": "other"}));
+    let cluster = with_records(installed(json!({})), [stored(1, None), stored(2, Some(&["web", "kept"]))]);
+    let [first, second] = ["keep sh.helm.release.v1.app.v1", "delete sh.helm.release.v1.app.v2"];
+    assert_eq!(cluster.rows(&other_name), set(&["delete web", "delete dependent", "keep kept", first, second]));
+}
+
+#[test]
+fn an_upgrade_begins_with_what_the_records_have() {
+    let cluster = |old: Option<&[&str]>, new: Option<&[&str]>| {
+        with_records(deployed(upgrades::spec(json!({}))), [stored(1, old), stored(2, new)])
+    };
+    let after = upgrades::tree("2", &without("extra"), upgrades::spec(json!({})));
+    let all: &[&str] = &["web", "kept", "extra"];
+    assert_eq!(cluster(None, Some(all)).rows(&after), set(&["delete extra"]), "an older record plays no part");
+    assert_eq!(cluster(Some(all), Some(&["web", "kept"])).rows(&after), set(&["keep extra"]), "it was changed by hand");
+    for (old, why) in [(Some(all), "sh.helm.release.v1.app.v2 -n flux-system exists"), (None, "cannot read any")] {
+        let plan = cluster(old, None).plan(&after);
+        let (outcome, reason) = release(&plan);
+        assert_eq!((outcome, plan.summary().delete), (Outcome::Blocked, 0));
+        assert!(reason.starts_with("record-unusable: ") && reason.contains(why), "{reason}");
+    }
+}
+
+#[test]
+fn a_secret_in_the_way_of_its_record_prevents_an_installation() {
+    let before: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let after = upgrades::tree("1", &templates(), upgrades::spec(json!({})));
+    let outcome = |name: &str| {
+        let mut cluster = super::unfollowed::cluster(&before, false);
+        let mut secret: Value = record();
+        secret["metadata"] = json!({"name": name, "namespace": NS});
+        cluster.add(&secret, None);
+        cluster.add(&cm("web"), None);
+        cluster.snapshot.normalise();
+        release(&cluster.plan(&after)).0
+    };
+    assert_eq!(outcome("sh.helm.release.v1.app.v1"), Outcome::Blocked);
+    assert_ne!(outcome("sh.helm.release.v1.app.v2"), Outcome::Blocked);
+}
