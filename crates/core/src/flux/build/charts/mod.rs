@@ -326,11 +326,10 @@ pub(crate) fn metadata(artifact: &Artifact, spec: &Value) -> Result<(String, Val
         .file(&path::join(&directory, CHART_FILE))
         .ok_or_else(|| format!("{written} of its source has no Chart.yaml"))?;
     let about = document(about).ok_or_else(|| format!("the Chart.yaml of {written} cannot be read"))?;
-    let version = text_at(&about, "/version");
-    // source-controller packs no chart without a name, or whose version is no semantic one (observed).
-    if text_at(&about, "/name").is_empty() || !version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
-    {
-        return Err(format!("the Chart.yaml of {written} has no name or no valid version"));
+    // source-controller packs no chart whose version is no semantic one (observed). A number is read as text.
+    let is_invalid = |version: &str| !version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
+    if about.get("version").and_then(Value::as_str).is_some_and(is_invalid) {
+        return Err(format!("the version in the Chart.yaml of {written} is not valid"));
     }
     Ok((directory, about))
 }
