@@ -165,6 +165,15 @@ fn no_address(repo: &Path, remotes: &[String], snapshot: &Snapshot) -> NotPlanne
     let hint = format!("change to a checkout of the source; for one with another address, name its source: {flags}");
     let own: BTreeSet<String> = remotes.iter().map(|remote| matching::without_credentials(remote)).collect();
     let own = format!("its remotes are {}", join_limited(own, NAMED));
+    let pushed = matching::pushed_from(snapshot, remotes);
+    if !pushed.is_empty() {
+        let names = join_limited(pushed.iter().map(ToString::to_string), NAMED);
+        let flags = join_limited(pushed.iter().map(|id| format!("--source {id}=DIR")), NAMED);
+        let message = format!("no GitRepository of this cluster has the address of {}: {own}", repo.display());
+        return Error::failed(format!("{message}; the content of {names} is pushed from it"))
+            .hint(format!("name the directory that is pushed: {flags}"))
+            .into();
+    }
     let unread = snapshot.gaps.iter().find(|gap| gap.subject.starts_with("gitrepositories"));
     if let Some(gap) = unread {
         let message = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::releases::objects;
+use super::releases::{objects, unplanned};
 use super::upgrades::{is_own, planned_deletions, publish_chart, ready};
 use test_support::cluster::LIMIT;
 use test_support::flux::{self, applied, settled};
@@ -203,12 +203,6 @@ fn renders_are_those_of_the_controller() {
         let label = ["get", "configmap", "stays", "-n", case.name, "-o", "jsonpath={.metadata.labels.chart}"];
         assert_eq!(cluster.kubectl(&label).unwrap(), "2.0.0", "{}", case.name);
     }
-    for (uid, what) in &before {
-        match (planned.get(uid), after.contains_key(uid)) {
-            (None, false) => wrong.push(format!("{what} is gone and was not planned")),
-            (Some(action), true) => wrong.push(format!("{what} is there although planned: {action}")),
-            _ => {}
-        }
-    }
+    wrong.extend(unplanned(&before, &after, &planned));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

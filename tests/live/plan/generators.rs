@@ -12,7 +12,7 @@ use test_support::folder::{commit, folder, init};
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 
-use super::releases::objects;
+use super::releases::{objects, unplanned};
 use super::upgrades::planned_deletions;
 
 /// Files of every repository. ConfigMaps have the name of their file.
@@ -307,12 +307,7 @@ pub(super) fn assert_effect(
     after: &BTreeMap<String, String>,
     planned: &BTreeMap<String, String>,
 ) {
-    let wrong = before.iter().filter_map(|(uid, what)| match (planned.contains_key(uid), after.contains_key(uid)) {
-        (true, true) => Some(format!("{what} is there although its deletion was planned")),
-        (false, false) => Some(format!("{what} is gone and was not planned")),
-        _ => None,
-    });
-    let wrong: Vec<String> = wrong.collect();
+    let wrong = unplanned(before, after, planned);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

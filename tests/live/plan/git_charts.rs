@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::releases::objects;
+use super::releases::{objects, unplanned};
 use super::upgrades::{is_own, planned_deletions, ready};
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, kustomization};
@@ -247,13 +247,7 @@ fn charts_of_a_git_repository_are_packed_and_upgraded_as_planned() {
     for case in cases.iter().filter(|case| case.is_upgraded != upgraded.contains(case.name)) {
         wrong.push(format!("{}: upgraded: {}", case.name, !case.is_upgraded));
     }
-    for (uid, what) in &before {
-        match (planned.get(uid), after.contains_key(uid)) {
-            (None, false) => wrong.push(format!("{what} is gone and was not planned")),
-            (Some(action), true) => wrong.push(format!("{what} is there although planned: {action}")),
-            _ => {}
-        }
-    }
+    wrong.extend(unplanned(&before, &after, &planned));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

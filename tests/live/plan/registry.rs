@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::upgrades::ready;
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
-use test_support::flux::{applied, deploy};
+use test_support::flux::{applied, deploy, kustomization};
 use test_support::folder::{commit, folder, init};
-use test_support::gitops::{Run, command};
+use test_support::gitops::{Run, command, gitops};
 use test_support::tree_plan::{arguments, document, reason, rows};
 use xtask::cluster::{Cluster, Flux, Options, free_port};
 use xtask::controlplane::{bin, ensure};
@@ -41,8 +41,8 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    /// Starts a registry with a certificate of its own and one user.
-    fn start() -> Self {
+    /// Starts a registry with a certificate of its own and one user, and waits until it lets helm log in.
+    fn start(cluster: &Cluster) -> Self {
         ensure(&["helm", "registry"]).unwrap();
         let (folder, address) = (folder("registry"), format!("127.0.0.1:{}", free_port().unwrap()));
         let signed = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -62,8 +62,15 @@ impl Registry {
         let config = file("config.json", &config.to_string());
         let mut registry = Command::new(bin("registry"));
         registry.args(["serve", &config]).stdout(Stdio::null()).stderr(log);
-        let process = registry.spawn().unwrap();
-        Self { process, address, folder }
+        let registry = Self { process: registry.spawn().unwrap(), address, folder };
+        let login = ["registry", "login", &registry.address, "--username", "user", "--password", "secret"];
+        let mut answered = Err(String::new());
+        let probe = || {
+            answered = registry.helm(&login);
+            Ok(answered.is_ok())
+        };
+        cluster.wait_for("the registry", LIMIT, probe).unwrap_or_else(|error| panic!("{error}: {answered:?}"));
+        registry
     }
 
     fn certificate(&self) -> PathBuf {
@@ -140,16 +147,9 @@ impl Registry {
 
 #[test]
 fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
-    let registry = Registry::start();
     let options = Options { flux: Flux::All, source_service: true, ..Options::default() };
     let cluster = &Cluster::up(options).expect("the test cluster comes up");
-    let login = ["registry", "login", &registry.address, "--username", "user", "--password", "secret"];
-    let mut answered = Err(String::new());
-    let probe = || {
-        answered = registry.helm(&login);
-        Ok(answered.is_ok())
-    };
-    cluster.wait_for("the registry", LIMIT, probe).unwrap_or_else(|error| panic!("{error}: {answered:?}"));
+    let registry = Registry::start(cluster);
     registry.push(&chart("app", "1.0.0", &format!("{KEPT}{CLAIM}")));
     registry.push(&chart("app", "2.0.0", KEPT));
     let trees = [OF_HELM, "registry-oci"].map(|namespace| (namespace, folder(namespace)));
@@ -198,4 +198,62 @@ fn planned(cluster: &Cluster, registry: &Registry, namespace: &str, tree: &Path)
     }
     let shown = format!("{}{}{comment}", run.stdout, run.stderr);
     assert!(!shown.contains("secret\"") && !shown.contains("dXNlcjpzZWNyZXQ="), "{shown}");
+}
+
+/// Pushes a folder as the flux command does, under the tag `latest`. Returns the revision of the artifact.
+fn push_manifests(registry: &Registry, tree: &Path) -> String {
+    let mut flux = Command::new(bin("flux"));
+    flux.args(["push", "artifact", &format!("oci://{}/manifests/app:latest", registry.address), "--creds=user:secret"]);
+    flux.args(["--source=https://git.example.com/shop.git", "--revision=main@sha1:0123456", "--output=json"]);
+    let output = flux.arg("--path").arg(tree).env("SSL_CERT_FILE", registry.certificate()).output().unwrap();
+    let pushed: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    format!("latest@{}", pushed["digest"].as_str().unwrap())
+}
+
+#[test]
+fn manifests_of_a_registry_are_planned_from_the_folder_that_is_pushed() {
+    const NAMESPACE: &str = "registry-manifests";
+    ensure(&["flux"]).unwrap();
+    let cluster = &Cluster::up(Options { flux: Flux::All, ..Options::default() }).expect("the test cluster comes up");
+    let registry = Registry::start(cluster);
+    let tree = folder("registry-manifests");
+    let write = |name: &str, size: u8| {
+        let manifest = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{v: '{size}'}}\n");
+        fs::write(tree.join(format!("{name}.yaml")), manifest).unwrap();
+    };
+    ["stays", "goes", "changes"].iter().for_each(|name| write(name, 1));
+    // The flux command leaves these out.
+    fs::write(tree.join("picture.jpg"), "").unwrap();
+    let revision = push_manifests(&registry, &tree);
+    cluster.kubectl(&["create", "namespace", NAMESPACE]).unwrap();
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &registry.secrets(NAMESPACE)).unwrap();
+    let source = json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
+        "metadata": {"name": "src", "namespace": NAMESPACE}, "spec": {
+            "interval": "2s", "url": format!("oci://{}/manifests/app", registry.address), "ref": {"tag": "latest"},
+            "secretRef": {"name": "login"}, "certSecretRef": {"name": "trust"}}});
+    let apps = kustomization(NAMESPACE, "apps", "./", &format!(", targetNamespace: {NAMESPACE}"));
+    let apps = apps.replace("GitRepository", "OCIRepository");
+    cluster.kubectl_stdin(&["apply", "-f", "-"], &format!("{source}\n---\n{apps}")).unwrap();
+    applied(cluster, NAMESPACE, "apps", &revision);
+
+    init(&tree);
+    xtask::git::run(&tree, &["remote", "add", "origin", "git@git.example.com:shop"]).unwrap();
+    let unnamed = gitops(cluster, &["plan", &tree.display().to_string()]);
+    let hint = format!("hint: name the directory that is pushed: --source OCIRepository/{NAMESPACE}/src=DIR\n");
+    assert!(unnamed.code == 1 && unnamed.stderr.ends_with(&hint), "{unnamed:?}");
+    fs::remove_file(tree.join("goes.yaml")).unwrap();
+    write("changes", 2);
+    write("comes", 1);
+    let words = arguments(NAMESPACE, &tree, &[]).into_iter().map(|word| word.replace("GitRepository", "OCIRepository"));
+    let words: Vec<String> = words.collect();
+    let run = gitops(cluster, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    let found: Vec<String> = rows(&run).into_keys().collect();
+    assert_eq!(found, ["create ConfigMap/comes", "delete ConfigMap/goes", "update ConfigMap/changes"], "{run:?}");
+    assert!(document(&run)["complete"] == true, "{}", document(&run)["gaps"]);
+
+    let revision = push_manifests(&registry, &tree);
+    applied(cluster, NAMESPACE, "apps", &revision);
+    let names = cluster.kubectl(&["get", "configmaps", "-n", NAMESPACE, "-o", "name"]).unwrap();
+    let names: Vec<&str> = names.lines().filter(|name| !name.ends_with("kube-root-ca.crt")).collect();
+    assert_eq!(names, ["configmap/changes", "configmap/comes", "configmap/stays"]);
 }

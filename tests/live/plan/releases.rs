@@ -149,6 +149,20 @@ pub(super) fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Returns the objects, by uid, that are gone and were not planned to go, and those that are there although they were.
+pub(super) fn unplanned(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+    planned: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let wrong = before.iter().filter_map(|(uid, what)| match (planned.get(uid), after.contains_key(uid)) {
+        (None, false) => Some(format!("{what} is gone and was not planned")),
+        (Some(action), true) => Some(format!("{what} is there although planned: {action}")),
+        _ => None,
+    });
+    wrong.collect()
+}
+
 fn ready(cluster: &Cluster, namespace: &str, history: &str) {
     let path = "jsonpath={.status.history[0].name} {.status.storageNamespace} {.status.history[0].namespace} \
                 {.status.conditions[?(@.type==\"Ready\")].status}";

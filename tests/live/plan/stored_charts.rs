@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::releases::objects;
+use super::releases::{objects, unplanned};
 use super::upgrades::{is_own, planned_deletions, ready};
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
@@ -266,15 +266,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
     upgraded.for_each(|case| ready(cluster, case.name, case.revision()));
     std::thread::sleep(Duration::from_secs(8));
     let after = objects(cluster);
-    let mut wrong = vec![];
-    for (uid, what) in &before {
-        let is_gone = !after.contains_key(uid);
-        match planned.get(uid) {
-            None if is_gone => wrong.push(format!("{what} is gone and was not planned")),
-            Some(action) if !is_gone => wrong.push(format!("{what} is there although planned: {action}")),
-            _ => {}
-        }
-    }
+    let wrong = unplanned(&before, &after, &planned);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

@@ -66,6 +66,19 @@ fn url(source: &Resource) -> &str {
     source.text("/spec/url").unwrap_or_default()
 }
 
+/// Returns the OCIRepositories whose artifacts say that they were made of a repository with one of these URLs.
+///
+/// Source: Flux v2.9 `cmd/flux/push_artifact.go`: `--source` becomes this annotation, and source-controller keeps it.
+pub fn pushed_from(snapshot: &Snapshot, remotes: &[String]) -> Vec<SourceId> {
+    let remotes: BTreeSet<String> = remotes.iter().map(|remote| normalise_url(remote)).collect();
+    let registries = snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "OCIRepository"));
+    let made_of = |full: &&Resource| {
+        let source = full.text("/status/artifact/metadata/org.opencontainers.image.source");
+        source.is_some_and(|source| remotes.contains(&normalise_url(source)))
+    };
+    registries.filter(made_of).map(|full| SourceId::of(&full.object.id)).collect()
+}
+
 /// Returns true if a source has the repository of this URL.
 pub fn has_address(snapshot: &Snapshot, id: &SourceId, address: &str) -> bool {
     source(snapshot, id).is_some_and(|source| normalise_url(url(source)) == normalise_url(address))
@@ -183,6 +196,16 @@ mod tests {
         for (url, expected) in rows {
             assert_eq!(without_credentials(url), expected);
         }
+    }
+
+    #[test]
+    fn an_artifact_says_of_which_repository_it_was_made() {
+        let mut registry = flux_object("OCIRepository", json!({"spec": {"url": "oci://example.com/app"}}), &[]);
+        registry.content["status"]["artifact"]["metadata"] =
+            json!({"org.opencontainers.image.source": "https://github.com/org/repo.git"});
+        let cluster = snapshot(vec![], vec![registry]);
+        let found = |remote: &str| pushed_from(&cluster, &[remote.to_owned()]).len();
+        assert_eq!((found("git@github.com:org/repo"), found("git@github.com:org/other")), (1, 0));
     }
 
     #[test]

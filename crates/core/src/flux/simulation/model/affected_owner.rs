@@ -76,7 +76,7 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
-    /// What the manifests of these objects were before; only of those that exist and whose manifests change.
+    /// Last manifests of the objects that exist and whose manifests change.
     pub(crate) replaced: BuiltObjects,
     /// Objects that it may apply before `objects`, in this order: if its spec and what it reads both change, its controller can see
     /// one of these changes first. It may apply any of them, or none.
