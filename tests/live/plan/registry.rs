@@ -192,6 +192,12 @@ fn planned(cluster: &Cluster, registry: &Registry, namespace: &str, tree: &Path)
     assert_eq!(found["delete PersistentVolumeClaim/app-data"], "not-in-chart", "{run:?}");
     assert_eq!(found["update ConfigMap/app"], "changed");
     assert_eq!((document(&run)["complete"] == true, run.code), (true, 6), "{}", document(&run)["gaps"]);
+    // A job without access to the cluster plans from a recording, which has the deployed chart.
+    let recording = registry.folder.join(format!("{namespace}.json.gz")).display().to_string();
+    let recorded = gitops(cluster, &["snapshot", &recording, "--with-charts", "--with-values"]);
+    assert_eq!(recorded.code, 0, "{recorded:?}");
+    let offline = registry.plan(cluster, namespace, tree, &["--chart-credentials", "--snapshot", &recording]);
+    assert!(rows(&offline).keys().any(|row| row.starts_with("delete") && row.ends_with("/app-data")), "{offline:?}");
     let comment = fs::read_to_string(comment).unwrap();
     for line in ["1 `PersistentVolumeClaim`", "chart app 1.0.0 → 2.0.0"] {
         assert!(comment.contains(line), "{comment}");
