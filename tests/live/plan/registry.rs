@@ -134,13 +134,14 @@ impl Registry {
         fs::write(tree.join("app.yaml"), source + &release).unwrap();
     }
 
+    /// Plans as a user who is logged in to the registry, with an empty cache.
     fn plan(&self, cluster: &Cluster, namespace: &str, tree: &Path, more: &[&str]) -> Run {
         let helm = format!("--helm={}", bin("helm").display());
-        let words = arguments(namespace, tree, &[&[&*helm, "--allow-network"], more].concat());
+        let words = arguments(namespace, tree, &[&[&*helm], more].concat());
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let mut command = command(&words);
         command.env("KUBECONFIG", cluster.kubeconfig()).env("SSL_CERT_FILE", self.certificate());
-        command.env("HELM_REGISTRY_CONFIG", self.credentials()).env("XDG_CACHE_HOME", self.folder.join("cache"));
+        command.env("HELM_REGISTRY_CONFIG", self.credentials()).env("XDG_CACHE_HOME", folder("registry-cache"));
         Run::of(&mut command)
     }
 }
@@ -151,7 +152,9 @@ fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
     let cluster = &Cluster::up(options).expect("the test cluster comes up");
     let registry = Registry::start(cluster);
     registry.push(&chart("app", "1.0.0", &format!("{KEPT}{CLAIM}")));
-    registry.push(&chart("app", "2.0.0", KEPT));
+    let next = chart("app", "2.0.0", KEPT);
+    registry.push(&next);
+    let charts = format!("--charts={}", next.parent().unwrap().display());
     let trees = [OF_HELM, "registry-oci"].map(|namespace| (namespace, folder(namespace)));
     for (namespace, tree) in &trees {
         cluster.kubectl(&["create", "namespace", namespace]).unwrap();
@@ -163,7 +166,7 @@ fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
     for (namespace, tree) in &trees {
         ready(cluster, namespace, "1");
         registry.write(tree, namespace, "2.0.0");
-        planned(cluster, &registry, namespace, tree);
+        planned(cluster, &registry, namespace, tree, &charts);
         commit(tree);
         let revision = cluster.publish(&format!("GitRepository/{namespace}/src"), tree).unwrap();
         applied(cluster, namespace, "apps", &revision);
@@ -179,24 +182,24 @@ fn a_bumped_chart_of_a_registry_is_fetched_with_the_credentials_of_the_user() {
 }
 
 /// Plans the bump without and with the password.
-fn planned(cluster: &Cluster, registry: &Registry, namespace: &str, tree: &Path) {
-    let without = registry.plan(cluster, namespace, tree, &[]);
+fn planned(cluster: &Cluster, registry: &Registry, namespace: &str, tree: &Path, charts: &str) {
+    let without = registry.plan(cluster, namespace, tree, &["--allow-network"]);
     let document_without = document(&without);
     let unknown = document_without["owners"].as_array().unwrap().iter().find(|row| row["outcome"] == "unknown");
     let why = unknown.map(reason).unwrap_or_else(|| panic!("{without:?}"));
     assert!(why.contains("--chart-credentials") && without.code == 5, "{why}");
     let comment = registry.folder.join("comment.md");
     let report = format!("--report=markdown={}", comment.display());
-    let run = registry.plan(cluster, namespace, tree, &["--chart-credentials", &report]);
+    let run = registry.plan(cluster, namespace, tree, &["--allow-network", "--chart-credentials", &report]);
     let found = rows(&run);
     assert_eq!(found["delete PersistentVolumeClaim/app-data"], "not-in-chart", "{run:?}");
     assert_eq!(found["update ConfigMap/app"], "changed");
     assert_eq!((document(&run)["complete"] == true, run.code), (true, 6), "{}", document(&run)["gaps"]);
-    // A job without access to the cluster plans from a recording, which has the deployed chart.
+    // A job without access to the cluster plans from a recording, which has the deployed chart, and a folder with the new one.
     let recording = registry.folder.join(format!("{namespace}.json.gz")).display().to_string();
     let recorded = gitops(cluster, &["snapshot", &recording, "--with-charts", "--with-values"]);
     assert_eq!(recorded.code, 0, "{recorded:?}");
-    let offline = registry.plan(cluster, namespace, tree, &["--chart-credentials", "--snapshot", &recording]);
+    let offline = registry.plan(cluster, namespace, tree, &["--snapshot", &recording, charts]);
     assert!(rows(&offline).keys().any(|row| row.starts_with("delete") && row.ends_with("/app-data")), "{offline:?}");
     let comment = fs::read_to_string(comment).unwrap();
     for line in ["1 `PersistentVolumeClaim`", "chart app 1.0.0 → 2.0.0"] {
