@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use crate::flux::apply::update::manifest_diff;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::facts::held_deletions::held_deletion;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::is_applied_after;
@@ -223,6 +224,9 @@ pub(super) fn add_updates(state: &State<'_>, plan: &mut Plan) {
             let mut row = owner_row(Action::Update, object, owner, ReasonCode::Changed.into());
             if effect.condition.is_some() || applies.is_doubtful {
                 row.make_race(format!("it depends on whether {owner} is reconciled"));
+            }
+            if let Some(held) = held_deletion(object) {
+                row.make_race(held);
             }
             rows.insert(id, row);
         }
