@@ -138,7 +138,7 @@ fn server_url(selected: &SelectedContext) -> Result<Uri> {
     })
 }
 
-/// What to do about the data of a certificate authority that nobody can use.
+/// Hint for a certificate authority that is not base64 or not PEM.
 const AUTHORITY_HINT: &str =
     "set it again with `kubectl config set-cluster NAME --certificate-authority=FILE --embed-certs`, FILE in PEM";
 

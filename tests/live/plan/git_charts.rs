@@ -37,6 +37,12 @@ const BASE: [(&str, &str); 5] = [
     ("charts/app/templates/stays.yaml", STAYS),
     ("charts/app/templates/goes.yaml", GOES),
 ];
+/// A chart beside that of the release, on which it depends.
+const DEPENDENCY: [Edit; 3] = [
+    ("charts/app/Chart.yaml", Some(WITH_LIBRARY_1)),
+    ("charts/lib/Chart.yaml", Some(LIBRARY)),
+    ("charts/lib/templates/a.yaml", Some(OF_LIBRARY)),
+];
 const WITHOUT: Edit = ("charts/app/templates/goes.yaml", None);
 const BUMP: Edit = ("charts/app/Chart.yaml", Some(V2));
 
@@ -133,21 +139,13 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "gc-dependency",
-            more: &[
-                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_1)),
-                ("charts/lib/Chart.yaml", Some(LIBRARY)),
-                ("charts/lib/templates/a.yaml", Some(OF_LIBRARY)),
-            ],
+            more: &DEPENDENCY,
             edits: &[("charts/lib/templates/a.yaml", None), ("charts/lib/templates/b.yaml", Some(""))],
             ..base
         },
         Case {
             name: "gc-dependency-bump",
-            more: &[
-                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_1)),
-                ("charts/lib/Chart.yaml", Some(LIBRARY)),
-                ("charts/lib/templates/a.yaml", Some(OF_LIBRARY)),
-            ],
+            more: &DEPENDENCY,
             edits: &[
                 ("charts/app/Chart.yaml", Some(WITH_LIBRARY_2)),
                 ("charts/lib/templates/a.yaml", None),

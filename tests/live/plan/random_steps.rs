@@ -258,6 +258,34 @@ fn ensure_nothing_lost(story: &Story<'_>, document: &Value, all: &str) {
     assert!(lost.is_empty(), "{lost:?}\n{all}");
 }
 
+/// Figures of random cases.
+#[derive(Default)]
+struct Figures {
+    /// Number of steps of each case that has a list.
+    steps: Vec<usize>,
+    refused: usize,
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
+impl Figures {
+    /// Adds the number of steps of a case, or why it is refused.
+    fn add(&mut self, case: Result<usize, String>) {
+        match case {
+            Ok(number) => self.steps.push(number),
+            Err(why) => {
+                println!("  refused: {}", why.trim_end());
+                self.refused += 1;
+            }
+        }
+    }
+
+    fn print(mut self, cases: &str) {
+        self.steps.sort_unstable();
+        let median = self.steps.get(self.steps.len() / 2);
+        println!("{cases}, {} refused, {median:?} steps in the median", self.refused);
+    }
+}
+
 /// Number of random moves; `HANDOVER_CASES` in the environment sets another one, and `HANDOVER_SEED` the first seed.
 const MOVES: u64 = 4;
 
@@ -266,7 +294,7 @@ const MOVES: u64 = 4;
 fn random_moves_between_all_owners_keep_every_uid() {
     let (cases, seed) = (number("HANDOVER_CASES", MOVES), number("HANDOVER_SEED", 0));
     let cluster = cluster();
-    let (mut steps, mut refused) = (vec![], vec![]);
+    let mut figures = Figures::default();
     for at in seed..seed + cases {
         let mut random = Random::new(at);
         let (before, after) = random_layouts(&mut random);
@@ -274,18 +302,10 @@ fn random_moves_between_all_owners_keep_every_uid() {
         let case = format!("seed {at}: {before:?} -> {after:?}, depends: {depends}");
         println!("{case}");
         let story = Story::new(&cluster, &format!("moves-{at}"), written(&before, depends), written(&after, depends));
-        match hand_over(&story, &case, &after) {
-            Ok(number) => steps.push(number),
-            Err(why) => {
-                println!("  refused: {}", why.trim_end());
-                refused.push(why);
-            }
-        }
+        figures.add(hand_over(&story, &case, &after));
         clean(&story);
     }
-    steps.sort_unstable();
-    let median = steps.get(steps.len() / 2);
-    println!("{cases} random moves, {} refused, {median:?} steps in the median", refused.len());
+    figures.print(&format!("{cases} random moves"));
 }
 
 /// Parts of a random installation, each in a Kustomization.
@@ -444,7 +464,7 @@ const REMOVALS: u64 = 3;
 fn random_removals_of_all_owners_leave_nothing() {
     let (cases, seed) = (number("RETIRE_CASES", REMOVALS), number("RETIRE_SEED", 0));
     let cluster = cluster();
-    let (mut steps, mut refused) = (vec![], vec![]);
+    let mut figures = Figures::default();
     for at in seed..seed + cases {
         let mut random = Random::new(at);
         let files = parts(&mut random);
@@ -462,16 +482,8 @@ fn random_removals_of_all_owners_leave_nothing() {
         let case = format!("seed {at}: {targets:?} of {files:#?}");
         println!("seed {at}: {targets:?}");
         let story = Story::new(&cluster, &ns, files.clone(), files);
-        match retire(&story, &case, &targets) {
-            Ok(number) => steps.push(number),
-            Err(why) => {
-                println!("  refused: {}", why.trim_end());
-                refused.push(why);
-            }
-        }
+        figures.add(retire(&story, &case, &targets));
         clean(&story);
     }
-    steps.sort_unstable();
-    let median = steps.get(steps.len() / 2);
-    println!("{cases} random removals, {} refused, {median:?} steps in the median", refused.len());
+    figures.print(&format!("{cases} random removals"));
 }

@@ -89,7 +89,7 @@ impl Registry {
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
     }
 
-    /// Pushes a chart.
+    /// Pushes a packed chart with helm.
     fn push(&self, archive: &Path) {
         let to = format!("oci://{}/charts", self.address);
         self.helm(&["push", &archive.display().to_string(), &to]).unwrap();

@@ -41,7 +41,7 @@ pub enum RecordsAnswer {
 /// A record of a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseRecord {
-    /// The Secret.
+    /// Identity of the Secret.
     id: ObjectId,
     /// Its label `status` is `deployed`: Helm finds deployed revisions by it.
     is_labelled_deployed: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Revision {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReleaseRecords(Vec<ReleaseRecord>);
 
-/// What the records say about the revision that the status of a HelmRelease names.
+/// Comparison of the records with the revision in the status of a HelmRelease.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recorded<'r> {
     /// It is the last one, with the objects that the inventory lists.

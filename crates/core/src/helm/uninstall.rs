@@ -27,16 +27,16 @@ pub(crate) enum Fate {
     Uncertain(String),
 }
 
-/// What Helm has stored of a release, as far as it is known.
+/// Stored state of a release that decides its uninstall, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredRelease {
-    /// What its chart decides.
+    /// Hooks and kept objects of its chart; `None` if the chart is not known or has neither.
     pub(crate) chart: Option<StoredChart>,
     /// Its records, or the reason why they could not be read.
     pub(crate) records: Option<Result<ReleaseRecords, String>>,
 }
 
-/// What the chart of the last release decides about its uninstall.
+/// Hooks and kept objects of the chart of the last release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredChart {
     pub(crate) hooks: BTreeMap<ObjectId, Hook>,

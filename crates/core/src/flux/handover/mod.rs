@@ -10,6 +10,7 @@ pub mod patch;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -175,11 +176,15 @@ pub fn contested(first: &Snapshot, last: &Snapshot) -> Option<(ObjectId, Vec<Own
 /// Sets the fields of holds in a state, as a commit of them does.
 pub fn set_holds(holds: &Holds, state: &mut Snapshot) {
     for (id, hold) in holds.iter().filter(|(_, hold)| hold.field().is_in_spec()) {
-        let Some(Resource { object, mut content }) = state.resource(id).cloned() else { continue };
         let field = hold.field();
-        content["spec"][field.name] = field.written();
-        state.replace_resource(id, Some(Resource { object, content }));
+        set_in_spec(state, id, field.name, field.written());
     }
+}
+
+fn set_in_spec(state: &mut Snapshot, id: &ObjectId, field: &str, value: Value) {
+    let Some(Resource { object, mut content }) = state.resource(id).cloned() else { return };
+    content["spec"][field] = value;
+    state.replace_resource(id, Some(Resource { object, content }));
 }
 
 /// Returns the Kustomizations that are suspended in the first state and that are still there in the last one: what a commit changes for
@@ -192,11 +197,7 @@ pub fn parked(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
 
 /// Ends the suspension of owners in a state.
 pub fn resume(owners: &[ObjectId], state: &mut Snapshot) {
-    for id in owners {
-        let Some(Resource { object, mut content }) = state.resource(id).cloned() else { continue };
-        content["spec"]["suspend"] = false.into();
-        state.replace_resource(id, Some(Resource { object, content }));
-    }
+    owners.iter().for_each(|id| set_in_spec(state, id, "suspend", false.into()));
 }
 
 /// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.

@@ -80,19 +80,13 @@ pub(crate) fn changed_rule(
 ) -> Option<ObjectId> {
     let (state, consequences) = (derivation.state, derivation.consequences);
     let Members::Listed(members) = state.members(live) else { return None };
-    let rules = consequences.outcomes.iter().filter(|(id, _)| is_rule(id, &live.object.id, &members));
-    let rules: Vec<_> = rules.collect();
+    let rules = || consequences.outcomes.iter().filter(|(id, _)| is_rule(id, &live.object.id, &members));
     let comes_or_goes =
         |outcomes: &PossibleOutcomes| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created);
-    if let Some((id, _)) = rules.iter().find(|(_, outcomes)| comes_or_goes(outcomes)) {
-        return Some((*id).clone());
-    }
-    let mut rules = rules.into_iter();
-    let mut is_changed = |id: &ObjectId| {
-        let last_applied = last_applied.get_or_insert_with(|| LastApplied::build(derivation));
-        last_applied.is_changed(state, id)
-    };
-    rules.find(|(id, _)| is_changed(id)).map(|(id, _)| id.clone())
+    let found = rules().find(|(_, outcomes)| comes_or_goes(outcomes)).or_else(|| {
+        rules().find(|(id, _)| last_applied.get_or_insert_with(|| LastApplied::build(derivation)).is_changed(state, id))
+    });
+    found.map(|(id, _)| id.clone())
 }
 
 /// Returns true for an object on which it depends what an owner with these members may delete.

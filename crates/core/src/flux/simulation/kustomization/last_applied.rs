@@ -1,4 +1,4 @@
-//! What the Kustomizations applied last, built again.
+//! Builds the objects again that the Kustomizations applied last.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,11 @@ impl LastApplied {
         let state = derivation.state;
         for (key, artifact) in &state.input.last_applied {
             let Some(live) = state.live.get(key) else { continue };
+            let spec = KustomizationSpec::of(live);
             let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
-            let built = build::build(artifact, key, &KustomizationSpec::of(live), &mut context);
-            let Ok(built) = built else { continue };
+            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
             let Ok(cluster) = state.target_of_live(live) else { continue };
             let Ok(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
-            let spec = KustomizationSpec::of(live);
             if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built, Some(&spec)) {
                 for (id, built) in objects.iter() {
                     last_applied.0.entry(id.clone()).or_default().push((key.clone(), built.clone()));

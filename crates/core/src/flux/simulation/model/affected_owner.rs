@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -76,8 +78,8 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
-    /// Last manifests of the objects that exist and whose manifests change.
-    pub(crate) replaced: BuiltObjects,
+    /// Last manifests of the objects whose manifests change.
+    pub(crate) replaced: BTreeMap<ObjectId, Arc<Value>>,
     /// Objects that it may apply before `objects`, in this order: if its spec and what it reads both change, its controller can see
     /// one of these changes first. It may apply any of them, or none.
     pub(crate) earlier: Vec<Arc<BuiltObjects>>,
@@ -95,7 +97,7 @@ impl OwnerApply {
     /// Returns the application of what flux-operator generates.
     pub(crate) fn generated(trigger: PassId, objects: Arc<BuiltObjects>) -> Self {
         let (manager, code) = (flux_operator::NAME, ReasonCode::Generated);
-        let replaced = BuiltObjects::new();
+        let replaced = BTreeMap::new();
         Self { trigger, objects, replaced, earlier: vec![], manager, code, is_doubtful: false, chart: None }
     }
 

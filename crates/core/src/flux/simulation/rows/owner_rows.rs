@@ -242,7 +242,7 @@ pub(crate) fn manifest_diffs(state: &State<'_>, plan: &Plan) -> Vec<Diff> {
     for applies in state.owner_effects().filter_map(|(_, effect)| effect.applies.as_ref()) {
         for (id, old) in applies.replaced.iter().filter(|(id, _)| updated.contains(id)) {
             let Some(new) = applies.objects.get(id) else { continue };
-            diffs.push(Diff { object: id.clone(), text: manifest_diff(id, &old.manifest, &new.manifest) });
+            diffs.push(Diff { object: id.clone(), text: manifest_diff(id, old, &new.manifest) });
         }
     }
     diffs

@@ -11,6 +11,11 @@ pub(crate) fn plain(word: &str) -> Option<&str> {
     (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
 }
 
+/// Returns the folder of a Kustomization in its tree, for a command; `None` if it is the root, or a shell reads it as something else.
+pub(crate) fn folder(spec: &KustomizationSpec) -> Option<String> {
+    plain(spec.path().trim_start_matches("./").trim_start_matches('/')).map(|path| format!("./{path}"))
+}
+
 /// Returns the command with which flux-operator shows what a live owner generates. `word` is its word for the kind. Without a live
 /// owner, or if its inputs are other objects, the command shows its manifest.
 pub(crate) fn generated(state: &State<'_>, id: &ObjectId, word: &str) -> String {
@@ -30,11 +35,10 @@ fn manifest(state: &State<'_>, id: &ObjectId, kind: &str) -> String {
     let mut specs = state.nodes.applying(id).filter_map(|node| {
         let NamespacedName { namespace, name } = &node.id.key;
         let spec = KustomizationSpec::new(&state.specs_after(&ObjectId::new(GROUP, KIND, namespace, name)).pop()?);
-        let is_planned = state.input.trees.contains_key(&spec.source(namespace));
-        is_planned.then(|| spec.path().trim_start_matches("./").trim_start_matches('/').to_owned())
+        state.input.trees.contains_key(&spec.source(namespace)).then_some(spec)
     });
-    match specs.find_map(|path| plain(&path).map(str::to_owned)) {
-        Some(path) => format!("kubectl kustomize ./{path}"),
+    match specs.find_map(|spec| folder(&spec)) {
+        Some(folder) => format!("kubectl kustomize {folder}"),
         None => format!("kubectl get {kind} {} -n {} -o yaml", id.name, id.namespace),
     }
 }

@@ -57,20 +57,18 @@ impl Attempt<'_> {
     ) -> Option<OwnerApply> {
         let (_, trigger) = comparison.state().applied_specs(self.id).last()?;
         let (objects, code) = (Arc::new(self.applied_objects(comparison, manifests, hooks)), ReasonCode::InChart);
-        let (replaced, earlier, manager) = (self.replaced_objects(comparison), vec![], HELM_CONTROLLER);
+        let (replaced, earlier, manager) = (self.replaced_objects(), vec![], HELM_CONTROLLER);
         Some(OwnerApply { trigger, objects, replaced, earlier, manager, code, is_doubtful, chart: None })
     }
 
-    /// Returns the last manifests of the objects that exist and change, as today's cluster answers what its templates look up. Those of
-    /// a release with values of Secrets are left out.
-    fn replaced_objects(&self, comparison: &Comparison<'_, '_, '_>) -> BuiltObjects {
+    /// Returns the last manifests of the objects that change, as today's cluster answers what its templates look up. Those of a
+    /// release with values of Secrets are left out.
+    fn replaced_objects(&self) -> BTreeMap<ObjectId, Arc<Value>> {
         let is_known = |old: &&Rendered| !(old.is_private || self.is_private);
         let manifests = self.old.filter(is_known).into_iter().flat_map(Rendered::manifests);
-        let changed = manifests.filter(|(id, manifest)| {
-            let new = self.new.manifests().get(*id);
-            new.is_some_and(|new| new != *manifest) && comparison.state().is_live(id)
-        });
-        changed.map(|(id, manifest)| (id.clone(), applied_object(id, manifest, false))).collect()
+        let changed =
+            manifests.filter(|(id, manifest)| self.new.manifests().get(*id).is_some_and(|new| new != *manifest));
+        changed.map(|(id, manifest)| (id.clone(), Arc::new(manifest.clone()))).collect()
     }
 
     /// Returns the objects of manifests that helm-controller applies, and those of their hooks that stay.

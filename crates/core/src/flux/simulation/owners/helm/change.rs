@@ -38,7 +38,7 @@ pub(super) struct Change {
     /// Condition under which nothing happens, for people.
     pub(super) condition: Option<String>,
     pub(super) records: Option<ReleaseRecords>,
-    /// What the upgrade begins with, if that is another release than the status says.
+    /// Start of the upgrade, if that is another release than the one in the status.
     pub(super) basis: Option<Basis>,
 }
 

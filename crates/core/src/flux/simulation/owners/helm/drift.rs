@@ -2,6 +2,7 @@
 //!
 //! Source: helm-controller v1.6.3 `internal/action/diff.go` and `internal/reconcile/correct_cluster_drift.go`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::applied::applied_object;
@@ -47,7 +48,7 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let applies = OwnerApply {
         trigger,
         objects: Arc::new(objects),
-        replaced: BuiltObjects::new(),
+        replaced: BTreeMap::new(),
         earlier: vec![],
         manager: HELM_CONTROLLER,
         code: ReasonCode::InChart,

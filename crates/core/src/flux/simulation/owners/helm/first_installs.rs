@@ -49,7 +49,7 @@ impl FirstInstalls {
     }
 }
 
-/// What follows an installation that does not last.
+/// The action after an installation that does not last.
 #[derive(Clone, Copy)]
 pub(super) enum Next<'n> {
     /// An upgrade with this spec to this manifest.
@@ -180,7 +180,7 @@ fn passing_effect(state: &State<'_>, id: &ObjectId, found: FirstInstalls) -> Opt
         applies: Some(OwnerApply {
             trigger,
             objects: Arc::default(),
-            replaced: BuiltObjects::new(),
+            replaced: BTreeMap::new(),
             earlier: applied,
             manager: HELM_CONTROLLER,
             code: ReasonCode::InChart,

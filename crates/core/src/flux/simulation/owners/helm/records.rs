@@ -76,7 +76,7 @@ pub(super) fn has_failed_upgrade(live: &Resource) -> bool {
     live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
 }
 
-/// What an upgrade begins with, if that is another release than the status says.
+/// Start of an upgrade from another release than the one in the status.
 #[derive(Clone)]
 pub(super) struct Basis {
     pub(super) revision: i64,
@@ -108,8 +108,7 @@ pub(super) fn upgrade_records(
         None => (None, None),
     };
     let state = comparison.state();
-    let unchanged = Recorded::AsInStatus;
-    let found = records.as_ref().map_or(unchanged, |records| compared(state, live, Some(records)));
+    let found = compared(state, live, records.as_ref());
     if found == Recorded::Unreadable {
         return Err("Helm cannot read any of its records of the release".to_owned());
     }
@@ -256,19 +255,15 @@ fn failed<'s>(mut history: History<'s>, spec: &Value, remedy: Remedy) -> History
     history
 }
 
-/// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1. It is not
-/// installed if Helm cannot read a record that stays.
+/// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1.
 pub(super) fn forgotten_records(
     state: &State<'_>,
     live: &Resource,
     known: Option<&ReleaseRecords>,
 ) -> Vec<(ObjectId, Action)> {
     let all = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
-    let has_damaged = known.is_some_and(ReleaseRecords::has_damaged);
-    let action = |id: &ObjectId| {
-        if id.name.ends_with(".v1") && !has_damaged { Action::Recreate } else { Action::Delete }
-    };
     let read = all.filter(|record| known.is_none_or(|known| !known.is_damaged(&record.id)));
+    let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
     read.map(|record| (record.id.clone(), action(&record.id))).collect()
 }
 

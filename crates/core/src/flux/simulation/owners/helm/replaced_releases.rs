@@ -175,7 +175,8 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     }
     let conditions: Vec<String> = replacement.condition.iter().cloned().collect();
     let (spec, failure, kind) = (&replacement.spec, failure.as_ref(), CascadeKind::ReplacedRelease);
-    add_hooks(state, release, &Uninstall { spec, kind, failure, conditions: &conditions }, &mut effect);
+    let uninstall = Uninstall { spec, kind, failure, conditions: &conditions, failing: &failing };
+    add_hooks(state, release, &uninstall, &mut effect);
     Some(effect)
 }
 

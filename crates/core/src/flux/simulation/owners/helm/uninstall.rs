@@ -55,6 +55,8 @@ pub(super) struct Uninstall<'u> {
     pub(super) failure: Option<&'u Failure>,
     /// Conditions under which it does not begin.
     pub(super) conditions: &'u [String],
+    /// Hooks that it runs first and that can fail.
+    pub(super) failing: &'u [ObjectId],
 }
 
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
@@ -91,7 +93,8 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     }
     if is_run {
         let failure = failure.as_ref();
-        let uninstall = Uninstall { spec, kind: CascadeKind::HelmRelease, failure, conditions: &own_conditions };
+        let (kind, conditions, failing) = (CascadeKind::HelmRelease, &own_conditions[..], &failing[..]);
+        let uninstall = Uninstall { spec, kind, failure, conditions, failing };
         add_hooks(state, release, &uninstall, &mut effect);
     }
     effect
@@ -221,12 +224,11 @@ pub(super) fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> Owner
 pub(super) fn add_hooks(
     state: &State<'_>,
     release: &Resource,
-    Uninstall { spec, kind, failure, conditions }: &Uninstall<'_>,
+    Uninstall { spec, kind, failure, conditions, failing }: &Uninstall<'_>,
     effect: &mut Effect,
 ) {
     let is_at_start = failure.is_some_and(|failure| failure.at == Step::Start);
-    let failing = failing_hooks(state, release, spec);
-    let all: Vec<String> = conditions.iter().cloned().chain(while_failing(&failing)).collect();
+    let all: Vec<String> = conditions.iter().cloned().chain(while_failing(failing)).collect();
     for (object, hook) in hooks(state, release, spec, events(*failure)) {
         if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
             effect.deletes.remove(&object.id);
@@ -236,7 +238,7 @@ pub(super) fn add_hooks(
         }
     }
     if !is_at_start {
-        effect.creates = created_hooks(state, release, spec, events(*failure), conditions, &failing);
+        effect.creates = created_hooks(state, release, spec, events(*failure), conditions, failing);
     }
 }
 

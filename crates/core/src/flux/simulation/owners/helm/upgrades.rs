@@ -266,6 +266,7 @@ fn acted(
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
     if matches!(action.remedy, Remedy::Uninstall { .. }) && !flag_at(spec, "/uninstall/keepHistory") {
         action.remedied.extend(forgotten_records(state, live, change.records.as_ref()));
+        // It is not installed again while a record is left that Helm cannot read.
         if change.records.as_ref().is_some_and(ReleaseRecords::has_damaged) {
             action.remedied.values_mut().for_each(|then| *then = Action::Delete);
         }

@@ -15,7 +15,7 @@ use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
-use crate::flux::simulation::owners::behaviour::commands::plain;
+use crate::flux::simulation::owners::behaviour::commands::folder;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
 use crate::flux::simulation::owners::behaviour::scaling::shrinking_sets;
@@ -41,8 +41,7 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
 /// Returns the command that compares the cluster with the folder of a Kustomization in the tree.
 fn find_out(state: &State<'_>, id: &ObjectId) -> String {
     let spec = state.specs_after(id).pop().map(|spec| KustomizationSpec::new(&spec));
-    let path = spec.as_ref().map_or("", |spec| spec.path().trim_start_matches("./").trim_start_matches('/'));
-    let folder = plain(path).map(|path| format!("./{path}")).unwrap_or_else(|| ".".to_owned());
+    let folder = spec.and_then(|spec| folder(&spec)).unwrap_or_else(|| ".".to_owned());
     format!("flux diff kustomization {} -n {} --path {folder}", id.name, id.namespace)
 }
 

@@ -93,7 +93,7 @@ pub(super) fn expand(
         expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
     deletes.extend(failed_jobs);
-    let replaced = if set.is_private { BTreeMap::new() } else { expansion.replaced(comparison.state()) };
+    let replaced = if set.is_private { BTreeMap::new() } else { expansion.replaced() };
     let generated = OwnerApply::generated(trigger.clone(), expansion.new);
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger)]),
@@ -121,13 +121,11 @@ impl Expansion {
         self.old == self.new && self.earlier.is_empty() && self.interrupted.is_empty()
     }
 
-    /// Returns the objects of before that exist and change.
-    fn replaced(&self, state: &State<'_>) -> BuiltObjects {
-        let changed = self
-            .old
-            .iter()
-            .filter(|(id, old)| self.new.get(*id).is_some_and(|new| new.manifest != old.manifest) && state.is_live(id));
-        changed.map(|(id, old)| (id.clone(), old.clone())).collect()
+    /// Returns the last manifests of the objects that change.
+    fn replaced(&self) -> BTreeMap<ObjectId, Arc<Value>> {
+        let changed =
+            self.old.iter().filter(|(id, old)| self.new.get(*id).is_some_and(|new| new.manifest != old.manifest));
+        changed.map(|(id, old)| (id.clone(), old.manifest.clone())).collect()
     }
 }
 
