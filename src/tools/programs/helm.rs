@@ -33,16 +33,19 @@ const REPOSITORIES: &str = "HELM_REPOSITORY_CONFIG";
 /// Folder of the cache with archives of charts, by the digests of their manifests in registries.
 const CACHED_PULLS: &str = "chart-manifests";
 
+/// Folder of the cache with what charts render.
+const CACHED_RENDERS: &str = "chart-output";
+
 /// Renders and fetches charts with the `helm` of this machine, inside the sandbox.
 #[derive(Debug)]
 pub struct Helm {
     pub program: SandboxedProgram,
     /// Files with credentials for repositories and registries, and the variables that name them. A pull reads no others.
     pub credentials: Vec<(&'static str, PathBuf)>,
-    /// Keeps charts that are named by a digest.
+    /// Keeps charts that are named by a digest, and what was rendered.
     pub cache: Cache,
-    /// The program, or the reason why it cannot be used.
-    found: OnceCell<Answer<Program>>,
+    /// The program and its version, or the reason why it cannot be used.
+    found: OnceCell<Answer<(Program, String)>>,
 }
 
 impl Helm {
@@ -153,7 +156,23 @@ impl Helm {
         Err(message.into())
     }
 
+    /// Returns what a chart renders. It is kept unless it can hold values of Secrets.
     async fn render(&self, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
+        let (_, version) = self.found().await?;
+        let folder = self.program.cache_folder(CACHED_RENDERS, &version).filter(|_| !run.is_private);
+        let Some(folder) = folder else { return self.run(run).await };
+        let cached = self.cache.read(&folder, &run.key).and_then(|text| String::from_utf8(text).ok());
+        if let Some(manifests) = cached {
+            return Ok(ChartOutput::Manifests(manifests));
+        }
+        let output = self.run(run).await?;
+        if let ChartOutput::Manifests(manifests) = &output {
+            self.cache.store(&folder, &run.key, manifests.as_bytes());
+        }
+        Ok(output)
+    }
+
+    async fn run(&self, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
         let workspace = self.workspace().await?;
         let directories = workspace.directories.clone();
         let (chart, values) = (directories.root().join("chart"), directories.root().join("values"));
@@ -189,19 +208,24 @@ impl Helm {
 
     /// Returns the workspace of a run, if the program is helm of the right major version.
     async fn workspace(&self) -> Result<Workspace, NoAnswer> {
-        let program = self.found.get_or_init(|| self.find()).await.clone()?;
+        let (program, _) = self.found().await?;
         Ok(without_plugins(self.program.new_workspace(program)?))
     }
 
     /// Looks for the program before it is used, if it will be.
     pub async fn prepare(&self, is_needed: bool) {
         if is_needed {
-            self.found.get_or_init(|| self.find()).await;
+            // A failure is said where the program is used.
+            let _ = self.found().await;
         }
     }
 
-    /// Returns the program if it is helm of the right major version.
-    async fn find(&self) -> Answer<Program> {
+    /// Returns the program and its version if it is helm of the right major version.
+    async fn found(&self) -> Answer<(Program, String)> {
+        self.found.get_or_init(|| self.find()).await.clone()
+    }
+
+    async fn find(&self) -> Answer<(Program, String)> {
         let program = self.program.find().map_err(|error| self.cannot_run(error))?;
         let directories = PrivateDirectories::new().map_err(|error| self.cannot_run(error.message))?;
         let mut workspace = without_plugins(
@@ -209,9 +233,10 @@ impl Helm {
         );
         workspace.limit = limits::VERSION_TIME;
         let output = workspace.run(["version", "--template", "{{.Version}}"]).await;
-        let version = output.map_err(|failure| self.cannot_run(failure))?.stdout;
-        if version.trim_ascii_start().starts_with(MAJOR.as_bytes()) {
-            return Ok(program);
+        let output = output.map_err(|failure| self.cannot_run(failure))?;
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        if version.starts_with(MAJOR) {
+            return Ok((program, version));
         }
         let name = self.program.program.display();
         Err(format!("{name} is not helm 4, which helm-controller links: name one with --helm"))

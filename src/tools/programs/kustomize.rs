@@ -4,9 +4,7 @@
 //! root, while `kubectl kustomize` without load restriction reads any file: references are checked before it runs.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 use futures::future::try_join_all;
 use serde_json::Value;
@@ -21,7 +19,6 @@ use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::kubernetes::redact::redact_urls;
 use gitops_core::plan::ReasonCode;
-use gitops_core::text::sha256;
 
 /// Output of a run, or the reason why it has none.
 pub type BuildOutput = std::result::Result<String, BuildFailure>;
@@ -32,8 +29,6 @@ pub struct Kustomize {
     pub program: SandboxedProgram,
     standalone: bool,
     cache: Cache,
-    /// Digest of the path, size and time of the program; `None` if they cannot be read.
-    identity: OnceLock<Option<String>>,
     allows_remote_bases: bool,
 }
 
@@ -47,7 +42,6 @@ impl Kustomize {
             program: SandboxedProgram::new("kubectl", program, [], limits::BUILD_TIME),
             standalone: name.to_string_lossy().starts_with("kustomize"),
             cache: Cache::of_user(),
-            identity: OnceLock::new(),
             allows_remote_bases: false,
         }
     }
@@ -108,23 +102,19 @@ impl Kustomize {
         parallel: usize,
         on_build: impl Fn(usize, usize),
     ) -> Result<Vec<(String, BuildOutput)>> {
-        let mut answers = Vec::new();
-        let mut groups: BTreeMap<String, Vec<Run>> = BTreeMap::new();
+        let (mut answers, mut queue) = (Vec::new(), Vec::new());
         for run in runs {
             match self.cached(&versions.program, &run.key) {
                 Some(output) => answers.push((run.key, Ok(output))),
-                None => groups.entry(run.artifact.digest().to_owned()).or_default().push(run),
+                None => queue.push(run),
             }
         }
-        let progress = BuildCount { total: groups.values().map(Vec::len).sum(), done: Cell::new(0), on_build };
-        for group in groups.into_values() {
-            // Each worker has one copy of the artifact: a run overwrites one file in it and restores it.
-            let artifact = group[0].artifact.clone();
-            let workers = parallel.clamp(1, group.len());
-            let queue = RefCell::new(group);
-            let done = try_join_all((0..workers).map(|_| self.work(versions, &artifact, &queue, &progress))).await?;
-            answers.extend(done.into_iter().flatten());
-        }
+        queue.sort_by(|run, other| run.artifact.digest().cmp(other.artifact.digest()));
+        let progress = BuildCount { total: queue.len(), done: Cell::new(0), on_build };
+        let workers = parallel.min(queue.len());
+        let queue = RefCell::new(queue);
+        let done = try_join_all((0..workers).map(|_| self.work(versions, &queue, &progress))).await?;
+        answers.extend(done.into_iter().flatten());
         Ok(answers)
     }
 
@@ -137,24 +127,27 @@ impl Kustomize {
         })?;
         let offline = workspace.reading(&root);
         let fetching = offline.clone().fetching(&self.program.trees());
-        Ok(ArtifactCopy { root, offline, fetching })
+        Ok(ArtifactCopy { digest: artifact.digest().to_owned(), root, offline, fetching })
     }
 
+    /// Runs builds until none is left, in a copy of their artifact: a run overwrites one file in it and restores it.
     async fn work(
         &self,
         versions: &KustomizeVersions,
-        artifact: &Artifact,
         queue: &RefCell<Vec<Run>>,
         progress: &BuildCount<impl Fn(usize, usize)>,
     ) -> Result<Vec<(String, BuildOutput)>> {
-        let copy = self.copy(artifact)?;
-        let mut answers = Vec::new();
+        let (mut answers, mut last) = (Vec::new(), None::<ArtifactCopy>);
         loop {
             let next = queue.borrow_mut().pop();
             let Some(run) = next else { return Ok(answers) };
+            let copy = match last.take() {
+                Some(copy) if copy.is_of(&run.artifact) => copy,
+                _ => self.copy(&run.artifact)?,
+            };
             let output = match run.inputs.remote.first().filter(|_| !self.allows_remote_bases) {
                 Some(url) => Err(remote_base_refused(url)),
-                None => self.run_one(versions, &copy, artifact, &run).await?,
+                None => self.run_one(versions, &copy, &run).await?,
             };
             // The content behind a URL can change, and the key of the cache does not cover it. Values of Secrets are never
             // written to the cache.
@@ -166,16 +159,11 @@ impl Kustomize {
             }
             answers.push((run.key, output));
             progress.add_one();
+            last = Some(copy);
         }
     }
 
-    async fn run_one(
-        &self,
-        versions: &KustomizeVersions,
-        copy: &ArtifactCopy,
-        artifact: &Artifact,
-        run: &Run,
-    ) -> Result<BuildOutput> {
+    async fn run_one(&self, versions: &KustomizeVersions, copy: &ArtifactCopy, run: &Run) -> Result<BuildOutput> {
         for (file, text) in &run.inputs.written {
             copy.write(file, text.as_bytes())?;
         }
@@ -185,7 +173,7 @@ impl Kustomize {
         let arguments = [Path::new(build), &directory, "--load-restrictor".as_ref(), "LoadRestrictionsNone".as_ref()];
         let result = workspace.run(arguments).await;
         for file in run.inputs.written.keys() {
-            match artifact.file(file) {
+            match run.artifact.file(file) {
                 Some(original) => copy.write(file, original)?,
                 None => copy.remove(file)?,
             }
@@ -243,26 +231,12 @@ impl Kustomize {
         }
     }
 
-    /// Returns the folder of the cache for outputs of this program.
-    fn cache_folder(&self, version: &str) -> Option<String> {
-        let version: String = version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        let identity = self.identity.get_or_init(|| self.read_identity()).as_ref()?;
-        Some(format!("build-{version}-{identity}"))
-    }
-
-    fn read_identity(&self) -> Option<String> {
-        let program = self.program.find().ok()?;
-        let metadata = program.file.metadata().ok()?;
-        let text = format!("{}\0{}\0{:?}", program.path.display(), metadata.len(), metadata.modified().ok()?);
-        Some(sha256(text.as_bytes())["sha256:".len()..].chars().take(16).collect())
-    }
-
     fn cached(&self, version: &str, key: &str) -> Option<String> {
-        String::from_utf8(self.cache.read(&self.cache_folder(version)?, key)?).ok()
+        String::from_utf8(self.cache.read(&self.program.cache_folder("build", version)?, key)?).ok()
     }
 
     fn store(&self, version: &str, key: &str, output: &str) {
-        if let Some(folder) = self.cache_folder(version) {
+        if let Some(folder) = self.program.cache_folder("build", version) {
             self.cache.store(&folder, key, output.as_bytes());
         }
     }
@@ -298,6 +272,8 @@ fn remote_base_refused(url: &str) -> BuildFailure {
 
 /// A copy of an artifact in a temporary directory, removed on drop.
 struct ArtifactCopy {
+    /// Digest of the artifact.
+    digest: String,
     /// Absolute path without symbolic links.
     root: PathBuf,
     offline: Workspace,
@@ -305,6 +281,10 @@ struct ArtifactCopy {
 }
 
 impl ArtifactCopy {
+    fn is_of(&self, artifact: &Artifact) -> bool {
+        self.digest == artifact.digest()
+    }
+
     fn write(&self, file: &str, content: &[u8]) -> Result<()> {
         let file = self.root.join(file);
         std::fs::write(&file, content)

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -11,6 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use crate::error::{Error, Result};
 use crate::tools::program::Program;
 use crate::tools::sandbox::{Environment, Failure, Job, Limits, Output, PrivateDirectories, Rules, Sandbox};
+use gitops_core::text::sha256;
 
 /// Number of lines of a message that are shown.
 const MESSAGE_LINES: usize = 3;
@@ -52,6 +53,8 @@ pub struct SandboxedProgram {
     pub limit: Duration,
     /// The way in which children are restricted.
     pub sandbox: Sandbox,
+    /// Digest of the path, size and time of the program; `None` if they cannot be read.
+    identity: OnceLock<Option<String>>,
 }
 
 impl SandboxedProgram {
@@ -64,12 +67,28 @@ impl SandboxedProgram {
         limit: Duration,
     ) -> Self {
         let program = path.unwrap_or(Path::new(name)).to_owned();
-        Self { name, program, trees: trees.into_iter().collect(), limit, sandbox: Sandbox::of_this_process() }
+        let trees = trees.into_iter().collect();
+        Self { name, program, trees, limit, sandbox: Sandbox::of_this_process(), identity: OnceLock::new() }
     }
 
     /// Returns the program by its absolute path.
     pub fn find(&self) -> io::Result<Program> {
         Program::find(&self.program, &self.trees())
+    }
+
+    /// Returns the folder of the cache for outputs of this program, which has this version. Another program of the same
+    /// version has a folder of its own. `None` if the program cannot be read.
+    pub(super) fn cache_folder(&self, outputs: &str, version: &str) -> Option<String> {
+        let version: String = version.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+        let identity = self.identity.get_or_init(|| self.read_identity()).as_ref()?;
+        Some(format!("{outputs}-{version}-{identity}"))
+    }
+
+    fn read_identity(&self) -> Option<String> {
+        let program = self.find().ok()?;
+        let metadata = program.file.metadata().ok()?;
+        let text = format!("{}\0{}\0{:?}", program.path.display(), metadata.len(), metadata.modified().ok()?);
+        Some(sha256(text.as_bytes())["sha256:".len()..].chars().take(16).collect())
     }
 
     pub(super) fn trees(&self) -> Vec<&Path> {

@@ -1,6 +1,7 @@
 //! Builds that a preview asks for: the programs, charts and data that they need.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::{StreamExt, stream};
 
@@ -25,14 +26,14 @@ use gitops_core::text::sha256;
 
 /// Folder of the cache with archives of charts, by their digests.
 const CACHED_CHARTS: &str = "charts";
-/// Number of stored charts that are read at once.
-const CHARTS_AT_ONCE: usize = 8;
+/// Number of requests of one kind that are sent at once.
+const REQUESTS_AT_ONCE: usize = 8;
 
 /// Everything that builds read and run.
 pub(super) struct Builds<'s> {
     pub(super) snapshot: &'s Snapshot,
     pub(super) kustomize: Kustomize,
-    pub(super) helm: Helm,
+    pub(super) helm: Arc<Helm>,
     pub(super) flux_operator: FluxOperator,
     /// The folder of `--charts`.
     pub(super) charts: Option<ChartFolder>,
@@ -50,36 +51,35 @@ impl Builds<'_> {
         // A chart is rendered as soon as these are known.
         let renders_next =
             !(needs.kube_versions.is_empty() && needs.artifacts.is_empty() && needs.remote_charts.is_empty());
-        let (built, rendered, generated, ()) = tokio::join!(
+        let (built, rendered, generated, pulled, (), versions, queried, records, fetched, found) = tokio::join!(
             self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| {
                 self.progress.show(done, all);
             }),
             self.helm.run_all(needs.charts.into_values(), parallel),
             self.flux_operator.build_all(needs.resource_sets.into_values(), parallel),
-            self.helm.prepare(renders_next)
+            self.helm.pull_all(needs.remote_charts, parallel),
+            self.helm.prepare(renders_next),
+            at_once(needs.kube_versions, async |cluster| self.kube_version(cluster.as_ref()).await),
+            at_once(needs.queries, async |query| self.query(query).await),
+            at_once(needs.records, async |query| self.records(query).await),
+            at_once(needs.artifacts.into_values(), async |artifact| self.fetch_chart(artifact).await),
+            at_once(needs.data, async |reference| self.look_up(reference).await),
         );
         for (key, output) in built? {
             answers.record_run(key, output);
         }
         answers.charts.extend(rendered?);
         answers.resource_sets.extend(generated?);
-        for name in needs.kube_versions {
-            let recorded = self.snapshot.of_cluster(name.as_ref()).map(|cluster| cluster.kube_version.clone());
-            let version = match name.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name)) {
-                Some(cluster) => cluster.version().await.ok(),
-                None => recorded.filter(|version| !version.is_empty()),
-            };
-            answers.kube_versions.insert(name, version);
-        }
-        let queries = needs.queries.into_iter().map(|query| async move { (query.clone(), self.query(&query).await) });
-        let answered: Vec<_> = stream::iter(queries).buffered(CHARTS_AT_ONCE).collect().await;
-        answers.queries.extend(answered);
-        let records = needs.records.into_iter().map(|query| async move { (query.clone(), self.records(&query).await) });
-        let read: Vec<_> = stream::iter(records).buffered(CHARTS_AT_ONCE).collect().await;
-        answers.records.extend(read);
-        for (chart, archive) in self.helm.pull_all(needs.remote_charts, parallel).await? {
+        for (chart, archive) in pulled? {
             answers.record_remote_chart(chart, archive);
         }
+        answers.kube_versions.extend(versions);
+        answers.queries.extend(queried);
+        answers.records.extend(records);
+        for (artifact, archive) in fetched {
+            answers.record_artifact(&artifact, archive.as_deref().map_err(Clone::clone));
+        }
+        answers.data.extend(found);
         for stem in needs.folder_charts {
             let files = match &self.charts {
                 Some(charts) => charts.read(&stem),
@@ -87,22 +87,28 @@ impl Builds<'_> {
             };
             answers.folder_charts.insert(stem, files);
         }
-        let artifacts = needs.artifacts.into_values();
-        let fetches = artifacts.map(|artifact| async move { (self.fetch_chart(&artifact).await, artifact) });
-        let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
-        for (archive, artifact) in fetched {
-            answers.record_artifact(&artifact, archive.as_deref().map_err(Clone::clone));
-        }
-        for reference in needs.data {
-            let found = match &self.cluster {
-                _ if reference.is_secret() && !self.secrets.contains(&reference) => Lookup::NotRead,
-                _ if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
-                Some(cluster) => look_up(cluster, &reference).await,
-                None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
-            };
-            answers.data.insert(reference, found);
-        }
         Ok(())
+    }
+
+    /// Returns the version of Kubernetes of a cluster, if it is known.
+    async fn kube_version(&self, name: Option<&Arc<str>>) -> Option<String> {
+        match name.map_or(self.cluster.as_ref(), |name| self.spokes.get(name)) {
+            Some(cluster) => cluster.version().await.ok(),
+            None => {
+                let recorded = self.snapshot.of_cluster(name).map(|cluster| cluster.kube_version.clone());
+                recorded.filter(|version| !version.is_empty())
+            }
+        }
+    }
+
+    /// Returns the data of a ConfigMap or a Secret.
+    async fn look_up(&self, reference: &DataRef) -> Lookup {
+        match &self.cluster {
+            _ if reference.is_secret() && !self.secrets.contains(reference) => Lookup::NotRead,
+            _ if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
+            Some(cluster) => look_up(cluster, reference).await,
+            None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
+        }
     }
 
     /// Returns an object of a cluster, or all objects of a kind.
@@ -153,4 +159,14 @@ impl Builds<'_> {
                 .ok_or_else(|| "the snapshot lacks it: record one with --with-charts".to_owned()),
         }
     }
+}
+
+/// Answers questions at once. Returns each with its answer.
+async fn at_once<Q, A>(questions: impl IntoIterator<Item = Q>, answer: impl AsyncFn(&Q) -> A) -> Vec<(Q, A)> {
+    let answer = &answer;
+    let answers = questions.into_iter().map(|question| async move {
+        let answered = answer(&question).await;
+        (question, answered)
+    });
+    stream::iter(answers).buffered(REQUESTS_AT_ONCE).collect().await
 }

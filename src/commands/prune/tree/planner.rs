@@ -21,7 +21,6 @@ use crate::output::progress::BuildProgress;
 use crate::tools::chart_folder::ChartFolder;
 use crate::tools::git::{Checkout, WorktreeState, no_revision};
 use crate::tools::programs::flux_operator::FluxOperator;
-use crate::tools::programs::helm::{Helm, user_credentials};
 use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
@@ -36,6 +35,7 @@ use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_helmrelease;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::subject::SubjectContent;
 use gitops_core::plan::{Fidelity, Plan, Subject};
@@ -165,10 +165,14 @@ impl<'s> Planner<'s> {
         let kustomize = Kustomize::new(kustomize.as_deref())
             .of_trees(folders.values().cloned())
             .with_remote_bases(options.allow_remote_bases);
-        // The program starts, and prints its version while git reads the trees.
-        let (version, read) = futures::join!(shared.kustomize_version(&kustomize), async {
-            read_trees(&folders, &planned.states, snapshot, shared)
-        });
+        let helm = shared.helm(&options.checkout, &folders)?;
+        let has_releases =
+            snapshot.resources.iter().any(|full| full.object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND));
+        // The programs start, and print their versions while git reads the trees.
+        let (version, (), read) =
+            futures::join!(shared.kustomize_version(&kustomize), helm.prepare(has_releases), async {
+                read_trees(&folders, &planned.states, snapshot, shared)
+            });
         let (artifacts, gaps) = read?;
         let cluster = if offline { None } else { Some(session.cluster().await?) };
         let given = controller_version.as_deref();
@@ -183,10 +187,6 @@ impl<'s> Planner<'s> {
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
-        let mut helm = Helm::new(options.checkout.helm.as_deref(), folders.values().cloned());
-        if options.checkout.chart_credentials {
-            helm.credentials = user_credentials();
-        }
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
                 let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
@@ -209,7 +209,8 @@ impl<'s> Planner<'s> {
             deadline,
             limit: *plan_timeout,
         };
-        let checked = self_check::verify_last_applied(snapshot, &folders, controller.features, &mut answerer).await?;
+        let checked =
+            self_check::verify_last_applied(snapshot, &folders, &artifacts, controller.features, &mut answerer).await?;
         // One warning is enough for a checkout without the deployed commit.
         if !planned.lacks_history() || options.is_search {
             for warning in sources::missing_history(&checked.missing, &folders, shared) {

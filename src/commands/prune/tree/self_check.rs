@@ -51,10 +51,12 @@ impl History<'_> {
     }
 }
 
-/// Builds the last applied revision of each Kustomization and compares it with the controller's own digest.
+/// Builds the last applied revision of each Kustomization and compares it with the controller's own digest. Begins the builds
+/// of the planned trees at the same time.
 pub(super) async fn verify_last_applied(
     snapshot: &Snapshot,
     folders: &BTreeMap<SourceId, PathBuf>,
+    planned: &BTreeMap<SourceId, Arc<Artifact>>,
     features: Features,
     answerer: &mut Answerer<'_>,
 ) -> Result<LastApplied> {
@@ -82,7 +84,7 @@ pub(super) async fn verify_last_applied(
             }
         }
     }
-    let fidelity = answerer.finish(|answers| verify(&builds, features, answers)).await?;
+    let fidelity = answerer.finish(|answers| verify(&builds, planned, features, answers)).await?;
     let applied = builds.into_iter().map(|(recorded, artifact)| (recorded.owner, artifact)).collect();
     Ok(LastApplied { fidelity, applied, deployed, missing, differing: generated.differing })
 }
@@ -94,9 +96,10 @@ fn is_deployed_artifact(snapshot: &Snapshot, recorded: &RecordedBuild) -> bool {
         && source.is_some_and(|source| source.text("/status/artifact/revision") == Some(&recorded.revision))
 }
 
-/// Compares each build with the controller's own.
+/// Compares each build with the controller's own. What it needs has the builds of the planned trees.
 fn verify(
     builds: &[(RecordedBuild, Arc<Artifact>)],
+    planned: &BTreeMap<SourceId, Arc<Artifact>>,
     features: Features,
     answers: &Answers,
 ) -> Progress<BTreeMap<NamespacedName, Fidelity>> {
@@ -104,6 +107,9 @@ fn verify(
     for (recorded, artifact) in builds {
         let mut context = BuildContext::new(features, &answers.builds, &mut needs);
         let verified = recorded.verify(artifact, &mut context);
+        if let Some(next) = planned.get(&recorded.source).filter(|_| verified.is_none()) {
+            recorded.begin(next, &mut context);
+        }
         fidelity.extend(verified.map(|verified| (recorded.owner.clone(), verified)));
     }
     if needs.is_empty() { Progress::Done(fidelity) } else { Progress::of_builds(needs) }

@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, OnceCell};
 
+use super::args::CheckoutOptions;
 use super::builds::Builds;
 use crate::error::Result;
 use crate::tools::git::{Checkout, Divergence, WorktreeState};
+use crate::tools::programs::helm::{Helm, user_credentials};
 use crate::tools::programs::kustomize::Kustomize;
 use crate::tools::worktree;
 use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::options::SourceOptions;
 use gitops_core::flux::source::tree::Tree;
+use gitops_core::flux::spec::SourceId;
 
 /// Everything that was read and built so far.
 #[derive(Default)]
@@ -28,6 +31,8 @@ pub(in crate::commands::prune) struct SharedWork {
     trees: Memo<(PathBuf, WorktreeState), Arc<Tree>>,
     artifacts: Memo<(PathBuf, WorktreeState, SourceOptions), Arc<Artifact>>,
     kustomize: OnceCell<String>,
+    /// By the folders that must not supply it.
+    helm: Memo<Vec<PathBuf>, Arc<Helm>>,
     /// Results of the programs, by the kustomize that the controller of a cluster links: it decides what a failure means.
     builds: Mutex<BTreeMap<Option<&'static str>, Answers>>,
     runs: Cell<usize>,
@@ -122,6 +127,17 @@ impl SharedWork {
     /// Returns the version of kustomize.
     pub(super) async fn kustomize_version(&self, kustomize: &Kustomize) -> Result<String> {
         self.kustomize.get_or_try_init(|| kustomize.version()).await.cloned()
+    }
+
+    /// Returns helm, which says its version once.
+    pub(super) fn helm(&self, options: &CheckoutOptions, folders: &BTreeMap<SourceId, PathBuf>) -> Result<Arc<Helm>> {
+        self.helm.get(folders.values().cloned().collect(), |folders| {
+            let mut helm = Helm::new(options.helm.as_deref(), folders.iter().cloned());
+            if options.chart_credentials {
+                helm.credentials = user_credentials();
+            }
+            Ok(Arc::new(helm))
+        })
     }
 
     /// Answers what builds need. A program whose input is that of an earlier run, for whatever cluster, does not run again;

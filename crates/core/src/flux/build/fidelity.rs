@@ -51,6 +51,12 @@ impl RecordedBuild {
         commit_of(&self.revision)
     }
 
+    /// Begins a build of another artifact: adds to the needs of the context what it needs first.
+    pub fn begin(&self, artifact: &Arc<Artifact>, context: &mut BuildContext<'_>) {
+        // What it returns is asked for again by those who use it.
+        drop(build(artifact, &self.owner, &self.spec, context));
+    }
+
     /// Builds the artifact of the commit and compares the digests; `None` if a build added to the needs of the context.
     pub fn verify(&self, artifact: &Arc<Artifact>, context: &mut BuildContext<'_>) -> Option<Fidelity> {
         match build_digest(artifact, &self.owner, &self.spec, context) {
