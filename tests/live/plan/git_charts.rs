@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -18,7 +19,7 @@ use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
 
-/// A file of the repository, and its content; `None` removes it.
+/// A file of the repository, and its content, or the folder of a chart that is packed there; `None` removes it.
 type Edit = (&'static str, Option<&'static str>);
 
 const V1: &str = "apiVersion: v2\nname: app\nversion: 1.0.0\n";
@@ -43,6 +44,11 @@ const DEPENDENCY: [Edit; 3] = [
     ("charts/lib/Chart.yaml", Some(LIBRARY)),
     ("charts/lib/templates/a.yaml", Some(OF_LIBRARY)),
 ];
+const EXTRA: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more}\n";
+/// A chart in the folder of the release's.
+const VENDORED: [Edit; 2] =
+    [("charts/app/charts/lib/Chart.yaml", Some(LIBRARY)), ("charts/app/charts/lib/templates/a.yaml", Some(OF_LIBRARY))];
+const ARCHIVE: Edit = ("charts/app.tgz", Some("charts/app"));
 const WITHOUT: Edit = ("charts/app/templates/goes.yaml", None);
 const BUMP: Edit = ("charts/app/Chart.yaml", Some(V2));
 
@@ -68,6 +74,7 @@ fn cases() -> Vec<Case> {
         is_upgraded: false,
     };
     let upgraded = Case { deletes: &["delete ConfigMap/goes"], is_upgraded: true, ..base };
+    let upgraded_extra = Case { deletes: &["delete ConfigMap/more"], ..upgraded };
     let every_revision = "chart: ./charts/app, reconcileStrategy: Revision";
     vec![
         Case { name: "gc-same-version", edits: &[WITHOUT], ..base },
@@ -161,6 +168,217 @@ fn cases() -> Vec<Case> {
             edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: not-a-version\n"))],
             ..base
         },
+        Case {
+            name: "gc-ignored-by-glob",
+            edits: &[("charts/app/.helmignore", Some("# comment\n\ngo*.yaml\n")), BUMP],
+            ..upgraded
+        },
+        // Helm reads a negated pattern as one of all other files.
+        Case { name: "gc-ignored-all", edits: &[("charts/app/.helmignore", Some("!goes.yaml\n")), BUMP], ..base },
+        Case { name: "gc-ignored-alone", edits: &[("charts/app/.helmignore", Some("templates/goes.yaml\n"))], ..base },
+        Case {
+            name: "gc-ignored-outside",
+            edits: &[("charts/.helmignore", Some("app/templates/goes.yaml\n")), BUMP],
+            deletes: &[],
+            ..upgraded
+        },
+        Case {
+            name: "gc-other-suffix",
+            more: &[("charts/app/templates/more.txt", Some(EXTRA))],
+            edits: &[("charts/app/templates/more.txt", None), BUMP],
+            ..upgraded_extra
+        },
+        Case {
+            name: "gc-vendored-library",
+            more: &VENDORED,
+            edits: &[("charts/app/charts/lib/templates/a.yaml", None), BUMP],
+            deletes: &["delete ConfigMap/of-lib"],
+            ..upgraded
+        },
+        Case {
+            name: "gc-vendored-leaves",
+            more: &VENDORED,
+            edits: &[
+                ("charts/app/charts/lib/templates/a.yaml", None),
+                ("charts/app/charts/lib/Chart.yaml", None),
+                BUMP,
+            ],
+            deletes: &["delete ConfigMap/of-lib"],
+            ..upgraded
+        },
+        Case {
+            name: "gc-library-outside",
+            edits: &[
+                WITHOUT,
+                (
+                    "charts/app/Chart.yaml",
+                    Some(
+                        "apiVersion: v2\nname: app\nversion: 2.0.0\ndependencies: [{name: lib, version: 1.0.0, repository: 'file://../../../lib'}]\n",
+                    ),
+                ),
+            ],
+            ..base
+        },
+        Case {
+            name: "gc-values-file-missing-is-ignored",
+            chart: [
+                "chart: ./charts/app",
+                "chart: ./charts/app, valuesFiles: [charts/app/none.yaml, charts/app/small.yaml], ignoreMissingValuesFiles: true",
+            ],
+            edits: &[BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-values-file-outside",
+            chart: ["chart: ./charts/app", "chart: ./charts/app, valuesFiles: [../small.yaml]"],
+            more: &[("small.yaml", Some("extra: false\n"))],
+            edits: &[BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-version-is-ignored",
+            chart: ["chart: ./charts/app", "chart: ./charts/app, version: 9.9.9"],
+            edits: &[WITHOUT, BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-first-version-of-the-api",
+            more: &[("charts/app/Chart.yaml", Some("apiVersion: v1\nname: app\nversion: 1.0.0\n"))],
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v1\nname: app\nversion: 1.1.0\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-name-of-another-folder",
+            more: &[("charts/app/Chart.yaml", Some("apiVersion: v2\nname: other\nversion: 1.0.0\n"))],
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: other\nversion: 1.1.0\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-version-with-v",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: v2.0.0\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-pre-release",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 2.0.0-rc.1\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-short-version",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: '2'\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-metadata-of-the-version",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 1.0.0+7\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-key-twice",
+            edits: &[BUMP, ("charts/app/values.yaml", Some("extra: true\nextra: false\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-values-file-missing",
+            chart: ["chart: ./charts/app", "chart: ./charts/app, valuesFiles: [charts/app/none.yaml]"],
+            edits: &[WITHOUT],
+            ..base
+        },
+        Case {
+            name: "gc-archive",
+            chart: ["chart: ./charts/app.tgz"; 2],
+            more: &[ARCHIVE],
+            edits: &[WITHOUT, BUMP, ARCHIVE],
+            ..upgraded
+        },
+        Case {
+            name: "gc-archive-beside",
+            chart: ["chart: ./charts/app.tgz"; 2],
+            more: &[ARCHIVE],
+            edits: &[WITHOUT, BUMP],
+            ..base
+        },
+        Case {
+            name: "gc-archive-with-values",
+            chart: ["chart: ./charts/app.tgz", "chart: ./charts/app.tgz, valuesFiles: [charts/app/small.yaml]"],
+            more: &[ARCHIVE],
+            ..upgraded
+        },
+        Case {
+            name: "gc-moved-while-the-old-one-changes",
+            chart: ["chart: ./charts/app", "chart: ./charts/other"],
+            edits: &[
+                WITHOUT,
+                BUMP,
+                ("charts/other/Chart.yaml", Some(V1)),
+                ("charts/other/values.yaml", Some("extra: true\n")),
+                ("charts/other/templates/stays.yaml", Some(STAYS)),
+                ("charts/other/templates/goes.yaml", Some(GOES)),
+            ],
+            deletes: &["recreate ConfigMap/goes"],
+            ..upgraded
+        },
+        Case {
+            name: "gc-library-of-another-version",
+            more: &DEPENDENCY,
+            edits: &[
+                WITHOUT,
+                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_2)),
+                ("charts/lib/Chart.yaml", Some("apiVersion: v2\nname: lib\nversion: 1.1.0\n")),
+            ],
+            ..base
+        },
+        Case {
+            name: "gc-library-is-gone",
+            more: &DEPENDENCY,
+            edits: &[
+                WITHOUT,
+                ("charts/app/Chart.yaml", Some(WITH_LIBRARY_2)),
+                ("charts/lib/Chart.yaml", None),
+                ("charts/lib/templates/a.yaml", None),
+            ],
+            ..base
+        },
+        Case {
+            name: "gc-path-above-the-root",
+            chart: ["chart: ./charts/app", "chart: ../../charts/app"],
+            edits: &[WITHOUT, BUMP],
+            ..upgraded
+        },
+        Case {
+            name: "gc-unknown-field",
+            edits: &[
+                WITHOUT,
+                ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 2.0.0\nowner: me\n")),
+            ],
+            ..upgraded
+        },
+        Case {
+            name: "gc-without-a-name",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nversion: 2.0.0\n"))],
+            ..base
+        },
+        Case {
+            name: "gc-without-an-api",
+            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("name: app\nversion: 2.0.0\n"))],
+            ..upgraded
+        },
+        Case {
+            name: "gc-values-no-yaml",
+            edits: &[WITHOUT, BUMP, ("charts/app/values.yaml", Some("extra: [\n"))],
+            ..base
+        },
+        Case {
+            name: "gc-values-a-list",
+            edits: &[WITHOUT, BUMP, ("charts/app/values.yaml", Some("- extra\n"))],
+            ..base
+        },
+        Case { name: "gc-empty-values", edits: &[BUMP, ("charts/app/values.yaml", Some(""))], ..upgraded },
+        Case {
+            name: "gc-byte-order-mark",
+            edits: &[BUMP, ("charts/app/values.yaml", Some("\u{feff}extra: false\n"))],
+            ..upgraded
+        },
     ]
 }
 
@@ -186,6 +404,19 @@ impl Case {
 fn write(tree: &Path, (at, content): Edit) {
     let path = tree.join(at);
     match content {
+        Some(folder) if at.ends_with(".tgz") => {
+            let packed = test_support::folder::folder("packed");
+            let helm = Command::new(bin("helm"))
+                .arg("package")
+                .arg(tree.join(folder))
+                .arg("-d")
+                .arg(&packed)
+                .output()
+                .unwrap();
+            assert!(helm.status.success(), "{helm:?}");
+            let archive = fs::read_dir(&packed).unwrap().next().unwrap().unwrap().path();
+            fs::copy(archive, path).unwrap();
+        }
         Some(content) => {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();

@@ -28,6 +28,7 @@ use archive::{CHART_FILE, ChartFiles, unpack};
 use random::{Randomness, Seed};
 use templates::ClusterValues;
 use values::{Values, overlay};
+use versions::select;
 
 /// One run of `helm template`.
 #[derive(Clone, Debug, Default)]
@@ -65,12 +66,15 @@ pub enum ChartOutput {
 }
 
 /// Beginnings of messages with which Helm refuses a chart or its values, in the cluster as well as here.
-const PROVEN: [&str; 6] = [
+const PROVEN: [&str; 9] = [
+    "Chart.yaml file is missing",
     "YAML parse error on ",
+    "cannot load ",
     "chart requires kubeVersion: ",
     "execution error at (",
     "failed to parse /values/",
     "parse error at (",
+    "validation: ",
     "values don't meet the specifications of the schema",
 ];
 /// Parts of the messages of templates that fail while they are executed.
@@ -194,6 +198,11 @@ impl Chart {
     ///
     /// Fails with the reason why it cannot be rendered here as in the cluster.
     pub(crate) fn read(artifact: &Artifact, spec: &Value) -> Result<Self, String> {
+        if let Some(archive) = packed_chart(artifact, spec) {
+            let chart = Self::packed(Arc::new(unpack(archive)?))?;
+            let merged = merged_values(spec, |at| artifact.file(at).map(Arc::from))?;
+            return Ok(merged.map_or_else(|| chart.clone(), |merged| chart.with_values(merged)));
+        }
         let (directory, about) = metadata(artifact, spec)?;
         let prefix = path::join(&directory, "");
         let files = artifact.files();
@@ -249,10 +258,8 @@ impl Chart {
     ///
     /// Fails if one of them is missing.
     pub(crate) fn with_values_files(&self, spec: &Value) -> Result<Self, String> {
-        let Some(merged) = merged_values(spec, |at| self.files.get(at).cloned())? else { return Ok(self.clone()) };
-        let mut files = (*self.files).clone();
-        files.insert(VALUES.to_owned(), merged);
-        Ok(Self { files: Arc::new(files), ..self.clone() })
+        let merged = merged_values(spec, |at| self.files.get(at).cloned())?;
+        Ok(merged.map_or_else(|| self.clone(), |merged| self.with_values(merged)))
     }
 
     /// Returns the values of a chart without subcharts; `None` if it has some, or if its values cannot be read. Those with a word
@@ -268,8 +275,12 @@ impl Chart {
 
     /// Returns the chart with these values in place of its own.
     pub(crate) fn with_defaults(&self, values: &Value) -> Self {
+        self.with_values(values.to_string().into_bytes().into())
+    }
+
+    fn with_values(&self, values: Arc<[u8]>) -> Self {
         let mut files = (*self.files).clone();
-        files.insert(VALUES.to_owned(), values.to_string().into_bytes().into());
+        files.insert(VALUES.to_owned(), values);
         Self { files: Arc::new(files), ..self.clone() }
     }
 
@@ -315,23 +326,84 @@ pub(crate) fn follows_revision(spec: &Value) -> bool {
     text_at(spec, "/reconcileStrategy") == "Revision"
 }
 
+/// Returns the path in an artifact that a path of a chart or of its values leads to: it does not leave the artifact.
+pub(crate) fn chart_path(written: &str) -> String {
+    path::secure_join(written)
+}
+
+/// Returns the archive in an artifact that the spec of a chart names.
+fn packed_chart<'a>(artifact: &'a Artifact, spec: &Value) -> Option<&'a [u8]> {
+    artifact.file(&chart_path(text_at(spec, "/chart")))
+}
+
 /// Returns the directory in an artifact that the spec of a chart names, and the content of its Chart.yaml.
 ///
 /// Fails with the reason why there is none.
-pub(crate) fn metadata(artifact: &Artifact, spec: &Value) -> Result<(String, Value), String> {
+fn metadata(artifact: &Artifact, spec: &Value) -> Result<(String, Value), String> {
     let written = text_at(spec, "/chart");
-    let directory = path::resolve("", written.trim_start_matches('/'))
-        .ok_or_else(|| format!("the path {written:?} of its chart leaves the source"))?;
+    let directory = chart_path(written);
     let about = artifact
         .file(&path::join(&directory, CHART_FILE))
         .ok_or_else(|| format!("{written} of its source has no Chart.yaml"))?;
     let about = document(about).ok_or_else(|| format!("the Chart.yaml of {written} cannot be read"))?;
+    if text_at(&about, "/name").is_empty() {
+        return Err(format!("the Chart.yaml of {written} has no name"));
+    }
     // source-controller packs no chart whose version is no semantic one (observed). A number is read as text.
     let is_invalid = |version: &str| !version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
     if about.get("version").and_then(Value::as_str).is_some_and(is_invalid) {
         return Err(format!("the version in the Chart.yaml of {written} is not valid"));
     }
     Ok((directory, about))
+}
+
+/// Returns the name of the chart that a spec names in an artifact; `None` if it is not known.
+pub(crate) fn name_in(artifact: &Artifact, spec: &Value) -> Option<String> {
+    match packed_chart(artifact, spec) {
+        Some(_) => Chart::read(artifact, spec).ok().map(|chart| chart.name),
+        None => metadata(artifact, spec).ok().map(|(_, about)| text_at(&about, "/name").to_owned()),
+    }
+}
+
+/// Returns the reason why source-controller cannot pack the chart that a spec names in an artifact; `None` if it can, or if that
+/// is not known.
+///
+/// Source: source-controller v1.9.3 `internal/helm/chart/builder_local.go`, `dependency_manager.go`.
+pub(crate) fn packing_failure(artifact: &Artifact, spec: &Value) -> Option<String> {
+    let missing = values_files(spec).find(|file| artifact.file(&chart_path(file)).is_none());
+    if let Some(file) = missing.filter(|_| !flag_at(spec, "/ignoreMissingValuesFiles")) {
+        return Some(missing_values(file));
+    }
+    if packed_chart(artifact, spec).is_some() {
+        return None;
+    }
+    let (directory, about) = match metadata(artifact, spec) {
+        Ok(found) => found,
+        Err(why) => return Some(why),
+    };
+    list_at(&about, "/dependencies").iter().find_map(|dependency| {
+        let [name, range] = ["/name", "/version"].map(|pointer| text_at(dependency, pointer));
+        let found = local_dependency(artifact, &directory, dependency)?;
+        let Some(other) = artifact.file(&path::join(&found, CHART_FILE)) else {
+            return Some(format!("its chart depends on {name} at {found}, where its source has no chart"));
+        };
+        let (_, version) = metadata_of(other)?;
+        let is_wrong = !range.is_empty() && select(range, [&*version].into_iter()).is_err();
+        is_wrong.then(|| format!("its chart depends on {name} {range}, and {found} has {version}"))
+    })
+}
+
+/// Returns the path of a dependency in the same artifact, if the `charts/` of the chart does not have it.
+fn local_dependency(artifact: &Artifact, directory: &str, dependency: &Value) -> Option<String> {
+    let relative = text_at(dependency, "/repository").strip_prefix("file://")?;
+    let prefix = path::join(directory, "");
+    let below = artifact.files().filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?, content)));
+    let is_there = has_dependency(below, text_at(dependency, "/name"));
+    (!is_there).then(|| chart_path(&path::join(directory, relative)))
+}
+
+fn missing_values(file: &str) -> String {
+    format!("the values file {file} is not in its source")
 }
 
 /// Returns the name and the version in a Chart.yaml; `None` if it has none.
@@ -348,24 +420,22 @@ fn document(content: &[u8]) -> Option<Value> {
 /// Adds the charts in the same source that a chart depends on and that are not in its `charts/`, as source-controller does.
 fn add_local_dependencies(files: &mut ChartFiles, artifact: &Artifact, directory: &str, about: &Value) {
     for dependency in list_at(about, "/dependencies") {
-        let name = text_at(dependency, "/name");
-        let Some(relative) = text_at(dependency, "/repository").strip_prefix("file://") else { continue };
-        let Some(found) = path::resolve(directory, relative).filter(|_| !has_dependency(files, name)) else { continue };
-        let prefix = path::join(&found, "");
+        let Some(found) = local_dependency(artifact, directory, dependency) else { continue };
+        let (prefix, name) = (path::join(&found, ""), text_at(dependency, "/name"));
         let below = artifact.files().filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?, content)));
         files.extend(below.map(|(at, content)| (format!("charts/{name}/{at}"), Arc::from(content))));
     }
 }
 
-/// Returns true if the `charts/` of a chart have one with this name, packed or not.
-fn has_dependency(files: &ChartFiles, name: &str) -> bool {
-    files.iter().any(|(at, content)| {
+/// Returns true if the `charts/` of a chart with these files have one with this name, packed or not.
+fn has_dependency<'a>(mut files: impl Iterator<Item = (&'a str, &'a [u8])>, name: &str) -> bool {
+    files.any(|(at, content)| {
         let below = at.strip_prefix("charts/").and_then(|below| below.split_once('/'));
         let is_about = below.is_some_and(|(_, file)| file == CHART_FILE);
         let is_packed = below.is_none() && at.starts_with(&format!("charts/{name}-")) && at.ends_with(".tgz");
         is_packed
             || (is_about && metadata_of(content).is_some_and(|(found, _)| found == name))
-            || *at == format!("charts/{name}/{CHART_FILE}")
+            || at == format!("charts/{name}/{CHART_FILE}")
     })
 }
 
@@ -381,7 +451,7 @@ fn checked(mut files: ChartFiles, about: &Value) -> Result<ChartFiles, String> {
     }
     for dependency in list_at(about, "/dependencies") {
         let name = text_at(dependency, "/name");
-        if !has_dependency(&files, name) {
+        if !has_dependency(files.iter().map(|(at, content)| (&**at, &**content)), name) {
             return Err(format!(
                 "its chart depends on {name}, which is not in its charts/ and not fetched here: run helm dependency update"
             ));
@@ -419,15 +489,14 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
     }
     let mut merged = Map::new();
     for file in values_files(spec) {
-        let at = path::resolve("", file.trim_start_matches('/')).unwrap_or_default();
-        match file_at(&at) {
+        match file_at(&chart_path(file)) {
             Some(content) => match document(&content) {
                 Some(Value::Object(values)) => overlay(&mut merged, values),
                 Some(Value::Null) => {}
                 _ => return Err(format!("the values file {file} cannot be read")),
             },
             None if flag_at(spec, "/ignoreMissingValuesFiles") => {}
-            None => return Err(format!("the values file {file} is not in its source")),
+            None => return Err(missing_values(file)),
         }
     }
     Ok(Some(Value::Object(merged).to_string().into_bytes().into()))
@@ -550,5 +619,31 @@ mod tests {
         remove_library_type(&mut files);
         assert_eq!(files.keys().collect::<Vec<_>>(), ["Chart.yaml", "templates/_b.tpl"]);
         assert_eq!(document(&files["Chart.yaml"]).unwrap()["type"], "application");
+    }
+
+    #[test]
+    fn what_source_controller_cannot_pack_is_known() {
+        let with = |about: &str, more: &[(&str, &str)]| {
+            let mut files = vec![("charts/a/Chart.yaml", about)];
+            files.extend(more);
+            packing_failure(&artifact(&files), &json!({"chart": "../charts/a", "valuesFiles": ["v.yaml"]}))
+        };
+        let values = ("v.yaml", "");
+        assert_eq!(with("{name: a, version: 1.0.0}", &[values]), None, "a path ends at the root");
+        assert_eq!(with("{name: a, version: 1.0.0}", &[]).unwrap(), "the values file v.yaml is not in its source");
+        assert_eq!(with("{version: 1.0.0}", &[values]).unwrap(), "the Chart.yaml of ../charts/a has no name");
+        let about = |range: &str| {
+            format!(
+                "{{name: a, version: 1.0.0, dependencies: [{{name: b, version: '{range}', repository: 'file://../b'}}]}}"
+            )
+        };
+        let other = ("charts/b/Chart.yaml", "{name: b, version: 1.2.0}");
+        assert_eq!(with(&about("1.x.x"), &[values, other]), None);
+        let wrong = "its chart depends on b 2.0.0, and charts/b has 1.2.0";
+        assert_eq!(with(&about("2.0.0"), &[values, other]).unwrap(), wrong);
+        let gone = "its chart depends on b at charts/b, where its source has no chart";
+        assert_eq!(with(&about("1.x.x"), &[values]).unwrap(), gone);
+        let vendored = ("charts/a/charts/x/Chart.yaml", "{name: b, version: 9.0.0}");
+        assert_eq!(with(&about("1.x.x"), &[values, vendored]), None, "the version of a vendored chart is not compared");
     }
 }

@@ -216,12 +216,15 @@ fn the_files_of_a_chart_in_the_tree_count() {
         more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
         release(json!({"chart": {"spec": spec}}))
     };
-    let dependency = json!({"dependencies": [{"name": "lib", "repository": "file://../lib"}]});
+    let about = json!({"name": "a", "version": "1", "dependencies": [{"name": "lib", "repository": "file://../lib"}]});
     let files = |changed: &str, more: Value| -> Files {
         let content = |path: &str| file(if path == changed { "new" } else { "old" });
         vec![
             ("root/a.yaml", vec![chart(more)]),
-            ("charts/a/Chart.yaml", vec![dependency.clone()]),
+            ("charts/a/Chart.yaml", vec![about.clone()]),
+            // A chart that is not read here.
+            ("charts/a/requirements.yaml", vec![json!({})]),
+            ("charts/lib/Chart.yaml", vec![json!({"name": "lib", "version": "1"})]),
             ("charts/a/templates/x.yaml", content("template")),
             ("charts/lib/templates/y.yaml", content("library")),
             ("charts/b/templates/z.yaml", content("other")),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Asked, Comparison, Part};
-use crate::flux::build::charts::{follows_revision, values_files};
+use crate::flux::build::charts::{chart_path, follows_revision, values_files};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::state::State;
 use crate::flux::source::artifact::Artifact;
@@ -99,10 +99,9 @@ impl Comparison<'_, '_, '_> {
             UsedFiles::Chart { path, values_files, follows_revision } => {
                 let mut directories = BTreeSet::new();
                 let is_known = [old, new].iter().all(|artifact| add_chart(artifact, path, &mut directories));
-                let values: BTreeSet<String> =
-                    values_files.iter().filter_map(|file| path::resolve("", file.trim_start_matches('/'))).collect();
+                let values: BTreeSet<String> = values_files.iter().map(|file| chart_path(file)).collect();
                 let of_chart = first_change(old, new, |at| {
-                    !is_known || values.contains(at) || directories.iter().any(|directory| is_below(at, directory))
+                    !is_known || values.contains(at) || directories.iter().any(|directory| is_in(at, directory))
                 });
                 if of_chart.is_none() && *follows_revision && first_change(old, new, |_| true).is_some() {
                     return Some(format!("{source} changes (reconcileStrategy: Revision)"));
@@ -120,8 +119,10 @@ fn is_resumed(state: &State<'_>, id: &ObjectId) -> bool {
     live.is_some_and(|live| live.flag("/spec/suspend")) && !state.is_suspended_after(id)
 }
 
-fn is_below(path: &str, directory: &str) -> bool {
-    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+/// Returns true if a path is that of a file in a directory, or of a packed chart in its place.
+fn is_in(path: &str, directory: &str) -> bool {
+    let rest = path.strip_prefix(directory);
+    directory.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the first file that two artifacts do not have in common, of those that are used.
@@ -133,10 +134,9 @@ fn first_change<'a>(old: &'a Artifact, new: &'a Artifact, is_used: impl Fn(&str)
 /// Adds the directory of a chart, and those of the charts in the same source that it depends on. Returns false if its
 /// dependencies cannot be read.
 fn add_chart(artifact: &Artifact, chart: &str, directories: &mut BTreeSet<String>) -> bool {
-    let mut queue = vec![path::resolve("", chart.trim_start_matches('/'))];
+    let mut queue = vec![chart_path(chart)];
     let mut seen = BTreeSet::new();
-    while let Some(next) = queue.pop() {
-        let Some(directory) = next else { return false };
+    while let Some(directory) = queue.pop() {
         if !seen.insert(directory.clone()) {
             continue;
         }
@@ -145,7 +145,7 @@ fn add_chart(artifact: &Artifact, chart: &str, directories: &mut BTreeSet<String
             let Ok(parsed) = crate::yaml::document(&String::from_utf8_lossy(content)) else { return false };
             let dependencies = parsed.get("dependencies").and_then(Value::as_array).into_iter().flatten();
             let local = dependencies.filter_map(|entry| text_at(entry, "/repository").strip_prefix("file://"));
-            queue.extend(local.map(|relative| path::resolve(&directory, relative)));
+            queue.extend(local.map(|relative| chart_path(&path::join(&directory, relative))));
         }
         directories.insert(directory);
     }

@@ -7,15 +7,16 @@ use serde_json::Value;
 use super::conditions::waits_for_prerequisite;
 use super::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
-use super::render::release_charts::{IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, without_metadata};
+use super::render::release_charts::{
+    IN_PLACE, ReleaseCharts, chart_before_spec, charts, first_chart, is_packed_again, packing_failure, without_metadata,
+};
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
-use crate::flux::build::charts::{Chart, metadata};
+use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, add_defaults, request};
-use crate::flux::spec::SourceId;
 use crate::helm::records::ReleaseRecords;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
@@ -85,7 +86,11 @@ fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
     let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
-    if let Some(why) = missing_chart(comparison.state(), id, &new_spec) {
+    let chart_before_spec = chart_before_spec(comparison.state(), live, &new_spec);
+    if let Some(why) = packing_failure(comparison.state(), id, &new_spec) {
+        if chart_before_spec.is_some() {
+            return Err(format!("its chart may be upgraded once more before its spec changes; then {why}").into());
+        }
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RenderFails, why)));
     }
     let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
@@ -137,6 +142,10 @@ fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
         is_same &= !is_other(&chart) && values.is_same(&old_values);
         between.push(Version { chart, values });
     }
+    if let Some(chart) = chart_before_spec {
+        is_same &= !is_other(&chart);
+        between.push(Version { chart, values: old_values.clone() });
+    }
     for values in values_between(comparison, id, &new_spec)? {
         is_same &= values.is_same(&old_values);
         let charts = [&new].into_iter().chain(has_other_chart.then_some(&old));
@@ -183,14 +192,6 @@ fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     })))
 }
 
-/// Returns the reason why source-controller cannot pack the chart of a release after the change; `None` if it can, or if that is
-/// not known.
-fn missing_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
-    let chart = spec.pointer("/chart/spec")?;
-    let tree = state.input.trees.get(&SourceId::of_chart(chart, &id.namespace))?;
-    metadata(tree, chart).err()
-}
-
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
 fn was_rolled_back(live: &Resource) -> bool {
     live.condition("Ready").is_some_and(|ready| ready.status == "False") && live.is_true("Remediated")
@@ -208,6 +209,9 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
     if preserves(&spec) {
         let why = "upgrade.preserveValues keeps the values of its last release that did not fail, which are not read";
         return Err(why.to_owned().into());
+    }
+    if let Some(why) = packing_failure(comparison.state(), id, &spec) {
+        return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RenderFails, why)));
     }
     let (chart, assumption) = first_chart(comparison, id, &spec, Some(live))?;
     let (values, removed_values) = match values(comparison, id, &spec, true)? {

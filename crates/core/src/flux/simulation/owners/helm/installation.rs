@@ -13,7 +13,7 @@ use super::conditions::condition;
 use super::failure::Attempt;
 use super::records::check_record;
 use super::remedies::{Remedy, can_fail_later, test_fates};
-use super::render::release_charts::first_chart;
+use super::render::release_charts::{first_chart, packing_failure};
 use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::build::charts::Chart;
@@ -97,6 +97,9 @@ pub(super) fn rendered_with<'s>(
     found: ReleaseValues,
 ) -> Asked<Result<Installed<'s>, Followed>> {
     check_recorded(spec)?;
+    if let Some(why) = packing_failure(comparison.state(), id, spec) {
+        return Ok(Err(Followed::blocked(ReasonCode::RenderFails, why)));
+    }
     let (chart, assumption) = first_chart(comparison, id, spec, live)?;
     let (found, removed_values) = match found {
         ReleaseValues::Known(found) => (found, None),

@@ -403,7 +403,5 @@ fn new_chart_name(state: &State<'_>, release: &Resource, spec: &Value, old: &Rel
         let is_comparable = old.chart.as_deref() == Some(&*live);
         return is_comparable.then(|| last_segment(text_at(chart, "/chart")));
     }
-    let files = state.input.trees.get(&source)?;
-    let (_, about) = charts::metadata(files, chart).ok()?;
-    Some(text_at(&about, "/name").to_owned()).filter(|name| !name.is_empty())
+    charts::name_in(state.input.trees.get(&source)?, chart)
 }

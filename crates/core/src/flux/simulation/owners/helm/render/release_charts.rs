@@ -9,7 +9,7 @@ use crate::flux::build::Interrupt;
 use crate::flux::build::charts::remote::RemoteChart;
 use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::build::charts::versions::{is_exact, select};
-use crate::flux::build::charts::{Chart, follows_revision, values_files};
+use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::spec::SourceId;
@@ -129,9 +129,10 @@ fn charts_in_tree(
     let Some(deployed) = state.input.deployed.get(&before.source) else {
         return Err("the deployed revision of its chart is not in the checkout".to_owned());
     };
-    let old = recorded_chart(live, Chart::read(deployed, &before.spec)?);
-    let new = Chart::read(tree, &after.spec)?;
-    if has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest()) {
+    let [was, new] = [Chart::read(deployed, &before.spec)?, Chart::read(tree, &after.spec)?];
+    let is_same = has_same_package(&before, &after, [&was, &new], deployed.digest() == tree.digest());
+    let old = recorded_chart(live, was);
+    if is_same {
         return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None }));
     }
     let is_new_spec = !before.has_same_spec(&after);
@@ -166,17 +167,56 @@ fn packed_chart(state: &State<'_>, live: &Resource, spec: &Value) -> Result<Opti
     Ok(Some(if is_same { Packed::Before(old) } else { Packed::Again(new) }))
 }
 
+/// Returns the chart that source-controller may pack of the new revision while the HelmChart of a release still has its old spec;
+/// `None` if it packs none then.
+pub(crate) fn chart_before_spec(state: &State<'_>, live: &Resource, spec: &Value) -> Option<Chart> {
+    let id = &live.object.id;
+    let before = PackedChart::find(state, id, live.spec(), false)?;
+    if PackedChart::find(state, id, spec, true).is_some_and(|after| before.has_same_spec(&after)) {
+        return None;
+    }
+    let (deployed, tree) = state.input.deployed.get(&before.source).zip(state.input.trees.get(&before.source))?;
+    let [old, new] = [deployed, tree].map(|artifact| Chart::read(artifact, &before.spec).ok());
+    let (old, new) = old.zip(new)?;
+    let is_same = has_same_package(&before, &before, [&old, &new], deployed.digest() == tree.digest());
+    let chart = before.reference.or_else(|| helm_chart(&live.content));
+    let generation = chart.and_then(|chart| state.live_object(&chart)).map_or(0, |chart| chart.generation);
+    (!is_same).then(|| new.with_version(&packed_version(&new.version, &before.spec, generation)))
+}
+
+/// Returns the reason why source-controller cannot pack the chart of a release after the change; `None` if it can, or if that is
+/// not known.
+pub(crate) fn packing_failure(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
+    let packed = PackedChart::find(state, id, spec, true)?;
+    charts::packing_failure(state.input.trees.get(&packed.source)?, &packed.spec)
+}
+
 /// Returns true if source-controller does not pack a chart again: one of the same name and version only if the spec of the
-/// HelmChart or the revision that it follows changes.
+/// HelmChart or the revision that it follows changes. The versions are those in the source.
 fn has_same_package(before: &PackedChart, after: &PackedChart, [old, new]: [&Chart; 2], is_same_tree: bool) -> bool {
+    let replaces_metadata = !version_metadata(&after.spec, 0).is_empty();
+    let compared = |chart: &Chart| {
+        let version = if replaces_metadata { without_metadata(&chart.version) } else { &chart.version };
+        version.to_owned()
+    };
     before.has_same_spec(after)
         && (is_same_tree || !follows_revision(&after.spec))
         && old.name == new.name
-        && without_metadata(&old.version) == without_metadata(&new.version)
+        && compared(old) == compared(new)
 }
 
 /// Returns the version that source-controller gives a chart of a source with files.
 fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
+    let metadata = version_metadata(chart, generation);
+    if metadata.is_empty() {
+        return version.to_owned();
+    }
+    format!("{}+{}", without_metadata(version), metadata.join("."))
+}
+
+/// Returns the metadata that source-controller gives the version of a chart of a source with files, in place of its own; none if
+/// the version stays as it is.
+fn version_metadata(chart: &Value, generation: i64) -> Vec<String> {
     let mut metadata = vec![];
     if follows_revision(chart) {
         metadata.push(UNKNOWN_REVISION.to_owned());
@@ -190,10 +230,7 @@ fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
     if replaces_values {
         metadata.push(generation.to_string());
     }
-    if metadata.is_empty() {
-        return version.to_owned();
-    }
-    format!("{}+{}", without_metadata(version), metadata.join("."))
+    metadata
 }
 
 /// Returns the fields of a chart whose change packs it again. `interval` is the default of its interval.
