@@ -37,10 +37,11 @@ pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
     if subjects.len() > named { text.own(", …") } else { text }
 }
 
-/// Returns the namespace and the context of a gap, where it has any.
-pub(crate) fn place(AnswerGap { context, gap, .. }: &AnswerGap) -> String {
+/// Returns the namespace and the context or the recording of a gap, where it has any.
+pub(crate) fn place(AnswerGap { context, is_recorded, gap, .. }: &AnswerGap) -> String {
     let mut place = String::new();
-    for (what, name) in [("namespace", gap.namespace.as_deref()), ("context", context.as_deref())] {
+    let cluster = if *is_recorded { "recording" } else { "context" };
+    for (what, name) in [("namespace", gap.namespace.as_deref()), (cluster, context.as_deref())] {
         place.extend(name.map(|name| format!(" in {what} {name}")));
     }
     place

@@ -146,6 +146,7 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     let policy = PolicyFile::read(execution)?;
     let shared = SharedWork::default();
     let number = pluralize(clusters.len(), "cluster");
+    let are_recorded = clusters.iter().all(|cluster| cluster.file.is_some());
     session.terminal.status(&format!("planning for {number}"));
     let (whole, policy, work) = (&*session, policy.as_ref(), &shared);
     // All parts begin before the first one is planned, so that each knows which clusters are connected to anyway.
@@ -194,7 +195,7 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
         return Err(contexts::failure_of_all(errors, "can be planned for", session));
     }
     check_hubs(hubs)?;
-    let fleet = Fleet::new(answers);
+    let fleet = Fleet::new(answers, are_recorded);
     print_messages(&messages, &fleet, session);
     show_fleet(&fleet, judged, args, session)
 }

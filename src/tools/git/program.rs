@@ -28,18 +28,20 @@ const SAFE_OPTIONS: [&str; 8] = [
 ];
 
 /// Environment of every call. An empty list of protocols forbids all: the configuration cannot allow one again.
-const SAFE_VARIABLES: [(&str, &str); 6] = [
+const SAFE_VARIABLES: [(&str, &str); 7] = [
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
+    // A file that cannot exist: grafts give commits other parents than those that everybody else sees.
+    ("GIT_GRAFT_FILE", "/dev/null/none"),
     ("GIT_ALLOW_PROTOCOL", ""),
     ("LC_ALL", "C"),
 ];
 
 /// Variables that would make git read another repository than that of the directory. `GIT_INDEX_FILE` stays: git sets it
 /// for hooks, and it names the files that are about to be committed.
-const REMOVED_VARIABLES: [&str; 12] = [
+const REMOVED_VARIABLES: [&str; 11] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_COMMON_DIR",
@@ -49,7 +51,6 @@ const REMOVED_VARIABLES: [&str; 12] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_ATTR_SOURCE",
     "GIT_SHALLOW_FILE",
-    "GIT_GRAFT_FILE",
     "GIT_REPLACE_REF_BASE",
     "GIT_IMPLICIT_WORK_TREE",
 ];

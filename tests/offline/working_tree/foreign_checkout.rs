@@ -212,3 +212,14 @@ fn replacements_of_objects_are_not_what_flux_fetches() {
     assert_eq!(folder.git(&["cat-file", "blob", &blob]), "replaced");
     assert_eq!(read(&folder, &WorktreeState::Index)["a.yaml"], "committed");
 }
+
+#[test]
+fn grafts_cut_no_history() {
+    let (folder, ..) = checkout();
+    folder.git(&["commit", "-q", "--allow-empty", "-m", "two"]);
+    let head = folder.git(&["rev-parse", "HEAD"]);
+    folder.write(".git/info/grafts", format!("{head}\n"));
+    assert_eq!(folder.git(&["rev-list", "--count", "HEAD"]), "1");
+    let checkout = Checkout::find(folder.path()).unwrap();
+    assert_eq!(checkout.line("HEAD", 9, None, None).unwrap().len(), 2);
+}

@@ -61,9 +61,12 @@ pub struct Gap {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AnswerGap {
-    /// Context of the cluster, if the answer is about several.
+    /// Context of the cluster, or name of its recording, if the answer is about several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
+    /// True if the cluster is a recording.
+    #[serde(skip)]
+    pub is_recorded: bool,
     #[serde(flatten)]
     pub gap: Gap,
     /// False if nothing that the gap hides can change this answer. A file without this field has only gaps that can.
@@ -85,7 +88,7 @@ impl Deref for AnswerGap {
 
 impl From<Gap> for AnswerGap {
     fn from(gap: Gap) -> Self {
-        Self { context: None, gap, affects_answer: true }
+        Self { context: None, is_recorded: false, gap, affects_answer: true }
     }
 }
 

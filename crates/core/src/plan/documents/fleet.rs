@@ -112,14 +112,15 @@ pub struct CommonPlan {
 
 impl Fleet {
     /// Joins the answers of clusters, in their order. A cluster that was named twice counts once, with the answer that has
-    /// the fewest gaps.
-    pub fn new(answers: Vec<(String, ClusterAnswer)>) -> Self {
+    /// the fewest gaps. `are_recorded` is true if the clusters are recordings.
+    pub fn new(answers: Vec<(String, ClusterAnswer)>, are_recorded: bool) -> Self {
         let read = answers.iter().filter_map(|(name, answer)| match answer {
             ClusterAnswer::Planned(plan) => Some((&*plan.cluster().uid, plan.gaps().len(), &**name)),
             _ => None,
         });
         let same = same_clusters(read);
         let mut gaps = vec![];
+        let of = |name: &String, gap| AnswerGap { context: Some(name.clone()), is_recorded: are_recorded, ..gap };
         let clusters = answers.into_iter().map(|(name, answer)| {
             let same_cluster_as = same.get(&name).cloned();
             let (state, detail, plan) = match answer {
@@ -127,14 +128,13 @@ impl Fleet {
                     (ClusterState::SameCluster, String::new(), None)
                 }
                 ClusterAnswer::Planned(plan) => {
-                    let own = plan.gaps().iter().cloned();
-                    gaps.extend(own.map(|gap| AnswerGap { context: Some(name.clone()), ..gap }));
+                    gaps.extend(plan.gaps().iter().map(|gap| of(&name, gap.clone())));
                     (ClusterState::Planned, String::new(), Some((**plan).clone()))
                 }
                 ClusterAnswer::Unaffected(why) => (ClusterState::Unaffected, why, None),
                 ClusterAnswer::Failed(gap) => {
                     let detail = gap.message.clone();
-                    gaps.push(AnswerGap { context: Some(name.clone()), ..gap.into() });
+                    gaps.push(of(&name, gap.into()));
                     (ClusterState::Failed, detail, None)
                 }
             };
@@ -377,7 +377,7 @@ mod tests {
     }
 
     fn fleet(answers: Vec<(&str, ClusterAnswer)>) -> Fleet {
-        Fleet::new(answers.into_iter().map(|(name, answer)| (name.to_owned(), answer)).collect())
+        Fleet::new(answers.into_iter().map(|(name, answer)| (name.to_owned(), answer)).collect(), false)
     }
 
     fn planned(plan: Plan) -> ClusterAnswer {
