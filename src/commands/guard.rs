@@ -155,6 +155,26 @@ pub(super) async fn print_approving(plan: &FinishedPlan, snapshot: &Snapshot, se
     print(guard, Format::Yaml, users, snapshot, session).map(|_| ())
 }
 
+/// Fails if the API server of a cluster has no policies, or if that is not known.
+pub(super) async fn ensure_supported(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Result<()> {
+    if guard::is_supported(snapshot) {
+        return Ok(());
+    }
+    if let Some(gap) = guard::hiding_gap(snapshot) {
+        let message = one_line(&gap.message);
+        return Err(Error::failed(format!("whether the API server has admission policies is not known: {message}"))
+            .hint("try again once it answers for admissionregistration.k8s.io"));
+    }
+    let (server, version) = match cluster {
+        Some(cluster) => ("this API server", cluster.version().await.unwrap_or_default()),
+        None => ("the API server of this recording", snapshot.kube_version.clone()),
+    };
+    let of = if version.is_empty() { String::new() } else { format!(" ({})", one_line(&version)) };
+    let what = "does not serve ValidatingAdmissionPolicy in admissionregistration.k8s.io/v1";
+    Err(Error::failed(format!("{server}{of} {what}"))
+        .hint("Kubernetes has it since 1.30; `kubectl gitops plan` needs no policies"))
+}
+
 /// Returns the guard of a cluster without approvals. Fails if its API server has no policies, or if there are no users.
 async fn begin(
     kinds: &[String],
@@ -163,16 +183,7 @@ async fn begin(
     cluster: Option<&Cluster>,
     snapshot: &Snapshot,
 ) -> Result<Guard> {
-    if !guard::is_supported(snapshot) {
-        let version = match cluster {
-            Some(cluster) => cluster.version().await.unwrap_or_default(),
-            None => snapshot.kube_version.clone(),
-        };
-        let of = if version.is_empty() { String::new() } else { format!(" ({})", one_line(&version)) };
-        let what = "does not serve ValidatingAdmissionPolicy in admissionregistration.k8s.io/v1";
-        return Err(Error::failed(format!("this API server{of} {what}"))
-            .hint("Kubernetes has it since 1.30; `kubectl gitops plan` needs no policies"));
-    }
+    ensure_supported(cluster, snapshot).await?;
     if users.names.is_empty() {
         return Err(Error::failed(
             "no controller and no owner of Flux is in this cluster, so there is nobody to guard against",

@@ -199,7 +199,8 @@ fn a_cluster_without_a_plan_is_told_and_only_a_failure_makes_the_answer_incomple
     assert_eq!((code, &fleet["complete"], &fleet["gaps"][0]["context"]), (5, &json!(false), &json!("broken")));
     assert_eq!(fleet["summary"]["delete"], 2, "the others are answered: {fleet:#}");
     let run = scene.run("plan --snapshots ../clusters -o json");
-    let gap = "warning: cluster in recording broken could not be read: snapshot ../clusters/broken.json cannot be read: ";
+    let gap =
+        "warning: cluster in recording broken could not be read: snapshot ../clusters/broken.json cannot be read: ";
     assert!(run.stderr.contains(gap) && !run.stderr.contains("context"), "{run}");
 
     // An alarm is graver than a gap, and says in which clusters it is.

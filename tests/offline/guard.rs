@@ -1,5 +1,6 @@
 //! `guard` on servers without policies and on recorded clusters, and plans that it approves.
 
+use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 use gitops_core::plan::Plan;
@@ -48,6 +49,29 @@ fn a_server_before_1_30_is_refused_with_its_version() {
         assert!(run.code == 1 && run.stderr.contains(&format!("this API server (v1.29.3) {what}")), "{run}");
         assert!(run.stdout.is_empty() && run.stderr.contains("since 1.30"), "{run}");
     }
+}
+
+#[test]
+fn a_recording_of_an_old_or_unread_server_is_refused_before_anything_is_planned() {
+    let old =
+        Snapshot { kube_version: "v1.29.3".to_owned(), ..snapshot(&[("v1", "ConfigMap", "configmaps", true)], vec![]) };
+    let folder = Folder::new("guard-old");
+    let file = folder.write("cluster.json", serde_json::to_vec(&old).unwrap());
+    for words in [&["guard"][..], &["plan", ".", "-o", "vap"]] {
+        let run = gitops_without_kubeconfig(folder.path(), &[words, &["--snapshot", file.to_str().unwrap()]].concat());
+        let message = "error: the API server of this recording (v1.29.3) does not serve ValidatingAdmissionPolicy";
+        assert!(run.code == 1 && run.stdout.is_empty() && run.stderr.contains(message), "{run}");
+    }
+    let mut unread = old;
+    unread.gaps.push(Gap {
+        kind: GapKind::StaleGroup,
+        subject: "admissionregistration.k8s.io/v1".to_owned(),
+        namespace: None,
+        message: "no answer".to_owned(),
+    });
+    let run = guard(&unread, &[]);
+    let message = "whether the API server has admission policies is not known: no answer";
+    assert!(run.code == 1 && run.stderr.contains(message), "{run}");
 }
 
 #[test]

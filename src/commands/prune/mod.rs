@@ -263,6 +263,10 @@ async fn preview(
 ) -> Result<ExitCode> {
     let execution = &args.execution;
     session.print_warnings();
+    if execution.planning.output == Format::Vap {
+        let cluster = if execution.planning.snapshot.is_some() { None } else { Some(session.cluster().await?) };
+        guard::ensure_supported(cluster.as_ref(), snapshot).await?;
+    }
     let planned = plan_tree(args, policy, session, snapshot, spokes, &SharedWork::default()).await;
     // What the server said about manifests can show values of Secrets, which are known once there is a plan.
     let (plan, judged, secrets) = planned.inspect_err(|_| session.discard_warnings())?;

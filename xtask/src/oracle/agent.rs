@@ -12,9 +12,24 @@ use super::run::PLAN_LIMIT;
 use crate::child;
 use crate::controlplane::bin;
 
+/// Number of times that both are asked: an owner that fails and tries again can change between the two answers, and a real
+/// difference is there each time.
+const ATTEMPTS: usize = 3;
+
 /// Asks both about a checkout, and returns how their answers differ. `prefix` begins the namespaces of the scenario: the owners of
 /// others change meanwhile.
 pub(super) fn differing(program: &Path, checkout: &Path, kubeconfig: &Path, prefix: &str) -> Result<Vec<String>> {
+    let mut found = vec![];
+    for _ in 0..ATTEMPTS {
+        found = differing_now(program, checkout, kubeconfig, prefix)?;
+        if found.is_empty() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn differing_now(program: &Path, checkout: &Path, kubeconfig: &Path, prefix: &str) -> Result<Vec<String>> {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "plan", "arguments": {"directory": checkout}}});
     let input = checkout.with_extension("mcp");

@@ -30,8 +30,16 @@ pub(super) type PreparedResult = Result<Arc<PreparedRun>, BuildFailure>;
 /// Results of builds. An answer never changes, so a build that lacked none never changes either.
 pub(super) type FinishedBuilds = Finished<BuildResult>;
 
-/// Prepared runs, which depend on the tree alone. Plans of several clusters share them.
-pub(super) type PreparedRuns = Finished<PreparedResult>;
+/// Work that the plans of several clusters share, by everything that it depends on.
+#[derive(Debug, Default)]
+pub(super) struct SharedBuilds {
+    /// Prepared runs, which depend on the tree alone.
+    pub(super) prepared: Finished<PreparedResult>,
+    /// Objects of builds that succeeded: what a failure means depends on the cluster.
+    pub(super) objects: Finished<Arc<[BuiltObject]>>,
+    /// Digests of the texts of builds.
+    pub(super) digests: Finished<String>,
+}
 
 /// Results of one kind of work for each Kustomization, with the input that led to each.
 #[derive(Debug)]

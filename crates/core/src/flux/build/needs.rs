@@ -8,7 +8,7 @@ use super::charts::remote::RemoteChart;
 use super::charts::stored_artifact::StoredArtifact;
 use super::charts::{ChartOutput, ChartRun};
 use super::failure::BuildFailure;
-use super::finished::{BuildResult, FinishedBuilds, PreparedRuns};
+use super::finished::{BuildResult, FinishedBuilds, SharedBuilds};
 use super::generator::GeneratedFile;
 use super::objects::data::{DataOverrides, DataRef, Lookup};
 use super::objects::query::{ClusterQuery, QueryAnswer};
@@ -147,13 +147,13 @@ pub struct Answers {
     pub resource_sets: HashMap<String, Result<String, String>>,
     /// Builds that lacked no answer.
     pub(super) finished: FinishedBuilds,
-    pub(super) prepared: Arc<PreparedRuns>,
+    pub(super) shared: Arc<SharedBuilds>,
 }
 
 impl Answers {
     /// Returns no answers, for another cluster: what was found out about the tree is shared.
     pub fn of_same_trees(&self) -> Self {
-        Self { prepared: self.prepared.clone(), ..Self::default() }
+        Self { shared: self.shared.clone(), ..Self::default() }
     }
 
     /// Takes the results of programs from the answers for another cluster, and removes them from the needs.
@@ -237,7 +237,7 @@ impl Answers {
     /// Forgets builds that are finished, and with them their artifacts.
     pub fn forget_finished(&mut self) {
         self.finished = FinishedBuilds::default();
-        self.prepared = Arc::default();
+        self.shared = Arc::default();
     }
 
     /// Returns the values of the Secrets that were read.

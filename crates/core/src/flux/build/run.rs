@@ -46,13 +46,29 @@ pub fn build(
     if let Some(result) = finished.find(owner, &input) {
         return Ok(result?);
     }
+    let (shared, whole) = (&context.answers.shared.objects, input_with_variables(&input, owner, context));
+    if let Some(objects) = whole.as_ref().and_then(|whole| shared.find(owner, whole)) {
+        finished.record(owner, input, Ok(objects.clone()));
+        return Ok(objects);
+    }
     let result = match build_objects(artifact, owner, spec, context) {
         Ok(objects) => Ok(objects),
         Err(Interrupt::Failed(failure)) => Err(failure),
         Err(Interrupt::Missing) => return Err(Interrupt::Missing),
     };
+    if let (Some(whole), Ok(objects)) = (whole, &result) {
+        shared.record(owner, whole, objects.clone());
+    }
     finished.record(owner, input, result.clone());
     Ok(result?)
+}
+
+/// Returns the input of a build with all variables that it may read, so that it is that of the build in any cluster; `None` if
+/// one is not known yet.
+fn input_with_variables(input: &BuildInput, owner: &NamespacedName, context: &BuildContext<'_>) -> Option<BuildInput> {
+    let references = variable_sources(input.spec.value()).map(|source| source.reference(&owner.namespace));
+    let read = references.map(|reference| Some((reference.clone(), context.data(&reference)?.clone())));
+    Some(BuildInput { overrides: read.collect::<Option<_>>()?, ..input.clone() })
 }
 
 fn build_objects(
@@ -91,7 +107,7 @@ fn prepared_run(
     spec: &KustomizationSpec,
     context: &BuildContext<'_>,
 ) -> PreparedResult {
-    let (known, features) = (&context.answers.prepared, context.features);
+    let (known, features) = (&context.answers.shared.prepared, context.features);
     let input =
         BuildInput { artifact: artifact.clone(), spec: spec.clone(), features, overrides: DataOverrides::new() };
     if let Some(result) = known.find(owner, &input) {
@@ -134,6 +150,25 @@ pub fn build_text(
 
 /// Returns the digest of the text of a build.
 pub(super) fn build_digest(
+    artifact: &Arc<Artifact>,
+    owner: &NamespacedName,
+    spec: &KustomizationSpec,
+    context: &mut BuildContext<'_>,
+) -> Result<String, Interrupt> {
+    let (features, overrides) = (context.features, context.overrides.clone());
+    let input = BuildInput { artifact: artifact.clone(), spec: spec.clone(), features, overrides };
+    let (shared, whole) = (&context.answers.shared.digests, input_with_variables(&input, owner, context));
+    if let Some(digest) = whole.as_ref().and_then(|whole| shared.find(owner, whole)) {
+        return Ok(digest);
+    }
+    let digest = digest_of_build(artifact, owner, spec, context)?;
+    if let Some(whole) = whole {
+        shared.record(owner, whole, digest.clone());
+    }
+    Ok(digest)
+}
+
+fn digest_of_build(
     artifact: &Arc<Artifact>,
     owner: &NamespacedName,
     spec: &KustomizationSpec,
@@ -353,12 +388,22 @@ mod tests {
     /// Builds with one output of kustomize and one answer for every ConfigMap and Secret.
     fn builds(spec: &Value, output: &str, data: &Lookup) -> Result<Arc<[BuiltObject]>, BuildFailure> {
         let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
+        builds_in_cluster(&artifact, spec, output, data, &mut Answers::default())
+    }
+
+    fn builds_in_cluster(
+        artifact: &Arc<Artifact>,
+        spec: &Value,
+        output: &str,
+        data: &Lookup,
+        answers: &mut Answers,
+    ) -> Result<Arc<[BuiltObject]>, BuildFailure> {
         let owner = NamespacedName { namespace: "n".to_owned(), name: "k".to_owned() };
-        let (spec, mut answers) = (KustomizationSpec::new(spec), Answers::default());
+        let spec = KustomizationSpec::new(spec);
         for _ in 0..3 {
             let mut needs = Needs::default();
-            let mut context = BuildContext::new(Features::default(), &answers, &mut needs);
-            match build(&artifact, &owner, &spec, &mut context) {
+            let mut context = BuildContext::new(Features::default(), answers, &mut needs);
+            match build(artifact, &owner, &spec, &mut context) {
                 Ok(built) => return Ok(built),
                 Err(Interrupt::Failed(failure)) => return Err(failure),
                 Err(Interrupt::Missing) => {}
@@ -412,6 +457,28 @@ mod tests {
         let (old, new) = (build(&none), build(&overrides));
         assert_eq!((&*old[0].id.name, &*new[0].id.name), ("old", "new"));
         assert!(Arc::ptr_eq(&old, &build(&none)) && Arc::ptr_eq(&new, &build(&overrides)));
+    }
+
+    #[test]
+    fn clusters_share_builds_with_equal_variables() {
+        let artifact = Arc::new(Artifact::pack(&[("a.yaml", "")].into_iter().collect(), &SourceOptions::default()));
+        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "vars"}]}});
+        let named = |name: &str, is_secret| {
+            let values = [("name".to_owned(), Private::new(name.to_owned()))].into();
+            Lookup::Found(Data { values, is_secret, ..Data::default() })
+        };
+        let trees = Answers::default();
+        let mut clusters: Vec<Answers> = (0..5).map(|_| trees.of_same_trees()).collect();
+        let found = [named("eu", false), named("eu", false), named("us", false), named("eu", true), Lookup::Missing];
+        let built = clusters.iter_mut().zip(&found).map(|(cluster, found)| {
+            builds_in_cluster(&artifact, &spec, MAP, found, cluster).map_err(|failure| failure.reason().code)
+        });
+        let built: Vec<_> = built.collect();
+        let [first, second, other, secret, failed] = &built[..] else { panic!("five clusters") };
+        assert!(Arc::ptr_eq(first.as_ref().unwrap(), second.as_ref().unwrap()), "the variables are equal");
+        assert_eq!(&*other.as_ref().unwrap()[0].id.name, "us");
+        assert!(secret.as_ref().unwrap()[0].masked.is_some(), "a value of a Secret is hidden in its cluster");
+        assert_eq!(failed, &Err(ReasonCode::BuildFailed));
     }
 
     fn name_with_substitute(value: &str) -> String {

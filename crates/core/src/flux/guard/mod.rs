@@ -22,6 +22,7 @@ pub use check::{approval_findings, installation_findings};
 pub use users::{DELETING_CONTROLLERS, DeletingController, deployments, has_owners, is_owner_kind, users};
 
 use crate::flux::apply::admission::{ADMISSION, ADMISSION_V1, BINDING, POLICY};
+use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::DELETION_APPROVED_UNTIL;
@@ -104,6 +105,11 @@ pub fn is_supported(snapshot: &Snapshot) -> bool {
         Some(kind) => &*kind.version == "v1" || snapshot.serves(&policies, "v1") == Some(true),
         None => false,
     }
+}
+
+/// Returns the gap that leaves open whether a cluster has these policies.
+pub fn hiding_gap(snapshot: &Snapshot) -> Option<&Gap> {
+    snapshot.gaps_hiding(&GroupKind::new(ADMISSION, POLICY)).next()
 }
 
 /// Returns true if the API servers of a cluster renew a Lease, so that an approval can end.
