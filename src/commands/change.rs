@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::select::{SelectedObjects, Selection, is_suspendable, not_found, print_no_resources};
 use super::{Session, elsewhere};
-use crate::cluster::config::args::shell_word;
 use crate::cluster::read::access::user_name;
 use crate::cluster::write::patch;
 use crate::cluster::{Cluster, DryRun, PatchResult};
@@ -24,7 +23,7 @@ use gitops_core::flux::suspension::patch::{PatchDecision, PatchRefusal};
 use gitops_core::flux::suspension::{Mechanism, Suspension, effective};
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{ObjectId, Resource, ResourceType, plural};
-use gitops_core::text::{join_limited, pluralize};
+use gitops_core::text::{join_limited, pluralize, shell_word};
 
 /// Number of objects up to which a list names each of them.
 pub(crate) const LISTED_OBJECTS: usize = 20;

@@ -27,7 +27,7 @@ use chrono::{DateTime, Utc};
 use tracing::Level;
 
 use crate::cluster::Cluster;
-use crate::cluster::config::args::{ConnectionArgs, shell_word};
+use crate::cluster::config::args::ConnectionArgs;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::name::Subject;
@@ -38,6 +38,7 @@ use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::mask::SecretMask;
+use gitops_core::text::shell_word;
 
 /// Environment of a command: connections, output and time.
 pub struct Session {

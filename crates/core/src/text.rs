@@ -34,6 +34,19 @@ pub fn sha256(bytes: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(bytes)))
 }
 
+/// Returns a value as one word of a shell: in single quotes, unless it has plain characters only. Names that others wrote can be
+/// commands: the API server accepts a Role with the name `$(reboot)`.
+pub fn shell_word(value: &str) -> String {
+    let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c));
+    if is_plain && !value.is_empty() { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
+}
+
+/// Returns a word that a shell reads as it is, that is no flag, and that holds no password; `None` if it is another one.
+pub fn plain_word(word: &str) -> Option<&str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/:".contains(c);
+    (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
+}
+
 /// Returns `and 2 more` if a list of `total` items is cut at `limit`.
 pub fn and_more(total: usize, limit: usize) -> Option<String> {
     (total > limit).then(|| format!("and {} more", total - limit))
@@ -52,6 +65,26 @@ pub fn join_limited(items: impl IntoIterator<Item = impl Display>, limit: usize)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_of_a_hint_holds_no_other_command() {
+        for (name, expected) in [
+            ("apps/web:1.0", "apps/web:1.0"),
+            ("", "''"),
+            ("$(reboot)", "'$(reboot)'"),
+            ("a b", "'a b'"),
+            ("??????????", "'??????????'"),
+            ("it's;id", "'it'\\''s;id'"),
+        ] {
+            assert_eq!(shell_word(name), expected);
+        }
+        for word in
+            ["", "-n", "--kubeconfig=x", "a;b", "a b", "`id`", "$(id)", "u@h", "a\nb", "a=b", "~", "*", "??????????"]
+        {
+            assert_eq!(plain_word(word), None, "{word}");
+        }
+        assert_eq!(plain_word("oci://example.com/app"), Some("oci://example.com/app"));
+    }
 
     #[test]
     fn lists_are_cut_and_counts_agree() {

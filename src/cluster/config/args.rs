@@ -8,6 +8,7 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
 pub use gitops_core::kubernetes::duration::parse as parse_duration;
+use gitops_core::text::shell_word;
 
 /// Heading of these flags in the help.
 const HEADING: &str = "Connection options";
@@ -161,12 +162,6 @@ impl ConnectionArgs {
 
 fn shown(path: Option<&Path>) -> Option<String> {
     path.map(|path| path.display().to_string())
-}
-
-/// Returns a value as one word of a shell: in single quotes, unless it has plain characters only.
-pub(crate) fn shell_word(value: &str) -> String {
-    let is_plain = value.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:@=,+%".contains(c));
-    if is_plain && !value.is_empty() { value.to_owned() } else { format!("'{}'", value.replace('\'', "'\\''")) }
 }
 
 /// A secret from the command line. `Debug` hides it.

@@ -4,11 +4,13 @@ use super::args::InventoryArgs;
 use crate::output::{document, owner as name_of};
 use gitops_core::ownership::OwnerStatus;
 use gitops_core::ownership::report::explain::Explanation;
+use gitops_core::text::shell_word;
 
 /// Returns the commands that follow from an explanation, each with what it is for.
 pub(super) fn commands(explanation: &Explanation, args: &InventoryArgs) -> Vec<String> {
     let object = &explanation.object;
-    let namespace = if object.namespace.is_empty() { String::new() } else { format!(" -n {}", object.namespace) };
+    let namespace =
+        if object.namespace.is_empty() { String::new() } else { format!(" -n {}", shell_word(&object.namespace)) };
     let is_live = args.snapshot.is_none();
     let claims = explanation.claims.iter().map(|view| &view.claim.owner);
     let mut owners = explanation.chain.iter().map(|link| &link.owner).chain(claims);
@@ -16,25 +18,25 @@ pub(super) fn commands(explanation: &Explanation, args: &InventoryArgs) -> Vec<S
     match explanation.status {
         "leaked" if explanation.reason.is_none() => {
             // `prune -n` means the namespace of the owner, not of the object.
-            let owner = owners.next().map(|owner| format!(" {}", name_of(owner))).unwrap_or_default();
+            let owner = owners.next().map(|owner| format!(" {}", shell_word(&name_of(owner)))).unwrap_or_default();
             lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan{owner}`"));
         }
         "orphaned" => {
             let owner = owners.next().filter(|owner| !owner.namespace.is_empty());
-            let place = owner.map(|owner| format!(" -n {}", owner.namespace)).unwrap_or_default();
+            let place = owner.map(|owner| format!(" -n {}", shell_word(&owner.namespace))).unwrap_or_default();
             lines.push(format!("whether it can be deleted: `kubectl gitops prune --plan --include orphaned{place}`"));
         }
         "unmanaged" if is_live => {
-            let name = document::name(object);
+            let name = shell_word(&document::name(object));
             lines.push(format!("who wrote which field: `kubectl get {name}{namespace} -o yaml --show-managed-fields`"));
         }
         _ => {}
     }
     if let Some(link) = explanation.chain.first() {
-        let name = name_of(&link.owner);
+        let name = shell_word(&name_of(&link.owner));
         lines.push(format!("all that its owner manages: `kubectl gitops inventory {name}`"));
         if link.status == OwnerStatus::Suspended && link.owner.system == "flux" {
-            let at = &link.owner.namespace;
+            let at = shell_word(&link.owner.namespace);
             lines.push(format!("who suspended its owner: `kubectl gitops get --suspended -n {at} -o wide`"));
         }
     }

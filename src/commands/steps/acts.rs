@@ -7,7 +7,6 @@ use http::{Request, header};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::cluster::config::args::shell_word;
 use crate::cluster::read::fetch::object_path;
 use crate::cluster::write::delete::delete;
 use crate::cluster::{Cluster, Failure, FailureKind, Interrupts};
@@ -17,6 +16,7 @@ use gitops_core::flux::source::matching::commit_of;
 use gitops_core::kubernetes::object::{ObjectId, text_at};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
+use gitops_core::text::shell_word;
 
 /// Field manager of settings and marks. kustomize-controller takes over the fields of managers whose names begin with kubectl.
 pub(crate) const FIELD_MANAGER: &str = "gitops-handover";
@@ -79,11 +79,11 @@ impl Act {
     }
 }
 
-/// Returns an object as kubectl's arguments name it.
+/// Returns an object as kubectl's arguments name it, for a shell.
 pub(crate) fn kubectl_name(id: &ObjectId) -> String {
     let id = id.shown();
-    let name = format!("{}/{}", id.group_kind(), id.name);
-    if id.namespace.is_empty() { name } else { format!("{name} -n {}", id.namespace) }
+    let name = shell_word(&format!("{}/{}", id.group_kind(), id.name));
+    if id.namespace.is_empty() { name } else { format!("{name} -n {}", shell_word(&id.namespace)) }
 }
 
 /// Returns the command that shows that an object has a setting.
@@ -236,5 +236,24 @@ pub(crate) async fn wait_for(
         if !wait.pause(PAUSE).await {
             return Err(Error::interrupted(format!("interrupted while waiting for {missing}")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The API server accepts any name of a Role without `/` and `%`.
+    #[test]
+    fn the_name_of_an_object_is_one_word_of_a_script() {
+        let role = ObjectId::new("rbac.authorization.k8s.io", "Role", "shop", "a'; touch `pwd`; #");
+        let name = r"'role.rbac.authorization.k8s.io/a'\''; touch `pwd`; #' -n shop";
+        assert_eq!(kubectl_name(&role), name);
+        for act in [Act::Delete(role.clone()), Act::Set(role.clone(), Hold::Keep), Act::Unset(role.clone(), Hold::Keep)]
+        {
+            assert!(act.command().contains(name), "{}", act.command());
+        }
+        assert!(shows_hold(&role, Hold::Keep).contains(name));
+        assert_eq!(kubectl_name(&ObjectId::new("", "ConfigMap", "shop", "a")), "configmap/a -n shop");
     }
 }

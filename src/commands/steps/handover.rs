@@ -7,7 +7,6 @@ use clap::Args;
 
 use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
 use super::apply::{Commit, NextStep, StepArgs, Steps, carry_out};
-use crate::cluster::config::args::shell_word;
 use crate::commands::Session;
 use crate::commands::prune::tree::{FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
@@ -27,7 +26,7 @@ use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
 use gitops_core::ownership::{Members, OwnerId};
 use gitops_core::plan::{FinishedPlan, Outcome};
-use gitops_core::text::{join_limited, pluralize};
+use gitops_core::text::{join_limited, plain_word, pluralize, shell_word};
 
 /// Number of objects that a message names.
 const NAMED: usize = 5;
@@ -205,8 +204,9 @@ fn merge_note(merged: &BTreeSet<String>, into: Option<&str>) -> Option<String> {
         return Some(format!("a merge of Git would keep what step 1 set in {first}{more}: take it out of the result"));
     };
     Some(format!(
-        "a merge of Git would keep what step 1 set in {first}{more}: `git merge -s ours {branch}` on the branch of the change leaves it \
-         out (only while {branch} has nothing else that is new)"
+        "a merge of Git would keep what step 1 set in {first}{more}: `git merge -s ours {}` on the branch of the change leaves it \
+         out (only while {branch} has nothing else that is new)",
+        shell_word(branch)
     ))
 }
 
@@ -372,8 +372,7 @@ impl Role {
             names.entry(namespace).or_default().push(name);
         }
         let shows = names.into_iter().map(|(namespace, names)| {
-            // All of them, if there are too many for a line.
-            let names = if names.len() > NAMED { String::new() } else { format!(" {}", names.join(" ")) };
+            let (names, namespace) = (words(&names), shell_word(namespace));
             format!("kubectl gitops get kustomization{names} -n {namespace} # Ready, at the new revision")
         });
         shows.collect()
@@ -412,10 +411,9 @@ fn show_holds(holds: &Holds) -> Vec<String> {
         if let [only] = ids[..] {
             return shows_hold(only, hold);
         }
-        let names: String = ids.iter().map(|id| format!(" {}", id.shown().name)).collect();
-        // All of them, if there are too many for a line.
-        let names = if ids.len() > NAMED { String::new() } else { names };
-        let field = hold.field();
+        let shown: Vec<_> = ids.iter().map(|id| id.shown()).collect();
+        let names = words(&shown.iter().map(|id| &*id.name).collect::<Vec<_>>());
+        let (field, namespace) = (hold.field(), shell_word(namespace));
         format!(
             "kubectl get {kind}{names} -n {namespace} -o custom-columns='NAME:.metadata.name,SET:{}' # {}",
             field.json_path(),
@@ -423,6 +421,13 @@ fn show_holds(holds: &Holds) -> Vec<String> {
         )
     });
     commands.collect()
+}
+
+/// Returns names as words of a command. None stands for all, if there are too many for a line, or a shell or kubectl would read one
+/// as something else.
+fn words(names: &[&str]) -> String {
+    let plain: Vec<&str> = names.iter().filter_map(|name| plain_word(name)).collect();
+    if names.len() > NAMED || plain.len() < names.len() { String::new() } else { format!(" {}", plain.join(" ")) }
 }
 
 /// Returns the objects in the inventories of owners.

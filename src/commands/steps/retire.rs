@@ -21,7 +21,7 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::plan::grave::GraveKind;
-use gitops_core::text::join_limited;
+use gitops_core::text::{join_limited, shell_word};
 
 /// Number of objects that a message names.
 const NAMED: usize = 5;
@@ -174,7 +174,7 @@ impl Steps for Removing<'_> {
     }
 
     fn command(&self) -> String {
-        let left: Vec<String> = self.targets.iter().map(owner_word).collect();
+        let left: Vec<String> = self.targets.iter().map(|id| shell_word(&owner_word(id))).collect();
         format!("kubectl gitops retire {} --apply", left.join(" "))
     }
 

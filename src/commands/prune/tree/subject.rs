@@ -7,7 +7,6 @@ use chrono::SecondsFormat;
 
 use super::{SharedWork, TreeArgs};
 use crate::cluster::Cluster;
-use crate::cluster::config::args::shell_word;
 use crate::commands::Session;
 use crate::commands::prune::sources::{MergedCheckout, TreeSources};
 use crate::error::{Error, Result};
@@ -18,6 +17,7 @@ use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Subject;
 use gitops_core::plan::subject::{SubjectContent, SubjectSource, short_revision};
+use gitops_core::text::shell_word;
 
 /// A tree that is planned.
 pub(super) struct PlannedTree {

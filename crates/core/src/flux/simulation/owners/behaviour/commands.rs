@@ -4,25 +4,31 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, list_at};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::text::plain_word;
 
-/// Returns a word that a shell reads as it is, and that holds no password; `None` if it is another one.
-pub(crate) fn plain(word: &str) -> Option<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/:".contains(c);
-    (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
+/// Returns the name of an object in a command. `NAME` stands for one that the API server refuses anyway, and that a shell or a
+/// program would read as something else: the author of a tree wrote it.
+pub(crate) fn name_in_command(name: &str) -> &str {
+    plain_word(name).unwrap_or("NAME")
 }
 
 /// Returns the folder of a Kustomization in its tree, for a command; `None` if it is the root, or a shell reads it as something else.
 pub(crate) fn folder(spec: &KustomizationSpec) -> Option<String> {
-    plain(spec.path().trim_start_matches("./").trim_start_matches('/')).map(|path| format!("./{path}"))
+    plain_word(spec.path().trim_start_matches("./").trim_start_matches('/')).map(|path| format!("./{path}"))
+}
+
+/// Returns the command that shows the manifest of an owner in the cluster.
+pub(crate) fn manifest_in_cluster(kind: &str, id: &ObjectId) -> String {
+    let [name, namespace] = [&*id.name, &*id.namespace].map(name_in_command);
+    format!("kubectl get {kind} {name} -n {namespace} -o yaml")
 }
 
 /// Returns the command with which flux-operator shows what a live owner generates. `word` is its word for the kind. Without a live
 /// owner, or if its inputs are other objects, the command shows its manifest.
 pub(crate) fn generated(state: &State<'_>, id: &ObjectId, word: &str) -> String {
     let kind = id.kind.to_lowercase();
-    let ObjectId { name, namespace, .. } = id;
     let Some(live) = state.input.snapshot.resource(id) else { return manifest(state, id, &kind) };
-    let get = format!("kubectl get {kind} {name} -n {namespace} -o yaml");
+    let get = manifest_in_cluster(&kind, id);
     match list_at(live.spec(), "/inputsFrom") {
         [] => format!("{get} | flux-operator build {word} --filename -"),
         _ => get,
@@ -39,6 +45,6 @@ fn manifest(state: &State<'_>, id: &ObjectId, kind: &str) -> String {
     });
     match specs.find_map(|spec| folder(&spec)) {
         Some(folder) => format!("kubectl kustomize {folder}"),
-        None => format!("kubectl get {kind} {} -n {} -o yaml", id.name, id.namespace),
+        None => manifest_in_cluster(kind, id),
     }
 }

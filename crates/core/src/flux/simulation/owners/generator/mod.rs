@@ -21,6 +21,7 @@ use crate::flux::simulation::model::generated_artifacts::{
 };
 use crate::flux::simulation::model::node::{Pass, PassId};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::commands::manifest_in_cluster;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -45,7 +46,7 @@ pub(super) const GENERATORS: OwnerKind = OwnerKind {
     actor: Actor::SourceWatcher,
     affected,
     acting,
-    find_out: |_, id| format!("kubectl get artifactgenerator {} -n {} -o yaml", id.name, id.namespace),
+    find_out: |_, id| manifest_in_cluster("artifactgenerator", id),
     deleted,
     finalized: |_, _| vec![],
     stored: |_, _| None,

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::commands::plain;
+use crate::flux::simulation::owners::behaviour::commands::{manifest_in_cluster, name_in_command};
 use crate::flux::spec::SourceId;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, text_at};
+use crate::text::plain_word;
 
 /// Returns the commands that show the release as it is, and after an upgrade to the chart of the last spec with its present values.
 pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
@@ -15,8 +16,9 @@ pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
     // A chart of a spec that holds values of Secrets is not written.
     let chart = if state.is_private(id) { None } else { chart_argument(state, id, &spec) };
     let is_recorded = recorded.is_some();
-    let ReleaseTarget { name, namespace, storage_namespace, .. } =
-        recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &spec, None));
+    let target = recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &spec, None));
+    let [name, namespace, storage_namespace] =
+        [&*target.name, &*target.namespace, &*target.storage_namespace].map(name_in_command);
     match (is_recorded, chart) {
         (true, Some(chart)) => format!(
             "helm get manifest {name} -n {storage_namespace}; helm upgrade {name} {chart} -n {storage_namespace} \
@@ -24,7 +26,7 @@ pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
         ),
         (true, None) => format!("helm get manifest {name} -n {storage_namespace}"),
         (false, Some(chart)) => format!("helm template {name} {chart} -n {namespace}"),
-        (false, None) => format!("kubectl get helmrelease {} -n {} -o yaml", id.name, id.namespace),
+        (false, None) => manifest_in_cluster("helmrelease", id),
     }
 }
 
@@ -33,14 +35,14 @@ pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
 fn chart_argument(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
     if let Some(reference) = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "OCIRepository") {
         let source = state.specs_after(&SourceId::read(reference, "", &id.namespace).object()).pop()?;
-        return with_version(plain(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
+        return with_version(plain_word(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
     }
     let chart = spec.pointer("/chart/spec")?;
-    let (name, source) = (plain(text_at(chart, "/chart"))?, SourceId::of_chart(chart, &id.namespace));
+    let (name, source) = (plain_word(text_at(chart, "/chart"))?, SourceId::of_chart(chart, &id.namespace));
     match &*source.kind {
         "HelmRepository" => {
             let repository = state.specs_after(&source.object()).pop()?;
-            let url = plain(text_at(&repository, "/url"))?;
+            let url = plain_word(text_at(&repository, "/url"))?;
             let is_image = url.starts_with("oci://");
             let image = format!("{}/{name}", url.trim_end_matches('/'));
             with_version(if is_image { image } else { format!("{name} --repo {url}") }, text_at(chart, "/version"))
@@ -54,7 +56,7 @@ fn chart_argument(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Stri
 fn with_version(chart: String, version: &str) -> Option<String> {
     match version {
         "" | "*" => Some(chart),
-        version if plain(version).is_some() => Some(format!("{chart} --version {version}")),
+        version if plain_word(version).is_some() => Some(format!("{chart} --version {version}")),
         version if version.chars().all(|c| c.is_ascii_graphic() || c == ' ') && !version.contains('\'') => {
             Some(format!("{chart} --version '{version}'"))
         }

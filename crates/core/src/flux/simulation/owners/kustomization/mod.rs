@@ -15,7 +15,7 @@ use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
-use crate::flux::simulation::owners::behaviour::commands::folder;
+use crate::flux::simulation::owners::behaviour::commands::{folder, name_in_command};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
 use crate::flux::simulation::owners::behaviour::scaling::shrinking_sets;
@@ -42,7 +42,8 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
 fn find_out(state: &State<'_>, id: &ObjectId) -> String {
     let spec = state.specs_after(id).pop().map(|spec| KustomizationSpec::new(&spec));
     let folder = spec.and_then(|spec| folder(&spec)).unwrap_or_else(|| ".".to_owned());
-    format!("flux diff kustomization {} -n {} --path {folder}", id.name, id.namespace)
+    let [name, namespace] = [&*id.name, &*id.namespace].map(name_in_command);
+    format!("flux diff kustomization {name} -n {namespace} --path {folder}")
 }
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.
