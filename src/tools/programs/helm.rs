@@ -6,6 +6,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use tokio::sync::OnceCell;
@@ -89,7 +90,7 @@ impl Helm {
     }
 
     async fn fetch(&self, chart: &RemoteChart) -> Result<Vec<u8>, NoAnswer> {
-        let mut workspace = self.fetching_workspace().await?;
+        let mut workspace = self.fetching_workspace(chart).await?;
         let (home, tmp) = (workspace.directories.home(), workspace.directories.tmp());
         let mut arguments: Vec<OsString> = vec!["pull".into(), "--destination".into(), (&tmp).into()];
         if !chart.range.is_empty() {
@@ -112,12 +113,17 @@ impl Helm {
                 arguments.extend(["--".into(), format!("{}/{name}", repositories::NAME).into()]);
             }
         }
-        self.fetched(&workspace, arguments).await?;
+        self.fetched(&workspace, arguments).await.map_err(|why| match why {
+            NoAnswer::Reason(why) if !self.credentials.is_empty() && !may_send_credentials(chart) => NoAnswer::Reason(
+                format!("{why} (no credentials are sent without TLS, which `insecure: true` turns off)"),
+            ),
+            other => other,
+        })?;
         Ok(archive_in(&tmp).map_err(|error| format!("its archive cannot be read: {error}"))?)
     }
 
     /// Returns the workspace of a run that may use the network, and the user's credentials for registries.
-    async fn fetching_workspace(&self) -> Result<Workspace, NoAnswer> {
+    async fn fetching_workspace(&self, chart: &RemoteChart) -> Result<Workspace, NoAnswer> {
         let mut workspace = self.workspace().await?.fetching(&self.program.trees());
         let home = workspace.directories.home();
         workspace.rules = workspace.rules.writing(&home);
@@ -125,7 +131,8 @@ impl Helm {
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             workspace = workspace.with(variable, &home);
         }
-        for (variable, file) in self.credentials.iter().filter(|(variable, _)| *variable != REPOSITORIES) {
+        let of_registries = self.credentials.iter().filter(|(variable, _)| *variable != REPOSITORIES);
+        for (variable, file) in of_registries.filter(|_| may_send_credentials(chart)) {
             let value = if *variable == "DOCKER_CONFIG" { file.parent().unwrap_or(file) } else { file };
             workspace = workspace.reading(file).with(variable, value);
         }
@@ -252,6 +259,15 @@ fn without_plugins(workspace: Workspace) -> Workspace {
     workspace.with("HELM_NO_PLUGINS", "1")
 }
 
+/// Returns true if credentials for the registry of a chart do not leave this machine in plain text: whoever may write a source in any
+/// namespace could turn TLS off for the user's registry.
+fn may_send_credentials(chart: &RemoteChart) -> bool {
+    let authority = chart.url.trim_start_matches("oci://").split('/').next().unwrap_or_default();
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
+    let is_loopback = host.parse().map_or(host == "localhost", |address: IpAddr| address.is_loopback());
+    !chart.is_plain_http || is_loopback
+}
+
 /// Returns the files of the user with credentials for repositories and registries, and the variables that name them.
 pub fn user_credentials() -> Vec<(&'static str, PathBuf)> {
     let [registry, repositories, docker] = ["HELM_REGISTRY_CONFIG", REPOSITORIES, "DOCKER_CONFIG"]
@@ -294,4 +310,27 @@ fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<Pat
         written.push(file);
     }
     Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_leave_this_machine_with_tls_only() {
+        for (url, is_plain_http, expected) in [
+            ("oci://example.com/charts/app", false, true),
+            ("oci://example.com/charts/app", true, false),
+            ("oci://example.com:5000/app", true, false),
+            ("oci://localhost.example.com/app", true, false),
+            ("oci://127.0.0.1.example.com:5000/app", true, false),
+            ("oci://user@127.0.0.1@example.com/app", true, false),
+            ("oci://127.0.0.1:5000/app", true, true),
+            ("oci://localhost/app", true, true),
+            ("oci://[::1]:5000/app", true, true),
+        ] {
+            let chart = RemoteChart { url: url.to_owned(), name: String::new(), range: "1".to_owned(), is_plain_http };
+            assert_eq!(may_send_credentials(&chart), expected, "{url}");
+        }
+    }
 }

@@ -33,9 +33,10 @@ impl RemoteChart {
         }
     }
 
-    /// Returns the digest of the manifest by which a registry is asked, in hexadecimal; `None` if it is asked for a version.
+    /// Returns the digest of the manifest by which a registry is asked, in hexadecimal; `None` if it is asked for a version. A
+    /// repository over HTTP answers what it likes, whatever its address ends with.
     pub fn digest(&self) -> Option<&str> {
-        let digest = self.url.rsplit_once("@sha256:")?.1;
+        let digest = self.url.strip_prefix("oci://").filter(|_| self.name.is_empty())?.rsplit_once("@sha256:")?.1;
         (digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(digest)
     }
 
@@ -81,5 +82,11 @@ mod tests {
         assert_eq!(digest.digest(), None, "too short");
         let url = format!("oci://example.com/app@sha256:{}", "a".repeat(64));
         assert_eq!(RemoteChart { url, ..digest }.digest(), Some(&*"a".repeat(64)));
+        let foreign = json!({"url": format!("https://example.com/@sha256:{}", "a".repeat(64))});
+        assert_eq!(
+            RemoteChart::of_repository(&foreign, "app", "1").digest(),
+            None,
+            "the chart of another one would be kept for it"
+        );
     }
 }
