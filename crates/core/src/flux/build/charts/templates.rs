@@ -50,7 +50,8 @@ impl ClusterValues {
                     let text = self.applied_to_text(text).map_err(|what| {
                         format!("{at} of its chart uses {what}, whose value in the cluster is not known here")
                     })?;
-                    Arc::from(text.into_bytes())
+                    let first = if is_template(at) { self.sets_revision() } else { String::new() };
+                    Arc::from((first + &text).into_bytes())
                 }
                 _ => content.clone(),
             };
@@ -65,6 +66,12 @@ impl ClusterValues {
         let own = [has, lookups::template(&self.lookups), tpl_template(), Seed::templates()].concat();
         applied.insert(FILE.to_owned(), own.into_bytes().into());
         Ok(applied)
+    }
+
+    /// Returns an action without output that gives the release its revision. The templates of a chart share it, so a field whose name
+    /// is computed has it too.
+    fn sets_revision(&self) -> String {
+        format!("{{{{ $_ := set $.Release \"Revision\" {} }}}}", self.revision)
     }
 
     /// Returns a text in which all actions, the parts between `{{` and `}}`, have the values of the cluster.
@@ -134,6 +141,8 @@ impl ClusterValues {
             [_, .., "Revision" | "APIVersions" | "HelmVersion"] | [.., "APIVersions" | "HelmVersion", _] => {
                 return Err(word.to_owned());
             }
+            // All of them: the name of a field could be computed.
+            [_, .., "Capabilities"] => return Err(word.to_owned()),
             [.., "KubeVersion"] | [.., "KubeVersion", _] if !self.knows_version(&segments) => {
                 return Err(word.to_owned());
             }
@@ -161,6 +170,11 @@ pub(crate) fn api_versions<'a>(served: impl Iterator<Item = (&'a str, &'a str, &
         versions.insert(version);
     }
     versions
+}
+
+/// Returns true for a file that helm executes, in a chart or in one that it contains.
+fn is_template(at: &str) -> bool {
+    at.starts_with("templates/") || at.contains("/templates/")
 }
 
 /// Returns the number of operands of a function that a named template replaces.
@@ -289,7 +303,8 @@ mod tests {
             ".Capabilities.KubeVersion.Minor"
         );
         assert!(values(Some("v1.33.1-gke.1")).applied_to_text("{{ .Capabilities.KubeVersion.Version }}").is_ok());
-        for text in ["$release.Revision", "index .Release \"Revision\"", "range .Capabilities.APIVersions"] {
+        let computed = "index .Capabilities (print \"Helm\" \"Version\")";
+        for text in ["$release.Revision", "index .Release \"Revision\"", "range .Capabilities.APIVersions", computed] {
             refused(Some("v1"), &format!("{{{{ {text} }}}}"));
         }
         refused(Some("v1"), "{{ .Capabilities.HelmVersion.Version }}");
