@@ -1,7 +1,5 @@
 //! Documents for programs: JSON and YAML whose schema is a contract, and one name per line.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 
 use super::text::sanitize;
@@ -10,25 +8,29 @@ use gitops_core::kubernetes::object::ObjectId;
 
 /// Returns indented JSON that ends with a line break. Control and invisible characters are escaped, such as `\u009b`.
 pub fn json<T: Serialize>(value: &T) -> Result<String> {
+    escaped_json(value, |character| {
+        let units = character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<Vec<_>>();
+        units.concat()
+    })
+}
+
+fn escaped_json<T: Serialize>(value: &T, escape: impl Fn(char) -> String) -> Result<String> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| Error::failed(format!("cannot write JSON: {error}")))?;
     let mut safe = String::with_capacity(text.len() + 1);
     for character in text.chars() {
-        if sanitize::is_unsafe(character) {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                write!(safe, "\\u{unit:04x}").expect("a String takes any text");
-            }
-        } else {
-            safe.push(character);
-        }
+        if sanitize::is_unsafe(character) { safe += &escape(character) } else { safe.push(character) }
     }
     safe.push('\n');
     Ok(safe)
 }
 
-/// Returns YAML that ends with a line break.
+/// Returns YAML that ends with a line break. If there is something to escape, it has the form of JSON, which is YAML: not every text
+/// of YAML can have an escape.
 pub fn yaml<T: Serialize>(value: &T) -> Result<String> {
-    serde_yaml::to_string(value).map_err(|error| Error::failed(format!("cannot write YAML: {error}")))
+    let text = serde_yaml::to_string(value).map_err(|error| Error::failed(format!("cannot write YAML: {error}")))?;
+    let is_safe = !text.contains(sanitize::is_unsafe);
+    if is_safe { Ok(text) } else { escaped_json(value, |character| format!("\\U{:08x}", u32::from(character))) }
 }
 
 /// Returns the name of an object as kubectl writes it, escaped: `kustomization.kustomize.toolkit.fluxcd.io/apps`.
@@ -49,7 +51,7 @@ mod tests {
         assert!(!json.chars().any(sanitize::is_unsafe), "{json}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap(), value);
         let yaml = yaml(&value).unwrap();
-        assert!(!yaml.contains(['\u{1b}', '\u{9b}', '\u{7f}']), "{yaml}");
+        assert!(!yaml.contains(sanitize::is_unsafe), "{yaml}");
         assert_eq!(serde_yaml::from_str::<serde_json::Value>(&yaml).unwrap(), value);
     }
 

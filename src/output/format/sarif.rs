@@ -26,13 +26,18 @@ fn result(finding: &ReportedFinding) -> Value {
     json!({
         "ruleId": finding.rule,
         "level": level,
-        "message": { "text": finding.message },
+        "message": { "text": plain(&finding.message) },
         "locations": [{
             "physicalLocation": { "artifactLocation": { "uri": uri(&finding.place) }, "region": { "startLine": 1 } },
             "logicalLocations": [{ "fullyQualifiedName": finding.subject }],
         }],
         "partialFingerprints": { "finding/v1": finding.fingerprint() },
     })
+}
+
+/// Returns a message in which nothing is a link: `[text](address)` is one in the text of a message (SARIF 3.11.6).
+fn plain(message: &str) -> String {
+    message.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]")
 }
 
 /// Returns a place as a relative reference of a URI: bytes that have a meaning there, or none, are percent-encoded.
@@ -46,7 +51,12 @@ fn uri(place: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::uri;
+    use super::{plain, uri};
+
+    #[test]
+    fn messages_hold_no_links() {
+        assert_eq!(plain("a\\[b](https://c)"), "a\\\\\\[b\\](https://c)");
+    }
 
     #[test]
     fn places_are_references() {

@@ -410,8 +410,14 @@ pub fn warnings(plan: &Plan) -> Vec<Prose> {
 
 fn controller_upgrade(upgrade: &ControllerUpgrade) -> Prose {
     let ControllerUpgrade { from, to, rules } = upgrade;
-    let text = format!("this changes kustomize-controller from {from} to {to}, and the plan has the rules of {from}");
-    Prose::from(format!("{text}. In {to}: {}", rules.join("; ")))
+    let text = Prose::from("this changes kustomize-controller from ").foreign(from).own(" to ").foreign(to);
+    // A plan that is shown again is a file of others.
+    text.own(", and the plan has the rules of ")
+        .foreign(from)
+        .own(". In ")
+        .foreign(to)
+        .own(": ")
+        .foreign(rules.join("; "))
 }
 
 fn limited<T>(all: &[T], line: impl Fn(&T) -> Prose, what: &str) -> Vec<Prose> {

@@ -127,7 +127,7 @@ impl FilePatch {
     /// Returns the difference between two versions of a file; `None` for one that does not exist.
     pub fn of(file: &str, before: Option<&str>, after: Option<&str>) -> Self {
         let diff = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
-        let name = |side: &str, text: Option<&str>| text.map_or("/dev/null".to_owned(), |_| format!("{side}/{file}"));
+        let name = |side: &str, text: Option<&str>| text.map_or("/dev/null".to_owned(), |_| quoted(side, file));
         let mut unified = diff.unified_diff();
         let text = unified.context_radius(3).header(&name("a", before), &name("b", after)).to_string();
         let mode = match (before, after) {
@@ -135,7 +135,8 @@ impl FilePatch {
             (_, None) => "deleted file mode 100644\n",
             _ => return Self { file: file.to_owned(), diff: text },
         };
-        Self { file: file.to_owned(), diff: format!("diff --git a/{file} b/{file}\n{mode}{text}") }
+        let header = format!("diff --git {} {}\n{mode}", quoted("a", file), quoted("b", file));
+        Self { file: file.to_owned(), diff: header + &text }
     }
 
     /// Returns the differences between two trees.
@@ -144,6 +145,22 @@ impl FilePatch {
         let of = |path: &str| Self::of(path, text(before, path).as_deref(), text(after, path).as_deref());
         changed(before, after).into_iter().map(of).collect()
     }
+}
+
+/// Returns a file name of a header as git writes it: one with a line break would otherwise begin the patch of another file.
+fn quoted(side: &str, file: &str) -> String {
+    let is_special = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\' | 0x7f);
+    if !file.bytes().any(is_special) {
+        return format!("{side}/{file}");
+    }
+    let mut name = format!("\"{side}/");
+    for character in file.chars() {
+        match u8::try_from(character) {
+            Ok(byte) if is_special(byte) => name += &format!("\\{byte:03o}"),
+            _ => name.push(character),
+        }
+    }
+    name + "\""
 }
 
 /// Returns true if two trees differ in nothing but settings of steps.
@@ -531,5 +548,17 @@ mod tests {
             "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
         );
         assert_eq!(new.diff, "diff --git a/b b/b\nnew file mode 100644\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+y\n");
+    }
+
+    #[test]
+    fn the_name_of_a_file_begins_no_other_patch() {
+        let hostile = "a\n--- a/.github/ci.yml\n+++ b/.github/ci.yml\n@@ -1 +1 @@\n-a\n+\"b\\.yaml";
+        for (before, after) in [(Some("a\n"), Some("b\n")), (None, Some("b\n")), (Some("a\n"), None)] {
+            let diff = FilePatch::of(hostile, before, after).diff;
+            assert!(!diff.contains("\n+++ b/.github") && diff.contains("a/a\\012--- a/.github/ci.yml\\012"), "{diff}");
+            assert!(diff.contains("+\\042b\\134.yaml\"\n"), "{diff}");
+        }
+        let usual = FilePatch::of("äpps/a b.yaml", Some("a\n"), Some("b\n")).diff;
+        assert!(usual.starts_with("--- a/äpps/a b.yaml\n+++ b/äpps/a b.yaml\n"), "{usual}");
     }
 }
