@@ -283,3 +283,86 @@ fn meter_step(step: &mut Node) {
 pub(crate) fn with_stack<T>(call: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK, 2 * STACK, call)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const TWELVE: &str = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]";
+    /// Seconds that an expression may take in a build without optimisation, beside other tests.
+    const SECONDS: f32 = 5.0;
+
+    /// Returns a loop over twelve elements in a loop, nested this deep.
+    fn nested(depth: usize) -> String {
+        let loops: String = (0..depth).map(|level| format!("{TWELVE}.all(x{level}, ")).collect();
+        format!("{loops}true{}", ")".repeat(depth))
+    }
+
+    /// Returns a list whose elements are changed this often.
+    fn grown(list: &str, times: usize, change: &str) -> String {
+        format!("{list}{}.size() > 0", format!(".map(a, {change})").repeat(times))
+    }
+
+    fn outcome(text: &str) -> &'static str {
+        let start = Instant::now();
+        let mut left = MAX_STEPS;
+        let outcome = match parse(text).map(|parsed| with_stack(|| parsed.evaluate(&context(), &mut left))) {
+            Err(NotParsed::TooLarge) => "too large",
+            Err(NotParsed::Invalid(_)) => "invalid",
+            Ok(Err(NotEvaluated::TooManySteps)) => "too many steps",
+            Ok(Err(NotEvaluated::Failed(_))) => "fails",
+            Ok(Ok(Value::Bool(true))) => "true",
+            Ok(Ok(_)) => "another value",
+        };
+        let seconds = start.elapsed().as_secs_f32();
+        assert!(seconds < SECONDS, "{seconds} s: {text}");
+        outcome
+    }
+
+    /// What is small enough has a result: the limits, and not mistakes of the texts, end the others.
+    #[test]
+    fn every_bomb_ends_in_time() {
+        let many = "1, ".repeat(150) + "1";
+        let pattern = "((a{99}){99}){9}";
+        let long = "a".repeat(3900);
+        for (text, expected) in [
+            (nested(2), "true"),
+            (nested(6), "too many steps"),
+            (nested(7), "too many steps"),
+            (nested(40), "too large"),
+            (grown("['ab']", 3, "a + a"), "true"),
+            (grown("['ab']", 20, "a + a"), "too many steps"),
+            (grown("['ab']", 12, "a + a + a + a"), "too many steps"),
+            (grown("[[1]]", 20, "a + a"), "too many steps"),
+            (grown("[[1]]", 30, "[a, a]"), "too many steps"),
+            (grown("[{'a': 1}]", 25, "{'a': a, 'b': a}"), "too many steps"),
+            (grown(TWELVE, 2, TWELVE), "true"),
+            (format!("[{many}].all(a, [{many}].all(b, true))"), "too large"),
+            (format!("[{many}].all(a, a == 1)"), "true"),
+            (format!("'{long}'.size() > 3000"), "true"),
+            (
+                format!("{TWELVE}.all(a, {TWELVE}.all(b, {TWELVE}.all(c, '{}' + 'a' != 'b')))", &long[..3500]),
+                "too many steps",
+            ),
+            ("'v1.2.3'.matches('^v[0-9]+')".to_owned(), "true"),
+            (format!("'{}'.matches('(a+)+$')", "a".repeat(2000)), "true"),
+            (format!("!'{}b'.matches('^(a|aa|a*)*c$')", "a".repeat(2000)), "true"),
+            (format!("{TWELVE}.all(a, !'a'.matches('{pattern}'))"), "too many steps"),
+            (format!("{TWELVE}.all(a, !'a'.matches('(a{{9}}' + '{{9}}){{9}}'))"), "too many steps"),
+            (format!("{}true{}", "(".repeat(60), ")".repeat(60)), "true"),
+            (format!("{}true{}", "(".repeat(2000), ")".repeat(2000)), "too large"),
+            (format!("{}true", "!".repeat(60)), "true"),
+            (format!("{}true", "!".repeat(4000)), "too large"),
+            (format!("{}true", "true ? true : ".repeat(200)), "too large"),
+            (format!("{}1 > 0", "1 + ".repeat(190)), "true"),
+            (format!("{}1 > 0", "1 + ".repeat(900)), "too large"),
+            ("9223372036854775807 + 1 > 0".to_owned(), "fails"),
+            ("1 / 0 == 1".to_owned(), "fails"),
+            ("@charge(1) == 1".to_owned(), "invalid"),
+        ] {
+            assert_eq!(outcome(&text), expected, "{text}");
+        }
+    }
+}

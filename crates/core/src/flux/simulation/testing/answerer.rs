@@ -246,7 +246,10 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
         if at == "fail.yaml" {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }
-        let replaced = texts.iter().rev().fold(String::from_utf8_lossy(content).into_owned(), |text, (key, value)| {
+        let content = String::from_utf8_lossy(content);
+        let is_own = |(action, _): &(&str, &str)| action.starts_with("{{ $_ := set $.Release ");
+        let content = content.split_once("}}").filter(is_own).map_or(&*content, |(_, content)| content);
+        let replaced = texts.iter().rev().fold(content.to_owned(), |text, (key, value)| {
             with_value(&text, &format!(".Values.{key}"), ["{{", "}}"], value)
         });
         // As src/tools/programs/sandboxed.rs words the message of helm.

@@ -48,11 +48,15 @@ fn chain(number: usize, object: &str) -> Files {
 fn a_long_chain_of_dependencies_is_planned_to_its_end() {
     let [few, many] = [15, 60].map(|number| {
         let cluster = TestCluster::new(&chain(number, "a"));
-        let started = Instant::now();
-        let plan = cluster.plan(&chain(number, "new"));
-        assert!(plan.is_complete(), "{:?}", plan.gaps());
-        assert_eq!(plan.changes().iter().filter(|change| change.action == Action::Delete).count(), number);
-        started.elapsed()
+        // Other tests run beside this one.
+        let times = (0..2).map(|_| {
+            let started = Instant::now();
+            let plan = cluster.plan(&chain(number, "new"));
+            assert!(plan.is_complete(), "{:?}", plan.gaps());
+            assert_eq!(plan.changes().iter().filter(|change| change.action == Action::Delete).count(), number);
+            started.elapsed()
+        });
+        times.min().unwrap_or_default()
     });
     assert!(many < few * 64, "15 take {few:?}, and 60 take {many:?}");
 }
