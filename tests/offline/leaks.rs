@@ -163,9 +163,10 @@ fn standard_error_shows_no_value_at_any_verbosity() {
         "sourceRef": {"kind": "GitRepository", "name": "repo"}});
     let status = json!({"observedGeneration": 1, "conditions": ready,
         "inventory": {"entries": [{"id": "flux-system_app_helm.toolkit.fluxcd.io_HelmRelease", "v": "v2"}]}});
-    let chart = json!({"spec": {"chart": "./app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
+    let chart = json!({"spec": {"chart": "./app", "sourceRef": {"kind": "HelmRepository", "name": "repo"}}});
     let release =
         live(HELM, "HelmRelease", "app", &json!({"interval": "1m", "chart": chart}), &json!({"conditions": ready}));
+    api.on(&format!("PATCH /apis/{HELM}/namespaces/flux-system/helmreleases/app"), [Answer::json(release.clone())]);
     for (kind, plural, object) in [
         ("Kustomization", "kustomizations", live(KUSTOMIZE, "Kustomization", "apps", &spec, &status)),
         ("HelmRelease", "helmreleases", release),
@@ -187,7 +188,7 @@ fn standard_error_shows_no_value_at_any_verbosity() {
         "metadata": {"name": "vars", "namespace": "flux-system", "uid": "v", "resourceVersion": "1"}});
     api.on("GET /api/v1/namespaces/flux-system/secrets/vars", [Answer::json(vars)]);
     let release = "apiVersion: helm.toolkit.fluxcd.io/v2\\nkind: HelmRelease\\nmetadata:\\n  name: app\\n  namespace: flux-system\\nspec:\\n  \
-        interval: 1m\\n  chart:\\n    spec:\\n      chart: ./${PASSWORD}\\n      sourceRef:\\n        kind: GitRepository\\n        name: repo\\n  \
+        interval: 1m\\n  chart:\\n    spec:\\n      chart: ./${PASSWORD}\\n      sourceRef:\\n        kind: HelmRepository\\n        name: repo\\n  \
         valuesFrom:\\n  - kind: ConfigMap\\n    name: x-${PASSWORD}\\n";
     let map = |name: &str| {
         format!("---\\napiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  name: {name}\\n  namespace: flux-system\\n")

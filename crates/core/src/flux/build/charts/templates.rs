@@ -44,14 +44,16 @@ impl ClusterValues {
     /// Fails if a template reads what is not known of the cluster.
     pub(crate) fn applied_to(&self, files: &ChartFiles) -> Result<ChartFiles, String> {
         let mut applied = ChartFiles::new();
+        let mut texts = files.values().filter_map(|content| std::str::from_utf8(content).ok());
+        let revision = if texts.any(computes_fields) { self.sets_revision() } else { String::new() };
         for (at, content) in files {
             let changed = match std::str::from_utf8(content) {
                 Ok(text) if text.contains("{{") => {
                     let text = self.applied_to_text(text).map_err(|what| {
                         format!("{at} of its chart uses {what}, whose value in the cluster is not known here")
                     })?;
-                    let first = if is_template(at) { self.sets_revision() } else { String::new() };
-                    Arc::from((first + &text).into_bytes())
+                    let first = if is_template(at) { &*revision } else { "" };
+                    Arc::from(format!("{first}{text}").into_bytes())
                 }
                 _ => content.clone(),
             };
@@ -170,6 +172,13 @@ pub(crate) fn api_versions<'a>(served: impl Iterator<Item = (&'a str, &'a str, &
         versions.insert(version);
     }
     versions
+}
+
+/// Returns true if a template uses the release as a whole, so that it can compute the name of a field, or a text that can do so.
+fn computes_fields(template: &str) -> bool {
+    let is_whole = |after: &str| !after.starts_with(|c: char| c == '.' || c == '_' || c.is_alphanumeric());
+    let mut uses = template.match_indices(".Release").map(|(at, word)| &template[at + word.len()..]);
+    uses.any(is_whole) || template.contains("tpl")
 }
 
 /// Returns true for a file that helm executes, in a chart or in one that it contains.
