@@ -27,6 +27,8 @@ pub(crate) struct Applied<'r> {
     pub(crate) built: &'r BuiltObject,
     /// Field manager of the controller that applies it.
     manager: &'static str,
+    /// The owner that generates it.
+    pub(crate) generator: Option<&'r ObjectId>,
 }
 
 impl Applied<'_> {
@@ -73,16 +75,17 @@ impl<'a> State<'a> {
             node.passes.iter().enumerate().filter_map(move |(number, pass)| {
                 let built = changed_by(pass, id, live.is_some())?;
                 let manager = kustomize_controller::NAME;
-                Some(Applied { owner: &node.id.key, pass, node: &node.id, number, built, manager })
+                Some(Applied { owner: &node.id.key, pass, node: &node.id, number, built, manager, generator: None })
             })
         });
-        by_passes.chain(self.owner_applies().flat_map(move |(_, applies)| {
+        by_passes.chain(self.owner_applies().flat_map(move |(generator, applies)| {
             let PassId { node, number } = &applies.trigger;
             let steps =
                 self.pass(&applies.trigger).into_iter().flat_map(|pass| applies.steps().map(move |it| (pass, it)));
             steps.filter_map(move |(pass, objects)| {
                 let (built, manager) = (objects.get(id)?, applies.manager);
-                Some(Applied { owner: &node.key, pass, node, number: *number, built, manager })
+                let generator = Some(generator);
+                Some(Applied { owner: &node.key, pass, node, number: *number, built, manager, generator })
             })
         }))
     }

@@ -28,6 +28,14 @@ impl Consequences<'_> {
         self.outcomes.get(id).is_some_and(PossibleOutcomes::may_be_deleted) || self.cascaded.contains_key(id)
     }
 
+    /// Returns true if something else than the upgrade of a release deletes a live object in some order of events.
+    pub(crate) fn may_be_deleted_by_others(&self, id: &ObjectId, release: &ObjectId) -> bool {
+        let is_upgrade =
+            |cascaded: &CascadedObject<'_>| cascaded.cause == *release && cascaded.kind == CascadeKind::Upgrade;
+        self.outcomes.get(id).is_some_and(PossibleOutcomes::may_be_deleted)
+            || self.cascaded.get(id).is_some_and(|cascaded| !is_upgrade(cascaded))
+    }
+
     /// Returns true if a live object is deleted and created again in some order of events.
     pub(crate) fn may_be_recreated(&self, id: &ObjectId) -> bool {
         self.outcomes.get(id).is_some_and(|outcomes| outcomes.may_end_as(FinalState::Recreated))

@@ -512,6 +512,15 @@ fn a_lookup_is_answered_from_the_cluster() {
     assert_eq!(cluster.rows(&after()), set(&[]), "nothing is found, so the object is rendered again");
     cluster.content.insert("found".to_owned(), cm("found"));
     assert_eq!(cluster.rows(&after()), set(&["delete made"]));
+    let mut own = with_lookup();
+    own.push(("charts/app/templates/found.yaml", "found", json!({})));
+    let plan = cluster.plan(&tree("2", &own, spec(json!({}))));
+    let (outcome, why) = reason(&plan);
+    assert_eq!(
+        (outcome, plan.is_complete()),
+        (Outcome::Applies, true),
+        "its own upgrade comes after the lookup: {why}"
+    );
     cluster.upgrades = Some([("found", "forbidden")].into());
     let plan = cluster.plan(&after());
     let (outcome, why) = reason(&plan);

@@ -96,6 +96,32 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         self.change(id, part)
     }
 
+    /// Returns the difference of an object that others make than the upgrade of a release; `None` if there is none.
+    ///
+    /// Fails if an answer is missing.
+    pub(crate) fn difference_by_others(
+        &mut self,
+        id: &ObjectId,
+        part: Part<'_>,
+        release: &ObjectId,
+    ) -> Asked<Option<Difference>> {
+        let state = self.state();
+        let others = state.applications(id).filter(|applied| applied.generator != Some(release));
+        let others: Vec<(&NamespacedName, &BuiltObject)> = others.map(|it| (it.owner, it.built)).collect();
+        if !state.is_live(id) {
+            return Ok((!others.is_empty()).then_some(Difference::Created));
+        }
+        if self.derivation.consequences.may_be_deleted_by_others(id, release) {
+            return Ok(Some(Difference::Deleted));
+        }
+        for (owner, built) in others {
+            if let Some(difference) = self.difference_from(id, owner, built, part)? {
+                return Ok(Some(difference));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the difference of the manifests of a live object from it, also if it is deleted after them; `None` if there is
     /// none.
     ///

@@ -31,11 +31,6 @@ impl Place<'_> {
         };
         let id = query.id(served.namespaced).in_cluster(cluster.as_ref());
         let what = described(&id);
-        if let Some(touched) = touched(comparison, &id)? {
-            return Err(
-                format!("its chart looks up {what}, and the change may create, change or delete {touched}").into()
-            );
-        }
         let is_secret = id.is("", "Secret");
         if is_secret && !self.may_read(comparison, &id) {
             let why = format!("its chart looks up {what}, and only Secrets in the inventory of the release are read");
@@ -46,27 +41,72 @@ impl Place<'_> {
             return Ok(Err(format!("its chart may not look up {what}: {message}")));
         }
         let query = ClusterQuery { cluster, query: query.clone() };
-        match comparison.derivation.answers.queries.get(&query) {
-            Some(QueryAnswer::Found(found)) => Ok(Ok(found.clone())),
-            Some(QueryAnswer::Missing) => Ok(Ok(json!({}))),
+        let found = match comparison.derivation.answers.queries.get(&query) {
+            Some(QueryAnswer::Found(found)) => found.clone(),
+            Some(QueryAnswer::Missing) => json!({}),
             Some(QueryAnswer::Unreadable(why)) => {
-                Err(format!("its chart looks up {what}, which cannot be read: {why}").into())
+                return Err(format!("its chart looks up {what}, which cannot be read: {why}").into());
             }
             None => {
                 comparison.derivation.needs.queries.insert(query);
-                Err(Interrupt::Missing)
+                return Err(Interrupt::Missing);
+            }
+        };
+        match self.touched(comparison, &id, &found)? {
+            Some(touched) => {
+                Err(format!("its chart looks up {what}, and the change may create, change or delete {touched}").into())
+            }
+            None => Ok(Ok(found)),
+        }
+    }
+
+    /// Returns an object of a lookup that the change creates, changes or deletes before the release is upgraded for the last time.
+    fn touched(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        looked_up: &ObjectId,
+        found: &Value,
+    ) -> Asked<Option<ObjectId>> {
+        let all = comparison.ids_of(&looked_up.group, &looked_up.kind).into_iter();
+        let ids: Vec<ObjectId> = all
+            .filter(|id| looked_up.name.is_empty() || id.name == looked_up.name)
+            .filter(|id| looked_up.namespace.is_empty() || id.namespace == looked_up.namespace)
+            .filter(|id| id.cluster == looked_up.cluster)
+            .collect();
+        let is_data = looked_up.is("", "ConfigMap") || looked_up.is("", "Secret");
+        let part = if is_data { Part::Data(None) } else { Part::SpecAndLabels };
+        for id in ids {
+            if self.changes_earlier(comparison, &id, found)
+                || comparison.difference_by_others(&id, part, &self.id)?.is_some()
+            {
+                return Ok(Some(id));
             }
         }
+        Ok(None)
+    }
+
+    /// Returns true if an upgrade before the last one may create, change or delete an object that a template looks up.
+    fn changes_earlier(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId, found: &Value) -> bool {
+        let state = comparison.state();
+        let own = state.owner_applies().filter(|(release, _)| **release == self.id);
+        own.flat_map(|(_, applies)| &applies.earlier).any(|objects| match objects.get(id) {
+            Some(built) => !state.is_live(id) || built.manifest.get("data") != found.get("data"),
+            None => self.holds(comparison, id),
+        })
     }
 
     /// Returns true if a Secret does not exist, or is in the inventory of the release. A list of Secrets is not read.
     fn may_read(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+        !id.name.is_empty() && (self.holds(comparison, id) || !comparison.state().is_live(id))
+    }
+
+    /// Returns true if an object is in the inventory of the release.
+    fn holds(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         let state = comparison.state();
-        let is_own = match state.input.snapshot.resource(&self.id).map(|live| state.members(live)) {
+        match state.input.snapshot.resource(&self.id).map(|live| state.members(live)) {
             Some(Members::Listed(members)) => members.contains(id),
             _ => false,
-        };
-        !id.name.is_empty() && (is_own || !state.is_live(id))
+        }
     }
 }
 
@@ -77,22 +117,4 @@ fn described(id: &ObjectId) -> String {
         ("", namespace) => format!("all of {} -n {namespace}", id.group_kind()),
         _ => id.to_string(),
     }
-}
-
-/// Returns an object of a lookup that the change creates, changes or deletes.
-fn touched(comparison: &mut Comparison<'_, '_, '_>, looked_up: &ObjectId) -> Asked<Option<ObjectId>> {
-    let all = comparison.ids_of(&looked_up.group, &looked_up.kind).into_iter();
-    let ids: Vec<ObjectId> = all
-        .filter(|id| looked_up.name.is_empty() || id.name == looked_up.name)
-        .filter(|id| looked_up.namespace.is_empty() || id.namespace == looked_up.namespace)
-        .filter(|id| id.cluster == looked_up.cluster)
-        .collect();
-    let is_data = looked_up.is("", "ConfigMap") || looked_up.is("", "Secret");
-    let part = if is_data { Part::Data(None) } else { Part::SpecAndLabels };
-    for id in ids {
-        if comparison.difference(&id, part)?.is_some() {
-            return Ok(Some(id));
-        }
-    }
-    Ok(None)
 }

@@ -10,7 +10,6 @@ use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
-use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::build::objects::served_versions as defined_versions;
 use crate::flux::build::post_renderers::post_rendered;
 use crate::flux::build::{BuildContext, BuildFailure, Interrupt};
@@ -181,7 +180,10 @@ impl<'s> Place<'s> {
             };
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
                 ChartOutput::Manifests(text) => {
-                    let is_private = values.is_private || cluster.lookups.keys().any(ObjectQuery::is_of_secrets);
+                    // A Secret that does not exist has no values.
+                    let mut secrets = cluster.lookups.iter().filter(|(query, _)| query.is_of_secrets());
+                    let is_private = values.is_private
+                        || secrets.any(|(_, found)| found.as_object().is_none_or(|it| !it.is_empty()));
                     let mut rendering = self.read(comparison, text, spec, is_private)?;
                     if let Rendering::Done(rendered) = &mut rendering {
                         rendered.depends_on_cluster = !cluster.lookups.is_empty();
