@@ -100,6 +100,12 @@ impl PackedChart {
         Some(Self::new(chart, &namespace, &Value::Null, Some(object)))
     }
 
+    /// Returns the generation of the live HelmChart of a release.
+    fn generation(&self, state: &State<'_>, live: &Resource) -> i64 {
+        let chart = self.reference.clone().or_else(|| helm_chart(&live.content));
+        chart.and_then(|chart| state.live_object(&chart)).map_or(0, |chart| chart.generation)
+    }
+
     /// Returns true if the spec of the HelmChart does not change.
     fn has_same_spec(&self, after: &Self) -> bool {
         self.reference == after.reference && self.compared == after.compared
@@ -135,10 +141,8 @@ fn charts_in_tree(
     if is_same {
         return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None }));
     }
-    let is_new_spec = !before.has_same_spec(&after);
-    let chart = after.reference.or_else(|| helm_chart(&live.content));
-    let generation = chart.and_then(|chart| state.live_object(&chart)).map_or(0, |chart| chart.generation);
-    let version = packed_version(&new.version, &after.spec, generation + i64::from(is_new_spec));
+    let generation = after.generation(state, live) + i64::from(!before.has_same_spec(&after));
+    let version = packed_version(&new.version, &after.spec, generation);
     Ok(Some(ReleaseCharts { old, new: new.with_version(&version), assumption: None }))
 }
 
@@ -179,9 +183,8 @@ pub(crate) fn chart_before_spec(state: &State<'_>, live: &Resource, spec: &Value
     let [old, new] = [deployed, tree].map(|artifact| Chart::read(artifact, &before.spec).ok());
     let (old, new) = old.zip(new)?;
     let is_same = has_same_package(&before, &before, [&old, &new], deployed.digest() == tree.digest());
-    let chart = before.reference.or_else(|| helm_chart(&live.content));
-    let generation = chart.and_then(|chart| state.live_object(&chart)).map_or(0, |chart| chart.generation);
-    (!is_same).then(|| new.with_version(&packed_version(&new.version, &before.spec, generation)))
+    let version = packed_version(&new.version, &before.spec, before.generation(state, live));
+    (!is_same).then(|| new.with_version(&version))
 }
 
 /// Returns the reason why source-controller cannot pack the chart of a release after the change; `None` if it can, or if that is
