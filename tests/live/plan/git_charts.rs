@@ -310,12 +310,12 @@ fn cases() -> Vec<Case> {
             edits: &[
                 WITHOUT,
                 BUMP,
-                ("charts/other/Chart.yaml", Some(V1)),
+                ("charts/other/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 1.5.0\n")),
                 ("charts/other/values.yaml", Some("extra: true\n")),
                 ("charts/other/templates/stays.yaml", Some(STAYS)),
                 ("charts/other/templates/goes.yaml", Some(GOES)),
             ],
-            deletes: &["recreate ConfigMap/goes"],
+            deletes: &["recreate? ConfigMap/goes"],
             ..upgraded
         },
         Case {
