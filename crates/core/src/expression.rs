@@ -321,7 +321,7 @@ mod tests {
         outcome
     }
 
-    /// What is small enough has a result: the limits, and not mistakes of the texts, end the others.
+    /// Each large expression has a smaller one beside it that has a result, so that the limits end it and not a mistake in it.
     #[test]
     fn every_bomb_ends_in_time() {
         let many = "1, ".repeat(150) + "1";

@@ -423,8 +423,8 @@ fn show_holds(holds: &Holds) -> Vec<String> {
     commands.collect()
 }
 
-/// Returns names as words of a command. None stands for all, if there are too many for a line, or a shell or kubectl would read one
-/// as something else.
+/// Returns names as words of a command. Without a name the command shows all objects: so it does if there are too many for a line,
+/// or if one is no plain word.
 fn words(names: &[&str]) -> String {
     let plain: Vec<&str> = names.iter().filter_map(|name| plain_word(name)).collect();
     if names.len() > NAMED || plain.len() < names.len() { String::new() } else { format!(" {}", plain.join(" ")) }

@@ -22,6 +22,13 @@ use xtask::controlplane::{bin, ensure};
 /// A file of the repository, and its content, or the folder of a chart that is packed there; `None` removes it.
 type Edit = (&'static str, Option<&'static str>);
 
+/// A version of the chart of a release.
+macro_rules! version {
+    ($version:literal) => {
+        ("charts/app/Chart.yaml", Some(concat!("apiVersion: v2\nname: app\nversion: ", $version, "\n")))
+    };
+}
+
 const V1: &str = "apiVersion: v2\nname: app\nversion: 1.0.0\n";
 const V2: &str = "apiVersion: v2\nname: app\nversion: 2.0.0\n";
 const STAYS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n";
@@ -79,11 +86,7 @@ fn cases() -> Vec<Case> {
     vec![
         Case { name: "gc-same-version", edits: &[WITHOUT], ..base },
         Case { name: "gc-bump", edits: &[WITHOUT, BUMP], ..upgraded },
-        Case {
-            name: "gc-downgrade",
-            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 0.9.0\n"))],
-            ..upgraded
-        },
+        Case { name: "gc-downgrade", edits: &[WITHOUT, version!("0.9.0")], ..upgraded },
         Case { name: "gc-revision", chart: [every_revision; 2], edits: &[WITHOUT], ..upgraded },
         Case {
             name: "gc-elsewhere",
@@ -163,11 +166,7 @@ fn cases() -> Vec<Case> {
         },
         Case { name: "gc-broken", edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("name: [\n"))], ..base },
         Case { name: "gc-gone", edits: &[("charts/app/Chart.yaml", None)], ..base },
-        Case {
-            name: "gc-no-version",
-            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: not-a-version\n"))],
-            ..base
-        },
+        Case { name: "gc-no-version", edits: &[WITHOUT, version!("not-a-version")], ..base },
         Case {
             name: "gc-ignored-by-glob",
             edits: &[("charts/app/.helmignore", Some("# comment\n\ngo*.yaml\n")), BUMP],
@@ -253,26 +252,10 @@ fn cases() -> Vec<Case> {
             edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: other\nversion: 1.1.0\n"))],
             ..upgraded
         },
-        Case {
-            name: "gc-version-with-v",
-            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: v2.0.0\n"))],
-            ..upgraded
-        },
-        Case {
-            name: "gc-pre-release",
-            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 2.0.0-rc.1\n"))],
-            ..upgraded
-        },
-        Case {
-            name: "gc-short-version",
-            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: '2'\n"))],
-            ..upgraded
-        },
-        Case {
-            name: "gc-metadata-of-the-version",
-            edits: &[WITHOUT, ("charts/app/Chart.yaml", Some("apiVersion: v2\nname: app\nversion: 1.0.0+7\n"))],
-            ..upgraded
-        },
+        Case { name: "gc-version-with-v", edits: &[WITHOUT, version!("v2.0.0")], ..upgraded },
+        Case { name: "gc-pre-release", edits: &[WITHOUT, version!("2.0.0-rc.1")], ..upgraded },
+        Case { name: "gc-short-version", edits: &[WITHOUT, version!("'2'")], ..upgraded },
+        Case { name: "gc-metadata-of-the-version", edits: &[WITHOUT, version!("1.0.0+7")], ..upgraded },
         Case {
             name: "gc-key-twice",
             edits: &[BUMP, ("charts/app/values.yaml", Some("extra: true\nextra: false\n"))],

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use crate::cluster::Cluster;
 use crate::cluster::read::content::{answer_query, look_up, read_records};
 use crate::commands::prune::spokes::SpokeClusters;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::progress::BuildProgress;
 use crate::tools::chart_folder::ChartFolder;
 use crate::tools::programs::flux_operator::FluxOperator;
@@ -51,13 +51,17 @@ impl Builds<'_> {
         // A chart is rendered as soon as these are known.
         let renders_next =
             !(needs.kube_versions.is_empty() && needs.artifacts.is_empty() && needs.remote_charts.is_empty());
-        let (built, rendered, generated, pulled, (), versions, queried, records, fetched, found) = tokio::join!(
+        // One after the other: each uses all processors and the memory of as many children.
+        let charts = async {
+            let rendered = self.helm.run_all(needs.charts.into_values(), parallel).await?;
+            Ok::<_, Error>((rendered, self.helm.pull_all(needs.remote_charts, parallel).await?))
+        };
+        let (built, charts, generated, (), versions, queried, records, fetched, found) = tokio::join!(
             self.kustomize.run_all(&self.versions, needs.runs.into_values(), parallel, |done, all| {
                 self.progress.show(done, all);
             }),
-            self.helm.run_all(needs.charts.into_values(), parallel),
+            charts,
             self.flux_operator.build_all(needs.resource_sets.into_values(), parallel),
-            self.helm.pull_all(needs.remote_charts, parallel),
             self.helm.prepare(renders_next),
             at_once(needs.kube_versions, async |cluster| self.kube_version(cluster.as_ref()).await),
             at_once(needs.queries, async |query| self.query(query).await),
@@ -68,9 +72,10 @@ impl Builds<'_> {
         for (key, output) in built? {
             answers.record_run(key, output);
         }
-        answers.charts.extend(rendered?);
+        let (rendered, pulled) = charts?;
+        answers.charts.extend(rendered);
         answers.resource_sets.extend(generated?);
-        for (chart, archive) in pulled? {
+        for (chart, archive) in pulled {
             answers.record_remote_chart(chart, archive);
         }
         answers.kube_versions.extend(versions);

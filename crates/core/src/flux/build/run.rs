@@ -37,12 +37,7 @@ pub fn build(
     context: &mut BuildContext<'_>,
 ) -> Result<Arc<[BuiltObject]>, Interrupt> {
     let finished = &context.answers.finished;
-    let input = BuildInput {
-        artifact: artifact.clone(),
-        spec: spec.clone(),
-        features: context.features,
-        overrides: context.overrides.clone(),
-    };
+    let input = build_input(artifact, spec, context);
     if let Some(result) = finished.find(owner, &input) {
         return Ok(result?);
     }
@@ -61,6 +56,11 @@ pub fn build(
     }
     finished.record(owner, input, result.clone());
     Ok(result?)
+}
+
+fn build_input(artifact: &Arc<Artifact>, spec: &KustomizationSpec, context: &BuildContext<'_>) -> BuildInput {
+    let (features, overrides) = (context.features, context.overrides.clone());
+    BuildInput { artifact: artifact.clone(), spec: spec.clone(), features, overrides }
 }
 
 /// Returns the input of a build with all variables that it may read, so that it is that of the build in any cluster; `None` if
@@ -155,8 +155,7 @@ pub(super) fn build_digest(
     spec: &KustomizationSpec,
     context: &mut BuildContext<'_>,
 ) -> Result<String, Interrupt> {
-    let (features, overrides) = (context.features, context.overrides.clone());
-    let input = BuildInput { artifact: artifact.clone(), spec: spec.clone(), features, overrides };
+    let input = build_input(artifact, spec, context);
     let (shared, whole) = (&context.answers.shared.digests, input_with_variables(&input, owner, context));
     if let Some(digest) = whole.as_ref().and_then(|whole| shared.find(owner, whole)) {
         return Ok(digest);

@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use crate::bounds::CHART_SIZE;
 use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
-use crate::flux::source::path;
+use crate::flux::source::path::{self, secure_join};
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::private::Private;
 use crate::text::hash_of_parts;
@@ -204,10 +204,8 @@ impl Chart {
             return Ok(merged.map_or_else(|| chart.clone(), |merged| chart.with_values(merged)));
         }
         let (directory, about) = metadata(artifact, spec)?;
-        let prefix = path::join(&directory, "");
-        let files = artifact.files();
-        let below = files.filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?.to_owned(), Arc::from(content))));
-        let mut files: ChartFiles = below.collect();
+        let below = files_below(artifact, &directory);
+        let mut files: ChartFiles = below.map(|(at, content)| (at.to_owned(), Arc::from(content))).collect();
         add_local_dependencies(&mut files, artifact, &directory, &about);
         let mut files = checked(files, &about)?;
         if let Some(merged) = merged_values(spec, |at| artifact.file(at).map(Arc::from))? {
@@ -326,14 +324,15 @@ pub(crate) fn follows_revision(spec: &Value) -> bool {
     text_at(spec, "/reconcileStrategy") == "Revision"
 }
 
-/// Returns the path in an artifact that a path of a chart or of its values leads to: it does not leave the artifact.
-pub(crate) fn chart_path(written: &str) -> String {
-    path::secure_join(written)
+/// Returns the files below a directory of an artifact, by their paths in it.
+fn files_below<'a>(artifact: &'a Artifact, directory: &'a str) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+    let start = path::join(directory, "").len();
+    artifact.files_below(directory).filter_map(move |at| Some((&at[start..], artifact.file(at)?)))
 }
 
 /// Returns the archive in an artifact that the spec of a chart names.
 fn packed_chart<'a>(artifact: &'a Artifact, spec: &Value) -> Option<&'a [u8]> {
-    artifact.file(&chart_path(text_at(spec, "/chart")))
+    artifact.file(&secure_join(text_at(spec, "/chart")))
 }
 
 /// Returns the directory in an artifact that the spec of a chart names, and the content of its Chart.yaml.
@@ -341,7 +340,7 @@ fn packed_chart<'a>(artifact: &'a Artifact, spec: &Value) -> Option<&'a [u8]> {
 /// Fails with the reason why there is none.
 fn metadata(artifact: &Artifact, spec: &Value) -> Result<(String, Value), String> {
     let written = text_at(spec, "/chart");
-    let directory = chart_path(written);
+    let directory = secure_join(written);
     let about = artifact
         .file(&path::join(&directory, CHART_FILE))
         .ok_or_else(|| format!("{written} of its source has no Chart.yaml"))?;
@@ -370,7 +369,7 @@ pub(crate) fn name_in(artifact: &Artifact, spec: &Value) -> Option<String> {
 ///
 /// Source: source-controller v1.9.3 `internal/helm/chart/builder_local.go`, `dependency_manager.go`.
 pub(crate) fn packing_failure(artifact: &Artifact, spec: &Value) -> Option<String> {
-    let missing = values_files(spec).find(|file| artifact.file(&chart_path(file)).is_none());
+    let missing = values_files(spec).find(|file| artifact.file(&secure_join(file)).is_none());
     if let Some(file) = missing.filter(|_| !flag_at(spec, "/ignoreMissingValuesFiles")) {
         return Some(missing_values(file));
     }
@@ -396,10 +395,8 @@ pub(crate) fn packing_failure(artifact: &Artifact, spec: &Value) -> Option<Strin
 /// Returns the path of a dependency in the same artifact, if the `charts/` of the chart does not have it.
 fn local_dependency(artifact: &Artifact, directory: &str, dependency: &Value) -> Option<String> {
     let relative = text_at(dependency, "/repository").strip_prefix("file://")?;
-    let prefix = path::join(directory, "");
-    let below = artifact.files().filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?, content)));
-    let is_there = has_dependency(below, text_at(dependency, "/name"));
-    (!is_there).then(|| chart_path(&path::join(directory, relative)))
+    let is_there = has_dependency(files_below(artifact, directory), text_at(dependency, "/name"));
+    (!is_there).then(|| secure_join(&path::join(directory, relative)))
 }
 
 fn missing_values(file: &str) -> String {
@@ -421,8 +418,8 @@ fn document(content: &[u8]) -> Option<Value> {
 fn add_local_dependencies(files: &mut ChartFiles, artifact: &Artifact, directory: &str, about: &Value) {
     for dependency in list_at(about, "/dependencies") {
         let Some(found) = local_dependency(artifact, directory, dependency) else { continue };
-        let (prefix, name) = (path::join(&found, ""), text_at(dependency, "/name"));
-        let below = artifact.files().filter_map(|(at, content)| Some((at.strip_prefix(&*prefix)?, content)));
+        let name = text_at(dependency, "/name");
+        let below = files_below(artifact, &found);
         files.extend(below.map(|(at, content)| (format!("charts/{name}/{at}"), Arc::from(content))));
     }
 }
@@ -489,7 +486,7 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
     }
     let mut merged = Map::new();
     for file in values_files(spec) {
-        match file_at(&chart_path(file)) {
+        match file_at(&secure_join(file)) {
             Some(content) => match document(&content) {
                 Some(Value::Object(values)) => overlay(&mut merged, values),
                 Some(Value::Null) => {}

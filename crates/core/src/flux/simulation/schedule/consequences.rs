@@ -25,15 +25,15 @@ pub(crate) struct Consequences<'a> {
 impl Consequences<'_> {
     /// Returns true if a live object is deleted in some order of events, in its own right or by a cascade.
     pub(crate) fn may_be_deleted(&self, id: &ObjectId) -> bool {
-        self.outcomes.get(id).is_some_and(PossibleOutcomes::may_be_deleted) || self.cascaded.contains_key(id)
+        self.may_be_deleted_beside(id, None)
     }
 
     /// Returns true if something else than the upgrade of a release deletes a live object in some order of events.
-    pub(crate) fn may_be_deleted_by_others(&self, id: &ObjectId, release: &ObjectId) -> bool {
-        let is_upgrade =
-            |cascaded: &CascadedObject<'_>| cascaded.cause == *release && cascaded.kind == CascadeKind::Upgrade;
+    pub(crate) fn may_be_deleted_beside(&self, id: &ObjectId, release: Option<&ObjectId>) -> bool {
+        let is_own =
+            |cascaded: &CascadedObject<'_>| cascaded.kind == CascadeKind::Upgrade && Some(&cascaded.cause) == release;
         self.outcomes.get(id).is_some_and(PossibleOutcomes::may_be_deleted)
-            || self.cascaded.get(id).is_some_and(|cascaded| !is_upgrade(cascaded))
+            || self.cascaded.get(id).is_some_and(|cascaded| !is_own(cascaded))
     }
 
     /// Returns true if a live object is deleted and created again in some order of events.

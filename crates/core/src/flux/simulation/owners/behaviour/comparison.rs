@@ -12,6 +12,7 @@ use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::sops::content_without_recipients;
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::kustomization::last_applied::LastApplied;
+use crate::flux::simulation::model::applications::Applied;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{NamespacedName, SourceId};
@@ -87,13 +88,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     ///
     /// Fails if an answer is missing.
     pub(crate) fn difference(&mut self, id: &ObjectId, part: Part<'_>) -> Asked<Option<Difference>> {
-        if !self.state().is_live(id) {
-            return Ok((!self.state().applied(id).is_empty()).then_some(Difference::Created));
-        }
-        if self.derivation.consequences.may_be_deleted(id) {
-            return Ok(Some(Difference::Deleted));
-        }
-        self.change(id, part)
+        self.difference_of(id, part, None)
     }
 
     /// Returns the difference of an object that others make than the upgrade of a release; `None` if there is none.
@@ -105,21 +100,19 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         part: Part<'_>,
         release: &ObjectId,
     ) -> Asked<Option<Difference>> {
-        let state = self.state();
-        let others = state.applications(id).filter(|applied| applied.generator != Some(release));
-        let others: Vec<(&NamespacedName, &BuiltObject)> = others.map(|it| (it.owner, it.built)).collect();
-        if !state.is_live(id) {
-            return Ok((!others.is_empty()).then_some(Difference::Created));
+        self.difference_of(id, part, Some(release))
+    }
+
+    fn difference_of(&mut self, id: &ObjectId, part: Part<'_>, except: Option<&ObjectId>) -> Asked<Option<Difference>> {
+        let by_others = |applied: &Applied<'_>| applied.generator.is_none_or(|generator| Some(generator) != except);
+        let applied: Vec<Applied<'_>> = self.state().applications(id).filter(by_others).collect();
+        if !self.state().is_live(id) {
+            return Ok((!applied.is_empty()).then_some(Difference::Created));
         }
-        if self.derivation.consequences.may_be_deleted_by_others(id, release) {
+        if self.derivation.consequences.may_be_deleted_beside(id, except) {
             return Ok(Some(Difference::Deleted));
         }
-        for (owner, built) in others {
-            if let Some(difference) = self.difference_from(id, owner, built, part)? {
-                return Ok(Some(difference));
-            }
-        }
-        Ok(None)
+        self.first_difference(id, applied, part)
     }
 
     /// Returns the difference of the manifests of a live object from it, also if it is deleted after them; `None` if there is
@@ -127,7 +120,16 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     ///
     /// Fails if an answer is missing.
     pub(crate) fn change(&mut self, id: &ObjectId, part: Part<'_>) -> Asked<Option<Difference>> {
-        for applied in self.state().applied(id) {
+        self.first_difference(id, self.state().applied(id), part)
+    }
+
+    fn first_difference(
+        &mut self,
+        id: &ObjectId,
+        applied: Vec<Applied<'_>>,
+        part: Part<'_>,
+    ) -> Asked<Option<Difference>> {
+        for applied in applied {
             if let Some(difference) = self.difference_from(id, applied.owner, applied.built, part)? {
                 return Ok(Some(difference));
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::comparison::{Asked, Comparison, Part};
-use crate::flux::build::charts::{chart_path, follows_revision, values_files};
+use crate::flux::build::charts::{follows_revision, values_files};
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::state::State;
 use crate::flux::source::artifact::Artifact;
@@ -99,7 +99,7 @@ impl Comparison<'_, '_, '_> {
             UsedFiles::Chart { path, values_files, follows_revision } => {
                 let mut directories = BTreeSet::new();
                 let is_known = [old, new].iter().all(|artifact| add_chart(artifact, path, &mut directories));
-                let values: BTreeSet<String> = values_files.iter().map(|file| chart_path(file)).collect();
+                let values: BTreeSet<String> = values_files.iter().map(|file| path::secure_join(file)).collect();
                 let of_chart = first_change(old, new, |at| {
                     !is_known || values.contains(at) || directories.iter().any(|directory| is_in(at, directory))
                 });
@@ -134,7 +134,7 @@ fn first_change<'a>(old: &'a Artifact, new: &'a Artifact, is_used: impl Fn(&str)
 /// Adds the directory of a chart, and those of the charts in the same source that it depends on. Returns false if its
 /// dependencies cannot be read.
 fn add_chart(artifact: &Artifact, chart: &str, directories: &mut BTreeSet<String>) -> bool {
-    let mut queue = vec![chart_path(chart)];
+    let mut queue = vec![path::secure_join(chart)];
     let mut seen = BTreeSet::new();
     while let Some(directory) = queue.pop() {
         if !seen.insert(directory.clone()) {
@@ -145,7 +145,7 @@ fn add_chart(artifact: &Artifact, chart: &str, directories: &mut BTreeSet<String
             let Ok(parsed) = crate::yaml::document(&String::from_utf8_lossy(content)) else { return false };
             let dependencies = parsed.get("dependencies").and_then(Value::as_array).into_iter().flatten();
             let local = dependencies.filter_map(|entry| text_at(entry, "/repository").strip_prefix("file://"));
-            queue.extend(local.map(|relative| chart_path(&path::join(&directory, relative))));
+            queue.extend(local.map(|relative| path::secure_join(&path::join(&directory, relative))));
         }
         directories.insert(directory);
     }

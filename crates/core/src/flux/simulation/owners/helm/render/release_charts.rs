@@ -12,6 +12,7 @@ use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::ownership::schemes::flux_helmrelease::helm_chart;
@@ -135,12 +136,9 @@ fn charts_in_tree(
     let Some(deployed) = state.input.deployed.get(&before.source) else {
         return Err("the deployed revision of its chart is not in the checkout".to_owned());
     };
-    let [was, new] = [Chart::read(deployed, &before.spec)?, Chart::read(tree, &after.spec)?];
-    let is_same = has_same_package(&before, &after, [&was, &new], deployed.digest() == tree.digest());
+    let (was, again) = packed([deployed, tree], &before, &after)?;
     let old = recorded_chart(live, was);
-    if is_same {
-        return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None }));
-    }
+    let Some(new) = again else { return Ok(Some(ReleaseCharts { new: old.clone(), old, assumption: None })) };
     let generation = after.generation(state, live) + i64::from(!before.has_same_spec(&after));
     let version = packed_version(&new.version, &after.spec, generation);
     Ok(Some(ReleaseCharts { old, new: new.with_version(&version), assumption: None }))
@@ -148,27 +146,27 @@ fn charts_in_tree(
 
 /// Returns true unless it is known that source-controller does not pack the chart of a release again that is in a planned tree.
 pub(crate) fn is_packed_again(state: &State<'_>, live: &Resource, spec: &Value) -> Result<bool, String> {
-    Ok(!matches!(packed_chart(state, live, spec)?, Some(Packed::Before(_))))
+    Ok(!matches!(packed_charts(state, live, spec)?, Some((_, None))))
 }
 
-/// The chart of a release in a planned tree.
-enum Packed {
-    /// The one that is packed already, which is not packed again.
-    Before(Chart),
-    Again(Chart),
-}
+/// The chart of a release that is packed already, and the one that is packed after it; `None` if it is not packed again.
+type Packed = (Chart, Option<Chart>);
 
-/// Returns the chart of a live release with this spec; `None` if its source is not a planned tree before and after the change.
-fn packed_chart(state: &State<'_>, live: &Resource, spec: &Value) -> Result<Option<Packed>, String> {
+/// Returns the charts of a live release with this spec; `None` if its source is not a planned tree before and after the change.
+fn packed_charts(state: &State<'_>, live: &Resource, spec: &Value) -> Result<Option<Packed>, String> {
     let id = &live.object.id;
     let found =
         [(live.spec(), false), (spec, true)].map(|(spec, is_after)| PackedChart::find(state, id, spec, is_after));
     let [Some(before), Some(after)] = found else { return Ok(None) };
     let trees = state.input.deployed.get(&before.source).zip(state.input.trees.get(&after.source));
-    let Some((deployed, tree)) = trees else { return Ok(None) };
+    trees.map(|(deployed, tree)| packed([deployed, tree], &before, &after)).transpose()
+}
+
+/// Returns the charts that source-controller packs of a deployed and of a planned tree.
+fn packed([deployed, tree]: [&Artifact; 2], before: &PackedChart, after: &PackedChart) -> Result<Packed, String> {
     let [old, new] = [Chart::read(deployed, &before.spec)?, Chart::read(tree, &after.spec)?];
-    let is_same = has_same_package(&before, &after, [&old, &new], deployed.digest() == tree.digest());
-    Ok(Some(if is_same { Packed::Before(old) } else { Packed::Again(new) }))
+    let is_same = has_same_package(before, after, [&old, &new], deployed.digest() == tree.digest());
+    Ok((old, (!is_same).then_some(new)))
 }
 
 /// Returns the chart that source-controller may pack of the new revision while the HelmChart of a release still has its old spec;
@@ -180,15 +178,13 @@ pub(crate) fn chart_before_spec(state: &State<'_>, live: &Resource, spec: &Value
         return None;
     }
     let (deployed, tree) = state.input.deployed.get(&before.source).zip(state.input.trees.get(&before.source))?;
-    let [old, new] = [deployed, tree].map(|artifact| Chart::read(artifact, &before.spec).ok());
-    let (old, new) = old.zip(new)?;
-    let is_same = has_same_package(&before, &before, [&old, &new], deployed.digest() == tree.digest());
-    let version = packed_version(&new.version, &before.spec, before.generation(state, live));
-    (!is_same).then(|| new.with_version(&version))
+    let (_, again) = packed([deployed, tree], &before, &before).ok()?;
+    let new = again?;
+    Some(new.with_version(&packed_version(&new.version, &before.spec, before.generation(state, live))))
 }
 
-/// Returns the reason why source-controller cannot pack the chart of a release after the change; `None` if it can, or if that is
-/// not known.
+/// Returns why source-controller fails for the chart of a release after the change, as [`charts::packing_failure`]; `None` also if
+/// its source is not a planned tree.
 pub(crate) fn packing_failure(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
     let packed = PackedChart::find(state, id, spec, true)?;
     charts::packing_failure(state.input.trees.get(&packed.source)?, &packed.spec)
@@ -198,14 +194,12 @@ pub(crate) fn packing_failure(state: &State<'_>, id: &ObjectId, spec: &Value) ->
 /// HelmChart or the revision that it follows changes. The versions are those in the source.
 fn has_same_package(before: &PackedChart, after: &PackedChart, [old, new]: [&Chart; 2], is_same_tree: bool) -> bool {
     let replaces_metadata = !version_metadata(&after.spec, 0).is_empty();
-    let compared = |chart: &Chart| {
-        let version = if replaces_metadata { without_metadata(&chart.version) } else { &chart.version };
-        version.to_owned()
-    };
+    let [old_version, new_version] =
+        [old, new].map(|chart| if replaces_metadata { without_metadata(&chart.version) } else { &*chart.version });
     before.has_same_spec(after)
         && (is_same_tree || !follows_revision(&after.spec))
         && old.name == new.name
-        && compared(old) == compared(new)
+        && old_version == new_version
 }
 
 /// Returns the version that source-controller gives a chart of a source with files.
@@ -271,8 +265,8 @@ pub(crate) fn first_chart(
         && let Some(tree) = state.input.trees.get(&packed.source)
     {
         let known = live.filter(|live| state.is_live(&live.object.id));
-        let found = match known.map(|live| packed_chart(state, live, spec)).transpose()?.flatten() {
-            Some(Packed::Before(chart) | Packed::Again(chart)) => chart,
+        let found = match known.map(|live| packed_charts(state, live, spec)).transpose()?.flatten() {
+            Some((before, again)) => again.unwrap_or(before),
             None => Chart::read(tree, &packed.spec)?,
         };
         let live = packed.reference.as_ref().and_then(|chart| state.live_object(chart));
