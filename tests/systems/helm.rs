@@ -26,7 +26,6 @@ fn run_of(template: &str, values: &[&str]) -> ChartRun {
         .map(|(at, content)| (at.to_owned(), Arc::from(content.as_bytes())))
         .into();
     ChartRun {
-        key: "key".to_owned(),
         files: Arc::new(files),
         release: "web".to_owned(),
         namespace: "shop".to_owned(),

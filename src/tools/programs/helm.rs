@@ -64,7 +64,7 @@ impl Helm {
         runs: impl IntoIterator<Item = ChartRun>,
         parallel: usize,
     ) -> Result<Vec<(String, Answer<ChartOutput>)>> {
-        sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key).await
+        sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key()).await
     }
 
     /// Fetches charts, `parallel` at a time. Returns the archive or the failure of each.
@@ -168,13 +168,14 @@ impl Helm {
         let (_, version) = self.found().await?;
         let folder = self.program.cache_folder(CACHED_RENDERS, &version).filter(|_| !run.is_private);
         let Some(folder) = folder else { return self.run(run).await };
-        let cached = self.cache.read(&folder, &run.key).and_then(|text| String::from_utf8(text).ok());
+        let key = run.key();
+        let cached = self.cache.read(&folder, &key).and_then(|text| String::from_utf8(text).ok());
         if let Some(manifests) = cached {
             return Ok(ChartOutput::Manifests(manifests));
         }
         let output = self.run(run).await?;
         if let ChartOutput::Manifests(manifests) = &output {
-            self.cache.store(&folder, &run.key, manifests.as_bytes());
+            self.cache.store(&folder, &key, manifests.as_bytes());
         }
         Ok(output)
     }

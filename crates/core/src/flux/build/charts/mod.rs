@@ -4,7 +4,7 @@
 
 pub mod archive;
 pub(crate) mod lookups;
-pub(crate) mod random;
+pub mod random;
 pub mod remote;
 mod schema;
 pub mod stored_artifact;
@@ -33,10 +33,10 @@ use versions::select;
 /// One run of `helm template`.
 #[derive(Clone, Debug, Default)]
 pub struct ChartRun {
-    /// Hash of everything that the run reads; runs with equal keys have equal output.
-    pub key: String,
     /// Files of the chart, by their path in it.
     pub files: Arc<ChartFiles>,
+    /// Of the random values in the files. A function that has none there differs between renders with other seeds.
+    pub seed: Seed,
     pub release: String,
     /// Namespace of the release.
     pub namespace: String,
@@ -157,15 +157,9 @@ impl ChartRun {
         let numbers: Vec<Private<String>> =
             numbers.map(|(path, number)| Private::new(format!("{}={number}", path.join(".")))).collect();
         let RenderOptions { release, namespace, is_upgrade, skips_schema } = *options;
-        let flags = [is_upgrade, skips_schema, cluster.seed == Seed::Second].map(u8::from);
-        let count = known_values.len().to_le_bytes();
-        let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let given = known_values.iter().chain(&numbers).map(|text| text.reveal().as_bytes());
-        let parts = texts.into_iter().chain([&count[..], &flags[..]]).chain(given);
-        let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         Ok(Self {
-            key: hash_of_parts(parts.chain(contents)),
             files: Arc::new(files),
+            seed: cluster.seed,
             release: release.to_owned(),
             namespace: namespace.to_owned(),
             values: known_values,
@@ -176,6 +170,31 @@ impl ChartRun {
             // A message can quote what was looked up.
             is_private: values.is_private || !cluster.lookups.is_empty(),
         })
+    }
+
+    /// Returns a hash of everything that the run reads: runs with equal keys have equal output.
+    pub fn key(&self) -> String {
+        let Self {
+            files,
+            seed,
+            release,
+            namespace,
+            values,
+            numbers,
+            is_upgrade,
+            skips_schema,
+            kube_version,
+            is_private,
+        } = self;
+        let flags =
+            [*is_upgrade, *skips_schema, *is_private, *seed == Seed::Second, kube_version.is_some()].map(u8::from);
+        // The counts say where each list ends.
+        let counts = [values.len(), numbers.len()].map(usize::to_le_bytes);
+        let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
+        let given = values.iter().chain(numbers).map(|text| text.reveal().as_bytes());
+        let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
+        let parts = texts.into_iter().chain(counts.iter().map(<[u8; 8]>::as_slice)).chain([&flags[..]]);
+        hash_of_parts(parts.chain(given).chain(contents))
     }
 }
 
@@ -501,6 +520,8 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::json;
 
     use super::*;
@@ -584,6 +605,36 @@ mod tests {
         assert!(read(&missing, json!({"chart": "charts/app"})).unwrap_err().contains("depends on db"));
         let vendored = [missing[0], ("charts/app/charts/db/Chart.yaml", "{}")];
         assert!(read(&vendored, json!({"chart": "charts/app"})).is_ok());
+    }
+
+    #[test]
+    fn runs_that_read_something_else_have_other_keys() {
+        let private = |text: &str| vec![Private::new(text.to_owned())];
+        let files = |at: &str, content: &str| Arc::new(ChartFiles::from([(at.to_owned(), content.as_bytes().into())]));
+        let run = ChartRun { files: files("a", "b"), ..ChartRun::default() };
+        let others = [
+            run.clone(),
+            ChartRun { files: files("a", "c"), ..run.clone() },
+            ChartRun { files: files("c", "b"), ..run.clone() },
+            ChartRun { seed: Seed::Second, ..run.clone() },
+            ChartRun { release: "web".to_owned(), ..run.clone() },
+            ChartRun { namespace: "web".to_owned(), ..run.clone() },
+            ChartRun { values: private("a"), ..run.clone() },
+            ChartRun { numbers: private("a"), ..run.clone() },
+            ChartRun { is_upgrade: true, ..run.clone() },
+            ChartRun { skips_schema: true, ..run.clone() },
+            ChartRun { kube_version: Some(String::new()), ..run.clone() },
+            ChartRun { is_private: true, ..run.clone() },
+        ];
+        let keys: BTreeSet<String> = others.iter().map(ChartRun::key).collect();
+        assert_eq!(keys.len(), others.len());
+        // A file of the chart is no number that is set.
+        let numbers = ["a=1", "b"].map(|text| Private::new(text.to_owned())).into();
+        let set = ChartRun { files: files("c", "d"), numbers, ..run.clone() };
+        let both = Arc::new(
+            files("a=1", "b").iter().chain(&*files("c", "d")).map(|(at, text)| (at.clone(), text.clone())).collect(),
+        );
+        assert_ne!(set.key(), ChartRun { files: both, ..run }.key());
     }
 
     #[test]

@@ -112,7 +112,7 @@ const CONTROL: [&str; 4] = ["if", "else", "with", "range"];
 
 /// One of two renders of the same chart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Seed {
+pub enum Seed {
     #[default]
     First,
     Second,

@@ -56,7 +56,7 @@ impl TestCluster {
             let live = self.data.get(&reference.name).map(Data::read);
             answers.data.insert(reference, live.map_or(Lookup::Missing, Lookup::Found));
         }
-        answers.charts.extend(needs.charts.into_values().map(|run| (run.key.clone(), rendered(&run))));
+        answers.charts.extend(needs.charts.into_iter().map(|(key, run)| (key, rendered(&run))));
         needs.runs.into_values().for_each(|run| answers.record_run(run.key.clone(), joined(&run)));
         for run in needs.resource_sets.into_values() {
             let output = if self.has_operator { expanded(&run) } else { Err("it is not here".to_owned()) };

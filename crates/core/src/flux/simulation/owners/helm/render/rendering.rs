@@ -174,8 +174,9 @@ impl<'s> Place<'s> {
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
         while cluster.lookups.len() <= LOOKUPS {
             let run = ChartRun::new(chart, values, &cluster, &options)?;
-            let Some(output) = comparison.derivation.answers.charts.get(&run.key) else {
-                comparison.derivation.needs.charts.insert(run.key.clone(), run);
+            let key = run.key();
+            let Some(output) = comparison.derivation.answers.charts.get(&key) else {
+                comparison.derivation.needs.charts.insert(key, run);
                 return Err(Interrupt::Missing);
             };
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
