@@ -29,7 +29,10 @@ pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
         Cli::from_arg_matches(&matches).map(|cli| (cli, misplaced))
     });
     match parsed {
-        Ok((cli, None)) => Ok(cli),
+        Ok((cli, None)) => match empty_namespace(&cli) {
+            None => Ok(cli),
+            Some(error) => Err(Rejection::Usage(error)),
+        },
         Ok((_, Some(error))) => Err(Rejection::Usage(error)),
         Err(error) => {
             let context = UsageContext::new(&root, &words);
@@ -70,6 +73,13 @@ fn misplaced_flag(command: &Command, matches: &ArgMatches) -> Option<Error> {
     let (path, verb) = (path_of(subcommand), path_of(command));
     let error = Error::usage(format!("{argument} cannot be used with `{path}`"));
     Some(error.hint(format!("it is an argument of `{verb}` alone")))
+}
+
+/// Rejects an empty `-n` of a verb that reads the whole cluster without one. For kubectl an empty value is none, so a
+/// variable of the shell that is not set would widen what is deleted.
+fn empty_namespace(cli: &Cli) -> Option<Error> {
+    let is_empty = cli.connection.namespace.as_deref() == Some("") && WHOLE_CLUSTER.contains(&cli.command.verb());
+    is_empty.then(|| Error::usage("--namespace is empty").hint("name a namespace, or leave -n out"))
 }
 
 /// `kubectl gitops prune qbec`.
@@ -190,6 +200,7 @@ fn is_written(argument: &clap::Arg, flag: &str) -> bool {
 fn other_flag(verb: &str, flag: &str) -> Option<&'static str> {
     match (verb, flag) {
         ("plan", "--repo") => Some("name the checkout as an argument: `kubectl gitops plan DIR`"),
+        ("inventory" | "prune", "--snapshots") => Some("it reads one recording: --snapshot FILE"),
         ("prune", "--dry-run") => Some("`kubectl gitops prune --plan` shows what would be deleted"),
         ("prune", "--orphaned") => Some("`--include orphaned` plans orphaned objects too"),
         ("prune", "--leaked") => Some("leave it out: leaked objects are what `prune` deletes"),

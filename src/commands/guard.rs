@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use serde_json::Value;
 
 use super::Session;
@@ -73,7 +74,7 @@ pub struct GuardArgs {
     )]
     pub kinds: Vec<String>,
     /// Another user that needs approvals, such as a controller's outside of the cluster
-    #[arg(long, value_name = "USER")]
+    #[arg(long, value_name = "USER", value_parser = NonEmptyStringValueParser::new())]
     pub for_user: Vec<String>,
     /// Read the cluster from FILE, which `snapshot` wrote
     #[arg(long, value_name = "FILE")]

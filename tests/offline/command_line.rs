@@ -109,6 +109,10 @@ fn usage_errors_exit_with_code_2() {
         "prune --orphaned",
         "prune --leaked",
         "inventory kustomization web --snapshot examples/shop.json.gz",
+        "inventory --snapshots recordings",
+        "prune --yes --namespace=",
+        "prune applyset --applyset shop -n=",
+        "guard --for-user=",
     ];
     for line in lines {
         let run = alone(&line.split(' ').collect::<Vec<_>>());
