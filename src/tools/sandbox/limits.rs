@@ -1,8 +1,10 @@
 //! Limits of a child.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::tools::limits::MAX_CHILDREN_MEMORY;
 
@@ -42,6 +44,14 @@ impl Limits {
     }
 }
 
+/// Slots of all children of this process, whatever they run.
+static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(children_at_once()));
+
+/// Waits until one more child may run; it has the slot until the permit is dropped.
+pub(super) async fn slot() -> SemaphorePermit<'static> {
+    SLOTS.acquire().await.expect("the slots are never closed")
+}
+
 /// Returns the number of children that run at the same time: as many as processors, but not more than the memory allows that
 /// this machine has left and that all children may have together.
 pub(crate) fn children_at_once() -> usize {
@@ -74,7 +84,17 @@ fn free_of_machine(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_child_waits_for_one_of_the_slots() {
+        let taken = SLOTS.acquire_many(SLOTS.available_permits() as u32).await.unwrap();
+        assert!(slot().now_or_never().is_none());
+        drop(taken);
+        drop(slot().await);
+    }
 
     #[test]
     fn the_children_together_fit_into_the_memory() {

@@ -76,7 +76,7 @@ impl Sandbox {
         Self { mode: Mode::Off }
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to its end, once fewer children run than may at the same time.
     ///
     /// Fails if it cannot be started or restricted, and if it exceeds a limit; an exit code that is not 0 is no failure.
     pub async fn run(&self, job: Job<'_>) -> Result<Output, Failure> {
@@ -85,6 +85,7 @@ impl Sandbox {
             Mode::NoLauncher => return Err(Failure::Sandbox("this process did not register its program".to_owned())),
             Mode::Off => direct(&job),
         };
+        let _slot = limits::slot().await;
         child::run(command, &job).await
     }
 }

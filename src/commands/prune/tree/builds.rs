@@ -51,7 +51,7 @@ impl Builds<'_> {
         // A chart is rendered as soon as these are known.
         let renders_next =
             !(needs.kube_versions.is_empty() && needs.artifacts.is_empty() && needs.remote_charts.is_empty());
-        // One after the other: each uses all processors and the memory of as many children.
+        // A fetch waits for the network, and would hold a slot that a render can use.
         let charts = async {
             let rendered = self.helm.run_all(needs.charts.into_values(), parallel).await?;
             Ok::<_, Error>((rendered, self.helm.pull_all(needs.remote_charts, parallel).await?))

@@ -210,17 +210,20 @@ fn a_dependency_that_is_never_ready_blocks_an_upgrade() {
         after.extend(dependency.map(|dependency| ("root/d.yaml", vec![dependency])));
         let plan = cluster.plan(&after);
         let code = plan.owners().iter().find(|row| row.owner.name == "app").unwrap().reason.code;
-        (plan.summary().delete, code)
+        let deleted: Vec<Certainty> = plan.deletions().map(|change| change.certainty).collect();
+        (deleted, code)
     };
-    assert_eq!(upgraded(None), (0, ReasonCode::DependencyMissing));
+    // The new chart may come before the dependency.
+    let race = || vec![Certainty::Race];
+    assert_eq!(upgraded(None), (race(), ReasonCode::DependencyMissing));
     let with = |field: &str, value: Value| {
         let mut other = spec(json!({}));
         other[field] = value;
         upgraded(Some(other))
     };
-    assert_eq!(with("suspend", true.into()), (0, ReasonCode::DependencyNotReady));
-    assert_eq!(with("dependsOn", json!([{"name": "app"}])), (0, ReasonCode::DependencyCycle));
-    assert_eq!(with("interval", "1h".into()), (1, ReasonCode::ReleaseUpgraded), "it may become ready");
+    assert_eq!(with("suspend", true.into()), (race(), ReasonCode::DependencyNotReady));
+    assert_eq!(with("dependsOn", json!([{"name": "app"}])), (race(), ReasonCode::DependencyCycle));
+    assert_eq!(with("interval", "1h".into()), (race(), ReasonCode::ReleaseUpgraded), "it may become ready");
 }
 
 #[test]
@@ -263,7 +266,34 @@ fn a_chart_that_always_fails_blocks_the_release() {
     files.push(("charts/app/crds/cogs.yaml", vec![definition]));
     assert_eq!(cluster.rows(&files), set(&["delete extra"]), "the definition comes first");
     let from = with(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "gone"}]}));
-    blocked(&cluster.plan(&tree("2", &without("extra"), from)), "values-missing: ");
+    let plan = cluster.plan(&tree("2", &without("extra"), from.clone()));
+    assert!(reason(&plan).1.starts_with("values-missing: "), "{}", reason(&plan).1);
+    assert_eq!(
+        cluster.rows(&tree("2", &without("extra"), from.clone())),
+        set(&["delete? extra"]),
+        "the new chart may come first"
+    );
+    blocked(&cluster.plan(&tree("1", &templates(), from)), "values-missing: ");
+}
+
+#[test]
+fn a_new_chart_may_come_before_the_spec_of_its_release_changes() {
+    let rows = |old: Value, new: Value, after: &[Template]| {
+        let cluster = deployed(with(old));
+        (cluster.rows(&tree("2", after, with(new.clone()))), reason(&cluster.plan(&tree("2", after, with(new)))).1)
+    };
+    let gone = without("extra");
+    let (found, why) = rows(json!({}), json!({"suspend": true}), &gone);
+    assert_eq!(found, set(&["delete? extra"]), "{why}");
+    assert!(why.ends_with("an upgrade to the new chart may come before its spec changes"), "{why}");
+    assert_eq!(rows(json!({"suspend": true}), json!({"suspend": true, "interval": "1h"}), &gone).0, set(&[]));
+    assert_eq!(rows(json!({}), json!({"interval": "1h"}), &gone).0, set(&["delete extra"]), "in both orders");
+    assert_eq!(rows(json!({}), json!({"suspend": true}), &templates()).0, set(&[]), "nothing leaves the chart");
+    // The chart changes with the new spec alone.
+    let moved = json!({"suspend": true, "chart": {"spec": {"chart": "./charts/other",
+        "sourceRef": {"kind": "GitRepository", "name": "repo"}}}});
+    let cluster = deployed(with(json!({})));
+    assert_eq!(cluster.rows(&tree("1", &templates(), with(moved))), set(&[]));
 }
 
 #[test]

@@ -25,6 +25,13 @@ use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::ReasonCode;
 
+/// Specs of a HelmRelease for which its release changes.
+pub(super) struct Specs {
+    pub(super) last: Value,
+    /// Others that the same Kustomization applies before the last one.
+    pub(super) earlier: Vec<Value>,
+}
+
 /// A release before and after the change.
 pub(super) struct Change {
     /// `None` if the deployed chart may be an earlier one: after an upgrade that failed, and while the HelmRelease is suspended.
@@ -51,17 +58,16 @@ pub(super) enum Prepared {
 }
 
 /// Returns the change of a release, as far as it is known without a render, and as Helm's records of it permit it.
-pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
+pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, specs: Specs) -> Asked<Prepared> {
     let found = match upgrade_records(comparison, live) {
         Ok(found) => found,
         Err(why) => return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RecordUnusable, why))),
     };
     let prepared = if found.is_unmanaged {
-        let (spec, _) = specs_after(comparison, live)?;
-        check_recorded(&spec)?;
-        prepared_again(comparison, live, spec)?
+        check_recorded(&specs.last)?;
+        prepared_again(comparison, live, specs.last)?
     } else {
-        prepared_managed(comparison, live)?
+        prepared_managed(comparison, live, specs)?
     };
     Ok(match prepared {
         Prepared::Changed(change) => {
@@ -74,10 +80,13 @@ pub(super) fn prepared(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
 }
 
 /// Returns the change of a release that is the one in the status.
-fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Prepared> {
+fn prepared_managed(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    Specs { last: new_spec, earlier }: Specs,
+) -> Asked<Prepared> {
     let id = &live.object.id;
     let old_spec = live.spec().clone();
-    let (new_spec, earlier) = specs_after(comparison, live)?;
     for spec in [&old_spec, &new_spec] {
         check_recorded(spec)?;
     }
@@ -88,9 +97,6 @@ fn prepared_managed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) ->
     let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
     let chart_before_spec = chart_before_spec(comparison.state(), live, &new_spec);
     if let Some(why) = packing_failure(comparison.state(), id, &new_spec) {
-        if chart_before_spec.is_some() {
-            return Err(format!("its chart may be upgraded once more before its spec changes; then {why}").into());
-        }
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RenderFails, why)));
     }
     let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
@@ -294,12 +300,13 @@ fn has_request(state: &State<'_>, live: &Resource, key: &str, handled: &str) -> 
     requests.any(|request| !handled.contains(&Some(request)))
 }
 
-/// Returns the last spec after the change, and those that the same Kustomization applies before it.
-fn specs_after(comparison: &Comparison<'_, '_, '_>, live: &Resource) -> Asked<(Value, Vec<Value>)> {
-    let (state, id) = (comparison.state(), &live.object.id);
-    let (last, mut specs) = state.successive_specs(id)?;
-    specs.retain(|spec| *spec != last && spec != live.spec());
-    Ok((last, specs))
+impl Specs {
+    /// Returns the specs of a live HelmRelease after the change.
+    pub(super) fn find(state: &State<'_>, live: &Resource) -> Result<Self, String> {
+        let (last, mut earlier) = state.successive_specs(&live.object.id)?;
+        earlier.retain(|spec| *spec != last && spec != live.spec());
+        Ok(Self { last, earlier })
+    }
 }
 
 /// Fields of a spec whose change has no other effect than an upgrade.

@@ -4,6 +4,7 @@ mod action;
 mod action_kind;
 mod applied;
 mod change;
+mod chart_first;
 mod commands;
 mod conditions;
 mod deployed;
@@ -24,6 +25,7 @@ mod upgrades;
 use serde_json::Value;
 
 use self::action_kind::ActionKind;
+use self::chart_first::with_chart_first;
 use self::installation::may_have_release;
 use self::records::left_behind;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
@@ -71,7 +73,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let ids = comparison.ids_of(GROUP, KIND);
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison, id);
-        replaced.or_else(|| changed_owner(comparison, id, &RULES))
+        let owner = replaced.or_else(|| changed_owner(comparison, id, &RULES));
+        with_chart_first(comparison, id, owner)
     });
     found.collect()
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::action::ReleaseAction;
 use super::action_kind::ActionKind;
 use super::applied::{hook_runs, of_chart};
-use super::change::{Change, Prepared, prepared, prepared_again};
+use super::change::{Change, Prepared, Specs, prepared, prepared_again};
 use super::conditions::{condition, unmet_dependency};
 use super::drift::corrected;
 use super::failure::{Attempt, Failure};
@@ -57,7 +57,11 @@ struct Renders {
 ///
 /// Fails with the reason why the effect is not known.
 pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
-    let followed = followed(comparison, live)?;
+    let specs = Specs::find(comparison.state(), live)?;
+    let followed = match followed(comparison, live, specs)? {
+        Some(followed) => followed,
+        None => corrected(comparison, live)?,
+    };
     let state = comparison.state();
     let chart = helm_chart(&live.content).filter(|_| leaves_chart(state, live));
     let Some(chart) = chart.filter(|chart| state.live_object(chart).is_some()) else { return Ok(followed) };
@@ -94,21 +98,28 @@ fn leaves_chart(state: &State<'_>, live: &Resource) -> bool {
     !has_reference(live.spec()) && !specs.is_empty() && specs.iter().all(has_reference)
 }
 
-fn followed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
-    let change = match prepared(comparison, live)? {
-        Prepared::Unchanged => return corrected(comparison, live),
-        Prepared::Blocked(followed) => return Ok(followed),
+/// Returns the upgrade of a release for these specs; `None` if nothing changes that is a reason for one.
+///
+/// Fails with the reason why the effect is not known.
+pub(super) fn followed(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    specs: Specs,
+) -> Asked<Option<Followed>> {
+    let change = match prepared(comparison, live, specs)? {
+        Prepared::Unchanged => return Ok(None),
+        Prepared::Blocked(followed) => return Ok(Some(followed)),
         Prepared::Changed(change) => change,
     };
     if let Some(reason) = unmet_dependency(comparison.state(), &live.object.id, &change.spec) {
-        return Ok(Followed::Blocked { reason, effect: Box::default() });
+        return Ok(Some(Followed::Blocked { reason, effect: Box::default() }));
     }
     let mut place = Place::find(comparison, &live.object.id, live.spec(), release_target(live))?;
-    let renders = match renders(comparison, live, &change, &mut place)? {
-        Ok(renders) => renders,
-        Err(why) => return Ok(Followed::blocked(ReasonCode::RenderFails, why)),
+    let followed = match renders(comparison, live, &change, &mut place)? {
+        Ok(renders) => acted(comparison, live, &change, &renders, &place)?,
+        Err(why) => Followed::blocked(ReasonCode::RenderFails, why),
     };
-    acted(comparison, live, &change, &renders, &place)
+    Ok(Some(followed))
 }
 
 /// Computes the effect of an upgrade by a HelmRelease that takes over the release of another one. `assumed` is that one under
