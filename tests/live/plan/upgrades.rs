@@ -488,13 +488,14 @@ fn is_made_by_kubernetes(what: &str) -> bool {
     what.ends_with("/default") || what.starts_with("ReplicaSet/")
 }
 
-/// Returns the actions of the objects that a plan deletes, by uid.
+/// Returns the actions of the objects that a plan deletes, by uid; with a question mark for a race.
 pub(super) fn planned_deletions(document: &Value) -> BTreeMap<String, String> {
     let rows = document["changes"].as_array().unwrap().iter().map(|row| {
         let text = |pointer: &str| row.pointer(pointer).unwrap().as_str().unwrap().to_owned();
-        (text("/object/uid"), text("/action"))
+        let open = if text("/certainty") == "race" { "?" } else { "" };
+        (text("/object/uid"), format!("{}{open}", text("/action")))
     });
-    rows.filter(|(_, action)| ["delete", "recreate"].contains(&&**action)).collect()
+    rows.filter(|(_, action)| ["delete", "recreate"].contains(&action.trim_end_matches('?'))).collect()
 }
 
 /// Returns true for rows of deletions, without dependents and what Kubernetes creates in a namespace.

@@ -345,7 +345,12 @@ impl Run<'_> {
         if scenario.checkout != Checkout::None {
             self.commit()?;
         }
-        self.sources(scenario).try_for_each(|source| self.cluster.publish(&source, &self.folder).map(drop))
+        self.sources(scenario).try_for_each(|source| self.cluster.publish(&source, &self.folder).map(drop))?;
+        // source-controller packs them while kustomize-controller builds, so that releases mostly get the new chart first.
+        if self.has_releases {
+            self.pack_charts()?;
+        }
+        Ok(())
     }
 
     fn commit(&self) -> Result<()> {

@@ -4,19 +4,21 @@
 //! builds, so helm-controller often upgrades with the old spec first (observed): with its account, its hooks and its remedy, and although
 //! the new spec suspends the HelmRelease or waits for another one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::change::Specs;
-use super::is_not_installed;
+use super::installation::is_not_installed;
 use super::render::release_charts::{ReleaseCharts, charts};
 use super::upgrades;
 use crate::flux::build::Interrupt;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply, Reaction};
 use crate::flux::simulation::owners::behaviour::changed_owners::{Followed, may_be_deleted};
-use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
 use crate::flux::simulation::owners::behaviour::effective_fields::add_defaults;
+use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::{Action, Reason, ReasonCode};
@@ -76,6 +78,9 @@ fn first_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, is_re
     if state.specs_after(id).iter().all(|after| complete(after) == before) {
         return Ok(None);
     }
+    if comes_with_spec(comparison, id, spec)? {
+        return Ok(None);
+    }
     match charts(comparison, live, spec, spec) {
         Ok(ReleaseCharts { old, new, .. }) if is_replaced && old.name != new.name => return Ok(None),
         Ok(ReleaseCharts { old, new, .. }) if (&old.name, &old.version) != (&new.name, &new.version) => {}
@@ -88,6 +93,22 @@ fn first_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, is_re
         Some(Followed::Acts { effect, .. } | Followed::Blocked { effect, .. }) => Some(*effect),
         Some(Followed::Unchanged | Followed::No) | None => None,
     })
+}
+
+/// Returns true if the Kustomization that applies a HelmRelease changes the source of its chart at the same time: the controller reads the
+/// new spec before source-controller has fetched anything.
+fn comes_with_spec(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<bool> {
+    let source = match (spec.pointer("/chart/spec"), spec.get("chartRef")) {
+        (Some(chart), _) => SourceId::of_chart(chart, &id.namespace),
+        (None, Some(reference)) => SourceId::read(reference, "", &id.namespace),
+        (None, None) => return Ok(false),
+    };
+    let (state, source) = (comparison.state(), source.object());
+    let owners = |id: &ObjectId| state.applied(id).iter().map(|applied| applied.owner).collect::<BTreeSet<_>>();
+    if owners(&source).is_empty() || owners(&source) != owners(id) {
+        return Ok(false);
+    }
+    Ok(comparison.change(&source, Part::Spec { is_ready: true })?.is_some())
 }
 
 /// Returns the effect of a change with what an upgrade before it adds.

@@ -22,8 +22,11 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
+use crate::helm::uninstall::{NO_RECORD, without_release};
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, flag_at};
 use crate::kubernetes::recording::check_recorded;
+use crate::ownership::Members;
+use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
 use crate::plan::ReasonCode;
 
@@ -153,4 +156,15 @@ pub(super) fn prepared(
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     Ok(Ok(action))
+}
+
+/// Returns true if a live HelmRelease has no release that an upgrade or an uninstall could change.
+pub(super) fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
+    let id = &live.object.id;
+    if without_release(state.cluster_of(live), live) == Some(NO_RECORD) {
+        return true;
+    }
+    live.at("/status/history/0").is_none()
+        && inventory_members(&live.content) == Members::Unrecorded
+        && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
 }

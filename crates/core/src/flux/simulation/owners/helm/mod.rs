@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use self::action_kind::ActionKind;
 use self::chart_first::with_chart_first;
-use self::installation::may_have_release;
+use self::installation::{is_not_installed, may_have_release};
 use self::records::left_behind;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
@@ -34,10 +34,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Fo
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::helm::target::ReleaseTarget;
-use crate::helm::uninstall::{NO_RECORD, without_release};
 use crate::kubernetes::object::{ObjectId, Resource};
-use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::Actor;
 
@@ -85,17 +82,6 @@ fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &V
 
 fn is_suspended_after(state: &State<'_>, id: &ObjectId) -> bool {
     state.is_suspended_after(id)
-}
-
-/// Returns true if a live HelmRelease has no release that an upgrade or an uninstall could change.
-fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
-    let id = &live.object.id;
-    if without_release(state.cluster_of(live), live) == Some(NO_RECORD) {
-        return true;
-    }
-    live.at("/status/history/0").is_none()
-        && inventory_members(&live.content) == Members::Unrecorded
-        && state.specs_after(id).iter().all(|spec| !may_have_release(state, id, spec))
 }
 
 /// Returns the effect of a new HelmRelease whose release exists already, in a cluster that was read; `None` if there is no such
