@@ -14,6 +14,10 @@ use crate::ownership::schemes::helm::RELEASE_NAME;
 
 /// Reason why there is nothing to uninstall, and why the next action is an install.
 pub(crate) const NO_RECORD: &str = "Helm has no record of its release";
+/// Conditions under which an object stays whose policy an upgrade to a new chart changes.
+const KEPT_FIRST: &str = "it stays if an upgrade to the new chart, which keeps it, comes before the uninstall";
+const LOOSENED_FIRST: &str =
+    "it stays unless an upgrade to the new chart, which does not keep it, comes before the uninstall";
 /// Field managers that write the manifests of a release.
 const MANAGERS: [&str; 2] = ["helm-controller", "helm"];
 
@@ -23,7 +27,7 @@ pub(crate) enum Fate {
     Deleted,
     /// It stays, for this reason.
     Kept(String),
-    /// It is deleted unless the stored manifest keeps it, which its live annotation does not prove.
+    /// It is deleted unless the stored manifest keeps it, of which this is the reason or the condition.
     Uncertain(String),
 }
 
@@ -42,6 +46,8 @@ pub(crate) struct StoredChart {
     pub(crate) hooks: BTreeMap<ObjectId, Hook>,
     /// Objects whose manifest keeps them.
     pub(crate) kept: BTreeSet<ObjectId>,
+    /// Those that an upgrade to a new chart keeps, and would not be kept without it, or the other way round.
+    pub(crate) changing: BTreeSet<ObjectId>,
     /// The metadata that all objects of the release have in common add no policy.
     pub(crate) has_all_policies: bool,
     /// The names of its objects can hold values of a Secret.
@@ -51,7 +57,11 @@ pub(crate) struct StoredChart {
 impl StoredChart {
     /// Returns the effect of an uninstall on an object of the release, which its live metadata do not prove.
     pub(crate) fn fate(&self, object: &ObjectMetadata) -> Fate {
-        if self.kept.contains(&object.id) {
+        let is_kept = self.kept.contains(&object.id);
+        if self.changing.contains(&object.id) {
+            return Fate::Uncertain(if is_kept { LOOSENED_FIRST } else { KEPT_FIRST }.to_owned());
+        }
+        if is_kept {
             return Fate::Kept(format!("protected by {POLICY} in the manifest that Helm stored"));
         }
         match fate(object) {
@@ -149,12 +159,17 @@ mod tests {
         let stored = |kept: &[&ObjectMetadata], has_all_policies| StoredChart {
             hooks: BTreeMap::new(),
             kept: kept.iter().map(|object| object.id.clone()).collect(),
+            changing: BTreeSet::new(),
             has_all_policies,
             is_private: false,
         };
         assert!(matches!(stored(&[&bare], true).fate(&bare), Fate::Kept(_)), "its annotation was removed by hand");
         assert_eq!(stored(&[], true).fate(&by_hand), Fate::Deleted);
         assert!(matches!(stored(&[], false).fate(&by_hand), Fate::Uncertain(_)));
+        for kept in [&[][..], &[&bare]] {
+            let changing = StoredChart { changing: [bare.id.clone()].into(), ..stored(kept, true) };
+            assert!(matches!(changing.fate(&bare), Fate::Uncertain(_)), "an upgrade to a new chart may come first");
+        }
     }
 
     #[test]

@@ -289,6 +289,19 @@ fn a_new_chart_may_come_before_the_spec_of_its_release_changes() {
     assert_eq!(rows(json!({"suspend": true}), json!({"suspend": true, "interval": "1h"}), &gone).0, set(&[]));
     assert_eq!(rows(json!({}), json!({"interval": "1h"}), &gone).0, set(&["delete extra"]), "in both orders");
     assert_eq!(rows(json!({}), json!({"suspend": true}), &templates()).0, set(&[]), "nothing leaves the chart");
+    // Hooks of the new chart run in the upgrade that comes first, and not again.
+    let mut hooked = templates();
+    hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
+    let upgraded = |old: Value, new: Value| {
+        let mut cluster = deployed(with(json!({"upgrade": old})));
+        cluster.add(&cm("hook"), None);
+        cluster.snapshot.normalise();
+        cluster.rows(&tree("2", &hooked, with(json!({"upgrade": new}))))
+    };
+    let off = || json!({"disableHooks": true});
+    assert_eq!(upgraded(json!({}), off()), set(&["recreate? hook"]));
+    assert_eq!(upgraded(off(), json!({})), set(&["recreate? hook"]));
+    assert_eq!(upgraded(json!({"maxHistory": 3}), json!({})), set(&["recreate hook"]));
     // The chart changes with the new spec alone.
     let moved = json!({"suspend": true, "chart": {"spec": {"chart": "./charts/other",
         "sourceRef": {"kind": "GitRepository", "name": "repo"}}}});

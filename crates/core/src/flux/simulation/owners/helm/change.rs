@@ -8,7 +8,8 @@ use super::conditions::waits_for_prerequisite;
 use super::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{
-    IN_PLACE, ReleaseCharts, chart_before_spec, charts, first_chart, is_packed_again, packing_failure, without_metadata,
+    IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, packed_before_spec, packing_failure,
+    without_metadata,
 };
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
@@ -95,7 +96,6 @@ fn prepared_managed(
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
     let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
-    let chart_before_spec = chart_before_spec(comparison.state(), live, &new_spec);
     if let Some(why) = packing_failure(comparison.state(), id, &new_spec) {
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RenderFails, why)));
     }
@@ -148,7 +148,7 @@ fn prepared_managed(
         is_same &= !is_other(&chart) && values.is_same(&old_values);
         between.push(Version { chart, values });
     }
-    if let Some(chart) = chart_before_spec {
+    if let Some(chart) = packed_before_spec(comparison.state(), live, &new_spec) {
         is_same &= !is_other(&chart);
         between.push(Version { chart, values: old_values.clone() });
     }

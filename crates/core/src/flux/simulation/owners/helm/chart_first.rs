@@ -4,27 +4,44 @@
 //! builds, so helm-controller often upgrades with the old spec first (observed): with its account, its hooks and its remedy, and although
 //! the new spec suspends the HelmRelease or waits for another one.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::change::Specs;
 use super::installation::is_not_installed;
-use super::render::release_charts::{ReleaseCharts, charts};
+use super::render::release_charts::chart_before_spec;
 use super::upgrades;
 use crate::flux::build::Interrupt;
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{Followed, may_be_deleted};
-use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::effective_fields::add_defaults;
-use crate::flux::spec::SourceId;
+use crate::helm::rendered::POLICY;
+use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of everything that only such an upgrade deletes.
 const CHART_FIRST: &str = "it stays unless an upgrade to the new chart comes before its HelmRelease changes";
+/// Condition of what only an upgrade with the new spec deletes, if there is none after one to the new chart.
+const SPEC_FIRST: &str = "it stays if an upgrade to the new chart comes before its HelmRelease changes";
+/// Fields whose change is a reason for another upgrade, or replaces the release.
+const UPGRADING: [&str; 10] = [
+    "chart",
+    "chartRef",
+    "commonMetadata",
+    "kubeConfig",
+    "postRenderers",
+    "releaseName",
+    "storageNamespace",
+    "targetNamespace",
+    "values",
+    "valuesFrom",
+];
 /// Remark for the outcome of the owner.
 const REMARK: &str = "an upgrade to the new chart may come before its spec changes";
 
@@ -39,8 +56,10 @@ pub(super) fn with_chart_first(
     let is_replaced = owner.as_ref().is_some_and(
         |owner| matches!(&owner.reaction, Reaction::Acts(reason) if reason.code == ReasonCode::ReleaseReplaced),
     );
-    let effect = match first_upgrade(comparison, live, is_replaced) {
-        Ok(Some(effect)) => effect,
+    let (mut first, succeeds) = match first_upgrade(comparison, live, is_replaced) {
+        Ok(Some(Followed::Acts { effect, .. })) => (*effect, true),
+        Ok(Some(Followed::Blocked { effect, .. })) => (*effect, false),
+        Ok(Some(Followed::Unchanged | Followed::No)) => return owner,
         Ok(None) | Err(Interrupt::Missing) => return owner,
         Err(Interrupt::Failed(why)) => {
             let detail = format!("{REMARK}, which is not followed, because {why}, so {}", may_be_deleted(Some(live)));
@@ -54,67 +73,79 @@ pub(super) fn with_chart_first(
         return Some(AffectedOwner { id, reaction, effect: last });
     };
     let before = last.as_deref().cloned();
-    let joined = joined(before.clone(), effect);
+    if is_replaced {
+        for (id, deletion) in taken_over(comparison.state(), &first) {
+            first.deletes.entry(id).or_insert(deletion);
+        }
+    }
+    let is_last = succeeds && leaves_nothing(comparison.state(), live);
+    let joined = joined(before.clone(), first, is_last);
     if before.as_ref() != Some(&joined) {
         reason.add_detail(REMARK);
     }
     Some(AffectedOwner { id, reaction, effect: Some(Arc::new(joined)) })
 }
 
-/// Returns the effect of an upgrade with the old spec; `None` if there is none before the spec changes. A release that is replaced
+/// Returns an upgrade with the old spec; `None` if there is none before the spec changes. A release that is replaced
 /// anyway (`is_replaced`) is not upgraded to a chart of another name.
-fn first_upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, is_replaced: bool) -> Asked<Option<Effect>> {
+fn first_upgrade(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    is_replaced: bool,
+) -> Asked<Option<Followed>> {
     let (state, id, spec) = (comparison.state(), &live.object.id, live.spec());
     let is_stable = live.object.deletion_timestamp.is_none() && !comparison.derivation.consequences.may_be_deleted(id);
-    if !is_stable || live.flag("/spec/suspend") || is_not_installed(state, live) {
+    if !is_stable || is_not_installed(state, live) {
         return Ok(None);
     }
-    let complete = |spec: &Value| {
-        let mut spec = spec.clone();
-        add_defaults(KIND, &mut spec);
-        spec
-    };
     let before = complete(spec);
     if state.specs_after(id).iter().all(|after| complete(after) == before) {
         return Ok(None);
     }
-    if comes_with_spec(comparison, id, spec)? {
-        return Ok(None);
-    }
-    match charts(comparison, live, spec, spec) {
-        Ok(ReleaseCharts { old, new, .. }) if is_replaced && old.name != new.name => return Ok(None),
-        Ok(ReleaseCharts { old, new, .. }) if (&old.name, &old.version) != (&new.name, &new.version) => {}
+    match chart_before_spec(comparison, live) {
+        Ok(Some([old, new])) if !(is_replaced && old.name != new.name) => {}
         Err(Interrupt::Missing) => return Err(Interrupt::Missing),
         // What is not packed with the old spec is not installed with it.
         Ok(_) | Err(Interrupt::Failed(_)) => return Ok(None),
     }
     let specs = Specs { last: spec.clone(), earlier: vec![] };
-    Ok(match upgrades::followed(comparison, live, specs)? {
-        Some(Followed::Acts { effect, .. } | Followed::Blocked { effect, .. }) => Some(*effect),
-        Some(Followed::Unchanged | Followed::No) | None => None,
-    })
+    upgrades::followed(comparison, live, specs)
 }
 
-/// Returns true if the Kustomization that applies a HelmRelease changes the source of its chart at the same time: the controller reads the
-/// new spec before source-controller has fetched anything.
-fn comes_with_spec(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<bool> {
-    let source = match (spec.pointer("/chart/spec"), spec.get("chartRef")) {
-        (Some(chart), _) => SourceId::of_chart(chart, &id.namespace),
-        (None, Some(reference)) => SourceId::read(reference, "", &id.namespace),
-        (None, None) => return Ok(false),
+/// Returns the deletions of what an upgrade takes over and its chart does not keep: the uninstall of the replaced release is that of its
+/// manifest, also if it has failed.
+fn taken_over(state: &State<'_>, first: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
+    let is_kept = |manifest: &Value| {
+        let policy = manifest.pointer("/metadata/annotations").and_then(|annotations| annotations.get(POLICY));
+        policy.is_some_and(|policy| policy == "keep")
     };
-    let (state, source) = (comparison.state(), source.object());
-    let owners = |id: &ObjectId| state.applied(id).iter().map(|applied| applied.owner).collect::<BTreeSet<_>>();
-    if owners(&source).is_empty() || owners(&source) != owners(id) {
-        return Ok(false);
-    }
-    Ok(comparison.change(&source, Part::Spec { is_ready: true })?.is_some())
+    let objects = first.applies.iter().flat_map(|applies| applies.objects.iter());
+    let deleted = objects.filter(|(id, built)| state.is_live(id) && !is_kept(&built.manifest));
+    deleted.map(|(id, _)| (id.clone(), OwnerDeletion::new(CascadeKind::ReplacedRelease))).collect()
 }
 
-/// Returns the effect of a change with what an upgrade before it adds.
-fn joined(last: Option<Effect>, first: Effect) -> Effect {
+/// Returns a spec with the defaults of its fields.
+fn complete(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    add_defaults(KIND, &mut spec);
+    spec
+}
+
+/// Returns true if an upgrade to the new chart leaves the new spec nothing to upgrade.
+fn leaves_nothing(state: &State<'_>, live: &Resource) -> bool {
+    let specs = state.specs_after(&live.object.id);
+    let before = complete(live.spec());
+    specs.iter().all(|spec| UPGRADING.iter().all(|field| complete(spec).get(field) == before.get(field)))
+}
+
+/// Returns the effect of a change with what an upgrade before it adds. With `is_last` there is no upgrade after that one.
+fn joined(last: Option<Effect>, first: Effect, is_last: bool) -> Effect {
     let is_alone = last.is_none();
     let mut joined = last.unwrap_or_default();
+    for (_, deletion) in joined.deletes.iter_mut().filter(|(id, _)| is_last && !first.deletes.contains_key(*id)) {
+        deletion.stays_if(SPEC_FIRST);
+        deletion.is_doubtful = true;
+    }
     let manifest = joined.applies.as_ref().map(|applies| applies.objects.clone());
     for (id, mut deletion) in first.deletes {
         if joined.deletes.contains_key(&id) {

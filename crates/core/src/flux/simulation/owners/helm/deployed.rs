@@ -1,9 +1,11 @@
 //! The manifest and the hooks of a release as it is deployed.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::records::read_records;
-use super::render::release_charts::last_chart;
+use super::render::release_charts::{chart_before_spec, last_chart};
 use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::build::charts::Chart;
@@ -11,7 +13,7 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{StoredChart, StoredRelease};
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 
@@ -20,7 +22,8 @@ use crate::ownership::Members;
 /// Fails with the reason why its manifest is not known.
 pub(super) fn deployed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Rendered> {
     let chart = last_chart(comparison, live)?;
-    render(comparison, live, &chart)
+    let rendered = render(comparison, live, &chart)?;
+    checked(comparison, live, rendered)
 }
 
 /// Returns what Helm has stored of the last release, as far as that decides its uninstall.
@@ -29,17 +32,35 @@ pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -
     Some(StoredRelease { chart: stored_chart(comparison, live), records })
 }
 
-/// Returns the hooks of the last release and the objects that its manifest keeps, if its chart may have some and can be rendered.
+/// Returns the hooks of the last release and the objects that its manifest keeps, if its chart, or one that it may be upgraded to before,
+/// may have some and can be rendered.
 fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Option<StoredChart> {
-    let chart = last_chart(comparison, live).ok().filter(Chart::decides_uninstall)?;
+    let chart = last_chart(comparison, live).ok()?;
+    let newer = chart_before_spec(comparison, live).ok().flatten().map(|[_, newer]| newer);
+    if ![Some(&chart), newer.as_ref()].into_iter().flatten().any(Chart::decides_uninstall) {
+        return None;
+    }
+    let newer = newer.and_then(|chart| render(comparison, live, &chart).ok());
     let rendered = render(comparison, live, &chart).ok()?;
-    let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
+    let rendered = checked(comparison, live, rendered).ok()?;
+    let kept = kept(&rendered);
+    let changing = newer.into_iter().flat_map(|newer| {
+        let changes = kept.symmetric_difference(&self::kept(&newer)).cloned().collect::<BTreeSet<_>>();
+        changes.into_iter().filter(move |id| newer.objects.contains(id))
+    });
+    let changing = changing.filter(|id| rendered.objects.contains(id)).collect();
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
     let is_private = rendered.is_private;
-    Some(StoredChart { hooks: rendered.hooks, kept, has_all_policies, is_private })
+    Some(StoredChart { hooks: rendered.hooks, kept, changing, has_all_policies, is_private })
 }
 
+/// Returns the objects that a manifest keeps.
+fn kept(rendered: &Rendered) -> BTreeSet<ObjectId> {
+    rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect()
+}
+
+/// Renders a chart with the values of the last release.
 fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Chart) -> Asked<Rendered> {
     let (id, spec) = (&live.object.id, live.spec());
     check_recorded(spec)?;
@@ -50,16 +71,22 @@ fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Char
     let place = Place::find(comparison, id, spec, target)?;
     let revision = live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default();
     let draft = Draft { chart, values: &values, revision, skips_schema: true, spec };
-    let rendered = match place.render(comparison, draft)? {
-        Rendering::Done(rendered) => *rendered,
+    match place.render(comparison, draft)? {
+        Rendering::Done(rendered) => Ok(*rendered),
         Rendering::Fails(why) | Rendering::Refused(why) => {
-            return Err(format!("its deployed chart is not rendered here: {why}").into());
+            Err(format!("its deployed chart is not rendered here: {why}").into())
         }
-    };
+    }
+}
+
+/// Returns a render of the deployed chart, if it has the objects of the inventory.
+fn checked(comparison: &Comparison<'_, '_, '_>, live: &Resource, rendered: Rendered) -> Asked<Rendered> {
+    let state = comparison.state();
+    let snapshot = state.cluster_of(live).unwrap_or(state.input.snapshot);
     let Members::Listed(inventory) = comparison.state().members(live) else {
         return Err("it records no inventory".to_owned().into());
     };
-    match rendered.difference_from(&inventory, &place.snapshot.types) {
+    match rendered.difference_from(&inventory, &snapshot.types) {
         Some(differing) => {
             Err(format!("its deployed chart renders here to other objects than its inventory lists: {differing}")
                 .into())

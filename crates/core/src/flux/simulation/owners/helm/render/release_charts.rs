@@ -3,6 +3,8 @@
 //! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `getSource`; source-controller v1.9.3
 //! `internal/helm/chart`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::flux::build::Interrupt;
@@ -11,7 +13,7 @@ use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
@@ -48,6 +50,35 @@ pub(crate) fn charts(
         },
         Ok(None) => stored_charts(comparison, live, old_spec, new_spec),
     }
+}
+
+/// Returns the chart of a live release and the one that it has before its spec changes; `None` if they have the same name and version.
+///
+/// Fails with the reason why they are not known.
+pub(crate) fn chart_before_spec(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Option<[Chart; 2]>> {
+    let spec = live.spec();
+    if live.flag("/spec/suspend") || comes_with_spec(comparison, &live.object.id, spec)? {
+        return Ok(None);
+    }
+    let ReleaseCharts { old, new, .. } = charts(comparison, live, spec, spec)?;
+    let is_other = (&old.name, &old.version) != (&new.name, &new.version);
+    Ok(is_other.then_some([old, new]))
+}
+
+/// Returns true if the Kustomization that applies a HelmRelease changes the source of its chart at the same time: the controller reads the
+/// new spec before source-controller has fetched anything.
+fn comes_with_spec(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<bool> {
+    let source = match (spec.pointer("/chart/spec"), spec.get("chartRef")) {
+        (Some(chart), _) => SourceId::of_chart(chart, &id.namespace),
+        (None, Some(reference)) => SourceId::read(reference, "", &id.namespace),
+        (None, None) => return Ok(false),
+    };
+    let (state, source) = (comparison.state(), source.object());
+    let owners = |id: &ObjectId| state.applied(id).iter().map(|applied| applied.owner).collect::<BTreeSet<_>>();
+    if owners(&source).is_empty() || owners(&source) != owners(id) {
+        return Ok(false);
+    }
+    Ok(comparison.change(&source, Part::Spec { is_ready: true })?.is_some())
 }
 
 /// Returns the chart of the last release.
@@ -171,7 +202,7 @@ fn packed([deployed, tree]: [&Artifact; 2], before: &PackedChart, after: &Packed
 
 /// Returns the chart that source-controller may pack of the new revision while the HelmChart of a release still has its old spec;
 /// `None` if it packs none then.
-pub(crate) fn chart_before_spec(state: &State<'_>, live: &Resource, spec: &Value) -> Option<Chart> {
+pub(crate) fn packed_before_spec(state: &State<'_>, live: &Resource, spec: &Value) -> Option<Chart> {
     let id = &live.object.id;
     let before = PackedChart::find(state, id, live.spec(), false)?;
     if PackedChart::find(state, id, spec, true).is_some_and(|after| before.has_same_spec(&after)) {
