@@ -73,8 +73,8 @@ pub(super) fn with_chart_first(
         return Some(AffectedOwner { id, reaction, effect: last });
     };
     let before = last.as_deref().cloned();
-    if is_replaced {
-        for (id, deletion) in taken_over(comparison.state(), &first) {
+    if let Some(replacement) = last.as_deref().filter(|_| is_replaced) {
+        for (id, deletion) in taken_over(comparison.state(), &first, replacement) {
             first.deletes.entry(id).or_insert(deletion);
         }
     }
@@ -112,15 +112,18 @@ fn first_upgrade(
     upgrades::followed(comparison, live, specs)
 }
 
-/// Returns the deletions of what an upgrade takes over and its chart does not keep: the uninstall of the replaced release is that of its
-/// manifest, also if it has failed.
-fn taken_over(state: &State<'_>, first: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
+/// Returns the deletions of what an upgrade adds to its release and its chart does not keep: the uninstall of the replaced release is that
+/// of the manifest of the upgrade, also if that has failed.
+fn taken_over(state: &State<'_>, first: &Effect, replacement: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
     let is_kept = |manifest: &Value| {
         let policy = manifest.pointer("/metadata/annotations").and_then(|annotations| annotations.get(POLICY));
         policy.is_some_and(|policy| policy == "keep")
     };
     let objects = first.applies.iter().flat_map(|applies| applies.objects.iter());
-    let deleted = objects.filter(|(id, built)| state.is_live(id) && !is_kept(&built.manifest));
+    let added = objects.filter(|(id, _)| {
+        state.is_live(id) && !replacement.deletes.contains_key(*id) && !replacement.keeps.contains_key(*id)
+    });
+    let deleted = added.filter(|(_, built)| !is_kept(&built.manifest));
     deleted.map(|(id, _)| (id.clone(), OwnerDeletion::new(CascadeKind::ReplacedRelease))).collect()
 }
 
