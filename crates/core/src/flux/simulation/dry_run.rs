@@ -220,6 +220,10 @@ impl<'a> Rows<'a> {
             DryRunResult::Updated(Update { reason, diff, .. }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
                 let is_added = self.add_row(applied, Action::Update, reason.clone());
+                let waits = self.conditions_of(&applied.owner);
+                if let Some(row) = self.rows.last_mut().filter(|_| is_added) {
+                    waits.into_iter().for_each(|condition| row.make_race(condition));
+                }
                 let live = self.snapshot.object(id).filter(|_| is_added);
                 if let Some((row, held)) = self.rows.last_mut().zip(live.and_then(held_deletion)) {
                     row.make_race(format!("{held}, and then it is created again"));
@@ -256,6 +260,14 @@ impl<'a> Rows<'a> {
         {
             row.make_race(condition);
         }
+    }
+
+    /// Returns the conditions under which the dependencies of a Kustomization get ready, so that it applies anything.
+    fn conditions_of(&self, owner: &NamespacedName) -> Vec<String> {
+        let owner = owner_id(owner);
+        let outcome = self.plan.owners().iter().find(|outcome| outcome.owner == owner).map(|outcome| &outcome.reason);
+        let waiting = outcome.filter(|reason| reason.code == ReasonCode::DependencyNotReady);
+        waiting.map(|reason| reason.conditions.clone()).unwrap_or_default()
     }
 
     fn add_refusal(&mut self, applied: &AppliedObject, message: &str) {
