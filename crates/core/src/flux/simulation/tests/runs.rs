@@ -448,6 +448,31 @@ fn what_is_being_deleted_already_is_neither_deleted_nor_updated_for_certain() {
 }
 
 #[test]
+fn an_update_by_the_child_of_a_kustomization_that_may_wait_for_ever_is_a_race() {
+    let files = |objects: Vec<Value>| {
+        let dependant = ks("k", "./p", json!({"dependsOn": [{"name": "d"}]}));
+        let root = vec![ks("d", "./d", json!({"wait": true})), dependant, ks("m", "./m", json!({}))];
+        let shared = || vec![cm("shared")];
+        vec![
+            ("root/k.yaml", root),
+            ("d/x.yaml", vec![cm("x")]),
+            ("p/a.yaml", objects),
+            ("m/s.yaml", shared()),
+            ("e/s.yaml", shared()),
+        ]
+    };
+    let mut cluster = TestCluster::new(&files(vec![cm("a")]));
+    cluster.kustomization("d").content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "False", "reason": "HealthCheckFailed"}]);
+    let is_of_child: fn(&AppliedObject) -> bool = |applied| is_named(applied, "shared") && applied.owner.name == "e";
+    let update = Update { reason: ReasonCode::Changed.into(), diff: String::new(), changes_content: true };
+    cluster.results = vec![(is_of_child, DryRunResult::Updated(update))];
+    let plan = cluster.plan(&files(vec![cm("a"), ks("e", "./e", json!({}))]));
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "shared").unwrap();
+    assert_eq!((row.action, row.certainty), (Action::Update, Certainty::Race), "{}", row.reason);
+}
+
+#[test]
 fn a_health_check_of_what_another_one_deletes_depends_on_the_order() {
     let files = |d: Value, e: Vec<Value>, objects: Vec<Value>| {
         let checks = json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": NS}]});
