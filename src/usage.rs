@@ -26,13 +26,13 @@ pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
     root.build();
     let parsed = root.try_get_matches_from_mut(&words).and_then(|matches| {
         let misplaced = misplaced_flag(&root, &matches);
-        Cli::from_arg_matches(&matches).map(|cli| (cli, misplaced))
+        Cli::from_arg_matches(&matches).map(|cli| {
+            let error = misplaced.or_else(|| empty_namespace(&cli));
+            (cli, error)
+        })
     });
     match parsed {
-        Ok((cli, None)) => match empty_namespace(&cli) {
-            None => Ok(cli),
-            Some(error) => Err(Rejection::Usage(error)),
-        },
+        Ok((cli, None)) => Ok(cli),
         Ok((_, Some(error))) => Err(Rejection::Usage(error)),
         Err(error) => {
             let context = UsageContext::new(&root, &words);

@@ -64,7 +64,8 @@ impl Helm {
         runs: impl IntoIterator<Item = ChartRun>,
         parallel: usize,
     ) -> Result<Vec<(String, Answer<ChartOutput>)>> {
-        sandboxed::run_all(runs, parallel, async |run| self.render(run).await, |run| run.key()).await
+        let keyed = runs.into_iter().map(|run| (run.key(), run));
+        sandboxed::run_all(keyed, parallel, async |(key, run)| self.render(key, run).await, |(key, _)| key).await
     }
 
     /// Fetches charts, `parallel` at a time. Returns the archive or the failure of each.
@@ -164,18 +165,17 @@ impl Helm {
     }
 
     /// Returns what a chart renders. It is kept unless it can hold values of Secrets.
-    async fn render(&self, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
+    async fn render(&self, key: &str, run: &ChartRun) -> Result<ChartOutput, NoAnswer> {
         let (_, version) = self.found().await?;
         let folder = self.program.cache_folder(CACHED_RENDERS, &version).filter(|_| !run.is_private);
         let Some(folder) = folder else { return self.run(run).await };
-        let key = run.key();
-        let cached = self.cache.read(&folder, &key).and_then(|text| String::from_utf8(text).ok());
+        let cached = self.cache.read(&folder, key).and_then(|text| String::from_utf8(text).ok());
         if let Some(manifests) = cached {
             return Ok(ChartOutput::Manifests(manifests));
         }
         let output = self.run(run).await?;
         if let ChartOutput::Manifests(manifests) = &output {
-            self.cache.store(&folder, &key, manifests.as_bytes());
+            self.cache.store(&folder, key, manifests.as_bytes());
         }
         Ok(output)
     }

@@ -149,7 +149,7 @@ pub(super) fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the objects, by uid, that are gone and were not planned to go, and those that are there although their deletion is certain.
+/// Returns the objects, by uid, that are gone and were not planned to go, and those that are there although they were.
 pub(super) fn unplanned(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,
@@ -157,7 +157,7 @@ pub(super) fn unplanned(
 ) -> Vec<String> {
     let wrong = before.iter().filter_map(|(uid, what)| match (planned.get(uid), after.contains_key(uid)) {
         (None, false) => Some(format!("{what} is gone and was not planned")),
-        (Some(action), true) if !action.ends_with('?') => Some(format!("{what} is there although planned: {action}")),
+        (Some(action), true) => Some(format!("{what} is there although planned: {action}")),
         _ => None,
     });
     wrong.collect()

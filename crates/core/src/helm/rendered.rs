@@ -81,6 +81,11 @@ pub(crate) struct Rendered {
     pub(crate) is_private: bool,
 }
 
+/// Returns true if an uninstall keeps an object with this manifest: whatever the value of its policy is.
+pub(crate) fn has_policy(manifest: &Value) -> bool {
+    manifest.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(POLICY).is_some())
+}
+
 impl Rendered {
     /// Reads the manifests of a release in a namespace of a cluster with these types. `cluster` is its name; `None` is the
     /// cluster that has the HelmRelease. `is_private` is true if the chart was given values of Secrets.
@@ -161,8 +166,7 @@ impl Rendered {
 
     /// Returns true if an uninstall keeps an object of this manifest.
     pub(crate) fn is_kept(&self, id: &ObjectId) -> bool {
-        let annotations = self.manifests.get(id).and_then(|manifest| manifest.pointer("/metadata/annotations"));
-        annotations.is_some_and(|annotations| annotations.get(POLICY).is_some())
+        self.manifests.get(id).is_some_and(has_policy)
     }
 
     /// Returns the objects that none of some other manifests has, and that a later one therefore deletes.

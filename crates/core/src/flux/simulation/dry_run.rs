@@ -220,8 +220,8 @@ impl<'a> Rows<'a> {
             DryRunResult::Updated(Update { reason, diff, .. }) => {
                 // The plan has a row of an object that is deleted, recreated or moved to another owner.
                 let is_added = self.add_row(applied, Action::Update, reason.clone());
-                let waits = self.conditions_of(&applied.owner);
-                if let Some(row) = self.rows.last_mut().filter(|_| is_added) {
+                let waits = if is_added { self.conditions_of(&applied.owner) } else { vec![] };
+                if let Some(row) = self.rows.last_mut() {
                     waits.into_iter().for_each(|condition| row.make_race(condition));
                 }
                 let live = self.snapshot.object(id).filter(|_| is_added);

@@ -104,9 +104,7 @@ fn prepared_managed(
         return resumed(comparison, live, new_spec);
     }
     if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
-        let mut complete = new_spec.clone();
-        add_defaults(KIND, &mut complete);
-        if complete == old_spec && earlier.is_empty() && has_same_input(comparison, live, &new_spec)? {
+        if complete(&new_spec) == old_spec && earlier.is_empty() && has_same_input(comparison, live, &new_spec)? {
             return Ok(Prepared::Unchanged);
         }
         return prepared_again(comparison, live, new_spec);
@@ -196,6 +194,13 @@ fn prepared_managed(
         records: None,
         basis: None,
     })))
+}
+
+/// Returns a spec with the defaults of its fields.
+pub(super) fn complete(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    add_defaults(KIND, &mut spec);
+    spec
 }
 
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.

@@ -7,9 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
-
-use super::change::Specs;
+use super::change::{Specs, complete};
 use super::installation::is_not_installed;
 use super::render::release_charts::chart_before_spec;
 use super::upgrades;
@@ -18,11 +16,9 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Owne
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{Followed, may_be_deleted};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::effective_fields::add_defaults;
-use crate::helm::rendered::POLICY;
+use crate::helm::rendered::has_policy;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource};
-use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of everything that only such an upgrade deletes.
@@ -59,8 +55,7 @@ pub(super) fn with_chart_first(
     let (mut first, succeeds) = match first_upgrade(comparison, live, is_replaced) {
         Ok(Some(Followed::Acts { effect, .. })) => (*effect, true),
         Ok(Some(Followed::Blocked { effect, .. })) => (*effect, false),
-        Ok(Some(Followed::Unchanged | Followed::No)) => return owner,
-        Ok(None) | Err(Interrupt::Missing) => return owner,
+        Ok(Some(Followed::Unchanged | Followed::No) | None) | Err(Interrupt::Missing) => return owner,
         Err(Interrupt::Failed(why)) => {
             let detail = format!("{REMARK}, which is not followed, because {why}, so {}", may_be_deleted(Some(live)));
             return Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))));
@@ -72,15 +67,14 @@ pub(super) fn with_chart_first(
     let (Reaction::Acts(reason) | Reaction::Waits(reason)) = &mut reaction else {
         return Some(AffectedOwner { id, reaction, effect: last });
     };
-    let before = last.as_deref().cloned();
     if let Some(replacement) = last.as_deref().filter(|_| is_replaced) {
         for (id, deletion) in taken_over(comparison.state(), &first, replacement) {
             first.deletes.entry(id).or_insert(deletion);
         }
     }
     let is_last = succeeds && leaves_nothing(comparison.state(), live);
-    let joined = joined(before.clone(), first, is_last);
-    if before.as_ref() != Some(&joined) {
+    let joined = joined(last.as_deref().cloned(), first, is_last);
+    if last.as_deref() != Some(&joined) {
         reason.add_detail(REMARK);
     }
     Some(AffectedOwner { id, reaction, effect: Some(Arc::new(joined)) })
@@ -115,30 +109,19 @@ fn first_upgrade(
 /// Returns the deletions of what an upgrade adds to its release and its chart does not keep: the uninstall of the replaced release is that
 /// of the manifest of the upgrade, also if that has failed.
 fn taken_over(state: &State<'_>, first: &Effect, replacement: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
-    let is_kept = |manifest: &Value| {
-        let policy = manifest.pointer("/metadata/annotations").and_then(|annotations| annotations.get(POLICY));
-        policy.is_some_and(|policy| policy == "keep")
-    };
     let objects = first.applies.iter().flat_map(|applies| applies.objects.iter());
     let added = objects.filter(|(id, _)| {
         state.is_live(id) && !replacement.deletes.contains_key(*id) && !replacement.keeps.contains_key(*id)
     });
-    let deleted = added.filter(|(_, built)| !is_kept(&built.manifest));
+    let deleted = added.filter(|(_, built)| !has_policy(&built.manifest));
     deleted.map(|(id, _)| (id.clone(), OwnerDeletion::new(CascadeKind::ReplacedRelease))).collect()
-}
-
-/// Returns a spec with the defaults of its fields.
-fn complete(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    add_defaults(KIND, &mut spec);
-    spec
 }
 
 /// Returns true if an upgrade to the new chart leaves the new spec nothing to upgrade.
 fn leaves_nothing(state: &State<'_>, live: &Resource) -> bool {
-    let specs = state.specs_after(&live.object.id);
     let before = complete(live.spec());
-    specs.iter().all(|spec| UPGRADING.iter().all(|field| complete(spec).get(field) == before.get(field)))
+    let mut after = state.specs_after(&live.object.id).into_iter().map(|spec| complete(&spec));
+    after.all(|spec| UPGRADING.iter().all(|field| spec.get(field) == before.get(field)))
 }
 
 /// Returns the effect of a change with what an upgrade before it adds. With `is_last` there is no upgrade after that one.

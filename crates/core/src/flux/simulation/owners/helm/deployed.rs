@@ -13,7 +13,7 @@ use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{StoredChart, StoredRelease};
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::Resource;
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 
@@ -43,21 +43,15 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
     let newer = newer.and_then(|chart| render(comparison, live, &chart).ok());
     let rendered = render(comparison, live, &chart).ok()?;
     let rendered = checked(comparison, live, rendered).ok()?;
-    let kept = kept(&rendered);
-    let changing = newer.into_iter().flat_map(|newer| {
-        let changes = kept.symmetric_difference(&self::kept(&newer)).cloned().collect::<BTreeSet<_>>();
-        changes.into_iter().filter(move |id| newer.objects.contains(id))
+    let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
+    let changing = newer.map_or_else(BTreeSet::new, |newer| {
+        let common = rendered.objects.intersection(&newer.objects);
+        common.filter(|id| rendered.is_kept(id) != newer.is_kept(id)).cloned().collect()
     });
-    let changing = changing.filter(|id| rendered.objects.contains(id)).collect();
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
     let is_private = rendered.is_private;
     Some(StoredChart { hooks: rendered.hooks, kept, changing, has_all_policies, is_private })
-}
-
-/// Returns the objects that a manifest keeps.
-fn kept(rendered: &Rendered) -> BTreeSet<ObjectId> {
-    rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect()
 }
 
 /// Renders a chart with the values of the last release.
@@ -83,7 +77,7 @@ fn render(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, chart: &Char
 fn checked(comparison: &Comparison<'_, '_, '_>, live: &Resource, rendered: Rendered) -> Asked<Rendered> {
     let state = comparison.state();
     let snapshot = state.cluster_of(live).unwrap_or(state.input.snapshot);
-    let Members::Listed(inventory) = comparison.state().members(live) else {
+    let Members::Listed(inventory) = state.members(live) else {
         return Err("it records no inventory".to_owned().into());
     };
     match rendered.difference_from(&inventory, &snapshot.types) {
