@@ -263,11 +263,13 @@ fn acts(step: &FoundStep) -> Vec<Act> {
     sets.chain(step.by_hand.iter().map(|id| Act::Delete(id.clone()))).collect()
 }
 
-/// Returns what a step waits for: the objects that it removes, and those that a finalizer keeps for a while.
+/// Returns what a step waits for: the objects that it removes, and those that a finalizer keeps for a while. That of a namespace is not
+/// in its metadata.
 fn awaited_by(step: &FoundStep) -> Awaited {
     let live = |id: &ObjectId| Some((id.clone(), step.before.object(id)?.uid.clone()));
     let held = step.plan.deletions().map(|change| &change.object.id);
-    let held = held.filter(|id| step.before.object(id).is_some_and(|object| !object.finalizers.is_empty()));
+    let is_held = |id: &ObjectId| step.before.object(id).is_some_and(|object| !object.finalizers.is_empty());
+    let held = held.filter(|id| GraveKind::of(id) == Some(GraveKind::Namespaces) || is_held(id));
     let set = if step.removes.is_empty() { &step.keeping } else { &BTreeSet::new() };
     Awaited {
         gone: step.removes.iter().chain(held).filter_map(live).collect(),

@@ -201,10 +201,14 @@ fn hand_over(story: &Story<'_>, case: &str, after: &Layout) -> Result<usize, Str
     if run.code == 6 {
         return Err(run.stderr);
     }
-    assert_eq!(run.code, 0, "{case}\n{run:?}");
     let document: Value = serde_json::from_str(&run.stdout).unwrap();
     let all = format!("{case}\n{}\n{}", run.stdout, run.stderr);
     let steps = document["steps"].as_array().unwrap();
+    // No dry-run can be made of a later step, so that what a new ResourceSet creates may be refused.
+    let gaps = steps.iter().flat_map(|step| step["plan"]["gaps"].as_array().unwrap());
+    let is_open =
+        gaps.map(|gap| &gap["message"]).all(|message| message == "it is a race: it is created, or it does not exist");
+    assert!(run.code == 0 || run.code == 5 && is_open, "{all}");
     let first = objects(story);
     for (at, step) in steps.iter().enumerate() {
         let before = objects(story);

@@ -289,6 +289,19 @@ fn resources_beside_their_controller_leave_git_a_step_earlier() {
 }
 
 #[test]
+fn a_step_is_done_once_its_namespace_is_gone() {
+    let cluster = cluster();
+    let (ns, inner) = ("retire-namespace", "retire-namespace-x");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": inner}});
+    let layout = Layout::from([("apps".to_owned(), vec![namespace, map(inner, "a")])]);
+    let case = Case::new(&cluster, ns, &[kustomization(ns, "apps", &[])], &layout);
+    let steps = case.play(&["kustomization/apps"]);
+    assert_eq!(steps, [names(&["Kustomization/apps"])]);
+    let found = cluster.kubectl(&["get", "namespace", inner, "--ignore-not-found", "-o", "name"]).unwrap();
+    assert_eq!(found, "");
+}
+
+#[test]
 fn steps_that_are_carried_out_remove_everything() {
     let cluster = cluster();
     let ns = "retire-apply";
