@@ -238,7 +238,7 @@ pub(crate) fn options(snapshot: &Snapshot, id: &SourceId) -> SourceOptions {
 /// Returns a gap if the artifact of a source has content that is not in its tree, and one for its files that could not be
 /// read.
 pub(crate) fn missing_content(snapshot: &Snapshot, id: &SourceId, tree: &Tree, artifact: &Artifact) -> Vec<Gap> {
-    let elsewhere = matching::source(snapshot, id).and_then(|source| options::missing_content(source, tree));
+    let elsewhere = matching::source(snapshot, id).and_then(|source| options::missing_content(source.spec(), tree));
     let unread = match artifact.unread() {
         [] => None,
         [one] => Some(one.clone()),

@@ -7,6 +7,7 @@ mod failing_releases;
 mod finalizers;
 mod generators;
 mod git_charts;
+mod git_sources;
 mod guard;
 mod handover;
 mod handover_owners;

@@ -26,7 +26,7 @@ use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
-use gitops_core::flux::simulation::{Declared, DryRunScope, Preview, PreviewInput, Recorded, StateAfter};
+use gitops_core::flux::simulation::{Declared, DryRunScope, Preview, PreviewInput, Recorded, StateAfter, packed};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::tree::Tree;
@@ -80,7 +80,9 @@ pub(super) struct StepState<'s> {
 /// The content that the sources have in a step, and what somebody deletes in it.
 #[derive(Clone)]
 pub(super) struct StepTrees {
-    pub(super) artifacts: BTreeMap<SourceId, Arc<Artifact>>,
+    pub(super) artifacts: Trees,
+    /// Files of the sources, before source-controller packs them.
+    repositories: BTreeMap<SourceId, Arc<Tree>>,
     /// Gaps of their content.
     gaps: Vec<Gap>,
     pub(super) subject: Subject,
@@ -173,7 +175,7 @@ impl<'s> Planner<'s> {
             futures::join!(shared.kustomize_version(&kustomize), helm.prepare(has_releases), async {
                 read_trees(&folders, &planned.states, snapshot, shared)
             });
-        let (artifacts, gaps) = read?;
+        let read = read?;
         let cluster = if offline { None } else { Some(session.cluster().await?) };
         let given = controller_version.as_deref();
         let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
@@ -210,7 +212,8 @@ impl<'s> Planner<'s> {
             limit: *plan_timeout,
         };
         let checked =
-            self_check::verify_last_applied(snapshot, &folders, &artifacts, controller.features, &mut answerer).await?;
+            self_check::verify_last_applied(snapshot, &folders, &read.artifacts, controller.features, &mut answerer)
+                .await?;
         // One warning is enough for a checkout without the deployed commit.
         if !planned.lacks_history() || options.is_search {
             for warning in sources::missing_history(&checked.missing, &folders, shared) {
@@ -241,13 +244,14 @@ impl<'s> Planner<'s> {
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
             subject: planned.subject.clone(),
         };
-        Ok((planner, start, StepTrees { artifacts, gaps, subject: planned.subject, by_hand: BTreeSet::new() }))
+        Ok((planner, start, StepTrees::of(read, planned.subject)))
     }
 
     fn input<'i>(&self, state: &'i StepState<'_>, trees: &StepTrees) -> PreviewInput<'i> {
         PreviewInput {
             snapshot: &state.snapshot,
-            trees: trees.artifacts.clone(),
+            trees: self.artifacts_in(state, trees),
+            repositories: trees.repositories.clone(),
             pinned: self.pinned.clone(),
             controller_version: self.controller.version,
             by_hand: trees.by_hand.iter().filter(|id| state.snapshot.object(id).is_some()).cloned().collect(),
@@ -265,6 +269,25 @@ impl<'s> Planner<'s> {
             // An API server cannot be asked about a state that it does not have.
             dry_runs: self.dry_runs.clone().filter(|_| state.is_live && trees.by_hand.is_empty()),
         }
+    }
+
+    /// Returns the artifacts that the sources have in a state with these trees. Steps before it can have created sources of the
+    /// same repository, and changed which files are packed.
+    fn artifacts_in(&self, state: &StepState<'_>, trees: &StepTrees) -> Trees {
+        let mut artifacts = trees.artifacts.clone();
+        let live = self.answerer.builds.snapshot;
+        for full in matching::git_repositories(&state.snapshot).filter(|_| !state.is_live) {
+            let source = SourceId::of(&full.object.id);
+            let is_known = artifacts.contains_key(&source) || matching::source(live, &source).is_some();
+            let is_changed = matching::source(live, &source).is_none_or(|live| live.spec() != full.spec());
+            if !is_changed || is_known && !trees.artifacts.contains_key(&source) {
+                continue;
+            }
+            let namespace = &full.object.id.namespace;
+            let packed = packed(live, &trees.artifacts, &trees.repositories, namespace, full.spec());
+            artifacts.extend(packed.and_then(Result::ok).map(|artifact| (source, artifact)));
+        }
+        artifacts
     }
 
     /// Plans what Flux does with the trees in a state.
@@ -324,9 +347,9 @@ impl<'s> Planner<'s> {
     ) -> Result<(FinishedPreview, StepState<'s>)> {
         let mut preview = Preview::new(self.input(state, trees));
         let finished = self.finish(state, &mut preview).await?;
-        let revisions = trees.revisions(state.number);
+        let revision = trees.revision(state.number);
         let StateAfter { snapshot, open, data } =
-            preview.after(&finished, &self.answerer.answers, state.number, &revisions);
+            preview.after(&finished, &self.answerer.answers, state.number, &revision);
         let mut next = StepState {
             snapshot: Cow::Owned(snapshot),
             open: state.open.iter().cloned().chain(open).collect(),
@@ -339,12 +362,13 @@ impl<'s> Planner<'s> {
             data: state.data.clone(),
         };
         next.data.extend(data);
-        next.deployed.extend(trees.artifacts.clone());
+        let artifacts = self.artifacts_in(&next, trees);
+        next.deployed.extend(artifacts.clone());
         for full in next.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND)) {
             let key = NamespacedName::of(&full.object.id);
             let source = KustomizationSpec::of(full).source(&key.namespace);
-            let is_applied = full.text("/status/lastAppliedRevision") == revisions.get(&source).map(String::as_str);
-            if let Some(artifact) = trees.artifacts.get(&source).filter(|_| is_applied) {
+            let is_applied = full.text("/status/lastAppliedRevision") == Some(&*revision);
+            if let Some(artifact) = artifacts.get(&source).filter(|_| is_applied) {
                 next.last_applied.insert(key, artifact.clone());
             }
         }
@@ -373,8 +397,7 @@ impl<'s> Planner<'s> {
         }
         let state = WorktreeState::Revision(revision.to_owned());
         let states = self.folders.keys().map(|id| (id.clone(), state.clone())).collect();
-        let (artifacts, gaps) =
-            read_trees(&self.folders, &states, self.answerer.builds.snapshot, self.answerer.shared)?;
+        let read = read_trees(&self.folders, &states, self.answerer.builds.snapshot, self.answerer.shared)?;
         let subject = Subject {
             content: SubjectContent::Revision,
             revision: commit,
@@ -384,7 +407,7 @@ impl<'s> Planner<'s> {
             behind: None,
             ..self.subject.clone()
         };
-        Ok(StepTrees { artifacts, gaps, subject, by_hand: BTreeSet::new() })
+        Ok(StepTrees::of(read, subject))
     }
 
     /// Returns the content of the sources with files of the deployed commit and the patches of steps.
@@ -397,13 +420,16 @@ impl<'s> Planner<'s> {
     /// Returns the content of the sources with files of the change and the patches of steps.
     pub(super) fn files(&self, tree: &Tree) -> StepTrees {
         let snapshot = self.answerer.builds.snapshot;
-        let artifacts = self.folders.keys().map(|id| {
+        let files = Arc::new(tree.clone());
+        let mut read = ReadTrees::default();
+        for id in self.folders.keys() {
             let artifact = Artifact::pack(tree, &sources::options(snapshot, id));
-            (id.clone(), Arc::new(artifact))
-        });
+            read.artifacts.insert(id.clone(), Arc::new(artifact));
+            read.repositories.insert(id.clone(), files.clone());
+        }
         let content = SubjectContent::Patched;
         let subject = Subject { content, revision: None, dirty: false, behind: None, ..self.subject.clone() };
-        StepTrees { artifacts: artifacts.collect(), gaps: vec![], subject, by_hand: BTreeSet::new() }
+        StepTrees::of(read, subject)
     }
 
     /// Returns what the sources have deployed.
@@ -491,35 +517,48 @@ impl StepTrees {
         own.eq(others)
     }
 
-    /// Returns the revisions that the sources have with these trees.
-    fn revisions(&self, step: usize) -> BTreeMap<SourceId, String> {
+    fn of(read: ReadTrees, subject: Subject) -> Self {
+        let ReadTrees { artifacts, repositories, gaps } = read;
+        Self { artifacts, repositories, gaps, subject, by_hand: BTreeSet::new() }
+    }
+
+    /// Returns the revision that the sources have with these trees.
+    fn revision(&self, step: usize) -> String {
         let branch = self.subject.into.as_deref().unwrap_or("tree");
         let commit = self.subject.revision.as_deref().filter(|_| !self.subject.dirty);
-        let revision = match commit {
+        match commit {
             Some(commit) => format!("{branch}@sha1:{commit}"),
             None => format!("{branch}@step:{step}"),
-        };
-        self.artifacts.keys().map(|source| (source.clone(), revision.clone())).collect()
+        }
     }
 }
 
 /// Artifacts of the trees by source.
 type Trees = BTreeMap<SourceId, Arc<Artifact>>;
 
-/// Reads the trees of the sources. Also returns what their content lacks.
+/// Trees of the sources as they are read, and what their content lacks.
+#[derive(Default)]
+struct ReadTrees {
+    artifacts: Trees,
+    repositories: BTreeMap<SourceId, Arc<Tree>>,
+    gaps: Vec<Gap>,
+}
+
+/// Reads the trees of the sources.
 fn read_trees(
     folders: &BTreeMap<SourceId, PathBuf>,
     states: &BTreeMap<SourceId, WorktreeState>,
     snapshot: &Snapshot,
     shared: &SharedWork,
-) -> Result<(Trees, Vec<Gap>)> {
-    let (mut trees, mut gaps) = (BTreeMap::new(), Vec::new());
+) -> Result<ReadTrees> {
+    let mut read = ReadTrees::default();
     for (id, folder) in folders {
         let state = states.get(id).unwrap_or(&WorktreeState::Worktree);
         let tree = shared.tree(folder, state)?;
         let artifact = shared.artifact(folder, state, sources::options(snapshot, id))?;
-        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
-        trees.insert(id.clone(), artifact);
+        read.gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
+        read.artifacts.insert(id.clone(), artifact);
+        read.repositories.insert(id.clone(), tree);
     }
-    Ok((trees, gaps))
+    Ok(read)
 }

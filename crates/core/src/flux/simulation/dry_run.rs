@@ -176,7 +176,9 @@ impl<'r> DryRuns<'r> {
             let is_applied = applied.contains(&(&object.owner, &object.id));
             match condition {
                 Some(condition) if is_applied => rows.add_open(object, result, condition),
-                None if is_applied || !matches!(result, DryRunResult::Updated(_)) => rows.add_result(object, result),
+                None if is_applied || !matches!(result, DryRunResult::Updated(_)) => {
+                    rows.add_result(object, result, is_applied)
+                }
                 _ => {}
             }
         }
@@ -212,7 +214,8 @@ impl<'a> Rows<'a> {
         Self { plan, snapshot, rows: vec![], diffs: vec![], refusals: BTreeMap::new(), with_diffs: false }
     }
 
-    fn add_result(&mut self, applied: &AppliedObject, result: &DryRunResult) {
+    /// Adds the result for an object. `is_applied` is true if the Kustomization applies it in this plan.
+    fn add_result(&mut self, applied: &AppliedObject, result: &DryRunResult, is_applied: bool) {
         let id = &applied.id;
         match result {
             DryRunResult::Unchanged | DryRunResult::Created | DryRunResult::Accepted => {}
@@ -236,6 +239,8 @@ impl<'a> Rows<'a> {
             DryRunResult::Recreated(_) => {}
             DryRunResult::DeletedOnly(message) => self.add_refusal(applied, message),
             DryRunResult::HeldByFinalizer(finalizer) => self.add_refusal(applied, &held_by(finalizer)),
+            // An earlier run, with another spec, applies it.
+            DryRunResult::Refused(message) if is_applied => self.add_refusal(applied, message),
             DryRunResult::Refused(message) | DryRunResult::ServerFailed(message) => {
                 self.add_refusal(applied, message);
                 self.plan.retain_changes(|change| change.action != Action::Create || change.object.id != *id);

@@ -58,7 +58,8 @@ pub fn addresses(snapshot: &Snapshot) -> BTreeSet<String> {
     git_repositories(snapshot).map(|source| without_credentials(url(source))).collect()
 }
 
-fn git_repositories(snapshot: &Snapshot) -> impl Iterator<Item = &Resource> {
+/// Returns the GitRepositories of a cluster.
+pub fn git_repositories(snapshot: &Snapshot) -> impl Iterator<Item = &Resource> {
     snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository"))
 }
 

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::tree::{File, Tree};
-use crate::kubernetes::object::{Resource, list_at};
+use crate::kubernetes::object::{Resource, list_at, text_at};
 
 /// Ignore rules that a kind of source applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,29 +33,35 @@ pub struct SourceOptions {
 impl SourceOptions {
     /// Reads the options of a source of any kind.
     pub fn of(source: &Resource) -> Self {
-        let copies_layer = source.text("/spec/layerSelector/operation") == Some("copy");
-        let filter = match &*source.object.id.kind {
+        Self::of_spec(&source.object.id.kind, source.spec())
+    }
+
+    /// Reads the options of a source with this spec.
+    pub(crate) fn of_spec(kind: &str, spec: &Value) -> Self {
+        let copies_layer = text_at(spec, "/layerSelector/operation") == "copy";
+        let filter = match kind {
             "Bucket" => IgnoreFilter::RootOnly,
             "ExternalArtifact" => IgnoreFilter::Nothing,
             _ if copies_layer => IgnoreFilter::Nothing,
             _ => IgnoreFilter::Full,
         };
-        let sparse = list_at(&source.content, "/spec/sparseCheckout").iter();
+        let sparse = list_at(spec, "/sparseCheckout").iter();
         Self {
             filter,
-            ignore: source.text("/spec/ignore").map(str::to_owned),
+            ignore: spec.get("ignore").and_then(Value::as_str).map(str::to_owned),
             sparse: sparse.filter_map(Value::as_str).map(str::to_owned).collect(),
         }
     }
 }
 
-/// Returns the content of a source's artifact that its tree does not hold, as a sentence; `None` if the tree is complete.
-pub fn missing_content(source: &Resource, tree: &Tree) -> Option<&'static str> {
-    if source.at("/spec/include").and_then(Value::as_array).is_some_and(|entries| !entries.is_empty()) {
+/// Returns the content of the artifact of a source with this spec that its tree does not hold, as a sentence; `None` if the tree
+/// is complete.
+pub fn missing_content(spec: &Value, tree: &Tree) -> Option<&'static str> {
+    if !list_at(spec, "/include").is_empty() {
         return Some("it includes artifacts of other sources, whose content is not in this tree");
     }
     let has_submodule = tree.iter().any(|(_, file)| *file == File::Submodule);
-    (source.flag("/spec/recurseSubmodules") && has_submodule)
+    (spec["recurseSubmodules"] == Value::Bool(true) && has_submodule)
         .then_some("it has submodules, whose content is not in this tree")
 }
 
@@ -106,7 +112,7 @@ mod tests {
             (json!({"include": [{"repository": {"name": "b"}}]}), &plain, Some("other sources")),
         ];
         for (spec, tree, expected) in rows {
-            let missing = missing_content(&source("GitRepository", spec.clone()), tree);
+            let missing = missing_content(&spec, tree);
             assert_eq!(missing.is_some(), expected.is_some(), "{spec}");
             assert!(missing.unwrap_or_default().contains(expected.unwrap_or_default()), "{spec}");
         }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Preview;
 use super::kustomization::derivation::Derivation;
+use super::kustomization::source_states::planned_artifact;
 use super::kustomization::variables::data_after_change;
 use super::model::affected_owner::Reaction;
 use super::model::node::{Node, Pass, PassOutcome};
@@ -24,6 +25,7 @@ use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controllers::FluxControllers;
 use crate::flux::kinds;
+use crate::flux::kinds::EXTERNAL_ARTIFACT;
 use crate::flux::kustomize_controller;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::helm::target::ReleaseTarget;
@@ -56,15 +58,9 @@ pub struct StateAfter {
 
 impl Preview<'_> {
     /// Returns the state once the controllers have carried out the finished plan of this preview. `step` is its number, and
-    /// `revisions` are those that the sources of the trees have then. The gaps hold no value of a Secret: a later plan does
+    /// `revision` is that of the planned sources then. The gaps hold no value of a Secret: a later plan does
     /// not know the names of this one.
-    pub fn after(
-        &self,
-        finished: &FinishedPreview,
-        answers: &Answers,
-        step: usize,
-        revisions: &BTreeMap<SourceId, String>,
-    ) -> StateAfter {
+    pub fn after(&self, finished: &FinishedPreview, answers: &Answers, step: usize, revision: &str) -> StateAfter {
         let state = &self.state;
         let mut plan = finished.plan.clone();
         add_volume_outcomes(&mut plan, state.input.snapshot);
@@ -75,7 +71,7 @@ impl Preview<'_> {
             state,
             plan: &plan,
             step,
-            revisions,
+            revision,
             snapshot,
             open: BTreeSet::new(),
             created: BTreeMap::new(),
@@ -86,7 +82,7 @@ impl Preview<'_> {
         next.apply_of_owners();
         next.create_again();
         next.settle_kustomizations();
-        next.set_revisions();
+        next.set_revision();
         next.snapshot.normalise();
         next.snapshot.spokes.values_mut().for_each(Snapshot::normalise);
         StateAfter {
@@ -101,7 +97,7 @@ impl Preview<'_> {
         let consequences = self.consequences();
         let derivation = Derivation::new(&self.state, &consequences, answers);
         let nodes = self.state.nodes.iter().filter(|node| node.may_stay());
-        let applied = nodes.flat_map(Node::last_applied_objects).map(|(id, _)| id);
+        let applied = nodes.flat_map(|node| node.last_applied_objects().into_keys());
         let generated = self.state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
         let deleted = plan.deletions().map(|change| &change.object.id);
         let ids = applied.chain(generated).chain(deleted);
@@ -123,7 +119,7 @@ struct Successor<'s, 'a> {
     state: &'s State<'a>,
     plan: &'s Plan,
     step: usize,
-    revisions: &'s BTreeMap<SourceId, String>,
+    revision: &'s str,
     snapshot: Snapshot,
     open: BTreeSet<Gap>,
     /// Objects that are deleted and created again, with their API versions. Nothing of what was written to them is left.
@@ -209,9 +205,9 @@ impl Successor<'_, '_> {
     fn apply_builds(&mut self) {
         let state = self.state;
         for node in state.nodes.iter().filter(|node| node.may_stay()) {
-            let Some(pass) = node.last_pass() else { continue };
-            let label_owner = label_owner(&pass.spec, &node.id.key);
-            for (id, built) in pass.applied_objects().into_iter().flatten() {
+            for (id, (number, built)) in node.last_applied_objects() {
+                let pass = &node.passes[number];
+                let label_owner = label_owner(&pass.spec, &node.id.key);
                 let live = self.snapshot.object(id);
                 let is_skipped = is_never_applied(built, &pass.spec)
                     || live.is_some_and(|live| {
@@ -393,13 +389,13 @@ impl Successor<'_, '_> {
             content["status"]["conditions"] = json!([{"type": "Ready", "status": ready, "reason": reason,
                 "observedGeneration": generation}]);
             content["status"]["observedGeneration"] = generation.into();
-            let revision = self.revisions.get(&pass.spec.source(&key.namespace));
+            let revision = is_planned(self.state, &pass.spec.source(&key.namespace)).then_some(self.revision);
             if let Some(revision) = revision {
-                content["status"]["lastAttemptedRevision"] = revision.as_str().into();
+                content["status"]["lastAttemptedRevision"] = revision.into();
             }
             if ready == "True" {
                 content["status"]["inventory"] = json!({ "entries": entries });
-                revision.into_iter().for_each(|new| content["status"]["lastAppliedRevision"] = new.as_str().into());
+                revision.into_iter().for_each(|new| content["status"]["lastAppliedRevision"] = new.into());
                 // The digest of the build is not known.
                 content["status"].as_object_mut().and_then(|status| status.remove("history"));
             }
@@ -420,9 +416,10 @@ impl Successor<'_, '_> {
         objects.map(|object| entry(&object.id, &object.version)).collect()
     }
 
-    fn set_revisions(&mut self) {
-        for (source, revision) in self.revisions {
-            self.update_status(&source.object(), |status| status["artifact"]["revision"] = revision.as_str().into());
+    fn set_revision(&mut self) {
+        let (trees, generated) = (self.state.input.trees.keys(), self.state.generated.states.keys());
+        for source in trees.chain(generated).filter(|source| is_planned(self.state, source)) {
+            self.update_status(&source.object(), |status| status["artifact"]["revision"] = self.revision.into());
         }
     }
 
@@ -431,6 +428,12 @@ impl Successor<'_, '_> {
         update(&mut full.content["status"]);
         self.snapshot.replace_resource(id, Some(full));
     }
+}
+
+/// Returns true if a source has the files of a planned tree in the end.
+fn is_planned(state: &State<'_>, source: &SourceId) -> bool {
+    let is_generated = source.kind == EXTERNAL_ARTIFACT && !state.input.trees.contains_key(source);
+    !is_generated && planned_artifact(state, source).is_some()
 }
 
 fn entry(id: &ObjectId, version: &str) -> Value {

@@ -59,7 +59,7 @@ fn loses_its_scope(state: &State<'_>, id: &ObjectId, consequences: &Consequences
     let Some(definition) = definition_of(state, id) else { return false };
     let replaced = consequences.outcomes.get(&definition).filter(|it| it.may_end_as(FinalState::Recreated));
     let is_namespaced = replaced.and_then(|_| {
-        let mut last = state.nodes.iter().filter_map(|node| node.last_pass()?.applied(&definition));
+        let mut last = state.nodes.iter().filter_map(|node| Some(node.last_applied(&definition)?.1));
         last.find_map(defined_kind)
     });
     is_namespaced.is_some_and(|(_, is_namespaced)| is_namespaced == id.namespace.is_empty())

@@ -407,27 +407,34 @@ impl Derivation<'_, '_> {
     /// Returns the passes with the last spec: with earlier states of the source, with the live variables, and with the
     /// variables after the change.
     fn final_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
-        let mut states = source_states(self.state, key, &spec.spec, spec.trigger.is_some());
-        let Some(last) = states.pop() else { return vec![] };
+        let states = source_states(self.state, key, &spec.spec, spec.trigger.is_some());
+        let Some((last, earlier)) = states.split_last() else { return vec![] };
         let mut passes: Vec<Pass> =
-            states.iter().map(|state| self.pass(key, spec.clone(), &DataOverrides::new(), state)).collect();
-        passes.iter_mut().for_each(|pass| pass.is_optional = true);
+            earlier.iter().map(|state| self.pass(key, spec.clone(), &DataOverrides::new(), state)).collect();
+        for (pass, next) in passes.iter_mut().zip(&states[1..]) {
+            // What changes the source itself has found it unchanged before.
+            pass.is_optional |= next.trigger.as_ref().is_none_or(|by| by.node.key != *key);
+        }
         let Some(update) = variable_update(self, key, &spec.spec) else {
-            passes.push(self.pass(key, spec, &DataOverrides::new(), &last));
+            passes.push(self.pass(key, spec, &DataOverrides::new(), last));
             return passes;
         };
         if update.old_first != Some(false) {
-            let mut old = self.pass(key, spec.clone(), &DataOverrides::new(), &last);
+            let mut old = self.pass(key, spec.clone(), &DataOverrides::new(), last);
             old.is_optional |= update.old_first.is_none();
             passes.push(old);
         }
         let trigger = update.applied_by.or(spec.trigger);
         let spec = PassSpec { trigger, ..spec };
         for data in &update.between {
-            let pass = self.pass(key, spec.clone(), data, &last);
+            let pass = self.pass(key, spec.clone(), data, last);
             passes.push(Pass { is_optional: true, ..pass });
         }
-        passes.push(self.pass(key, spec, &update.data, &last));
+        passes.push(self.pass(key, spec.clone(), &update.data, last));
+        for data in &update.perhaps {
+            let pass = self.pass(key, spec.clone(), data, last);
+            passes.push(Pass { is_optional: true, ..pass });
+        }
         passes
     }
 
@@ -478,7 +485,7 @@ impl Derivation<'_, '_> {
         if let Some(applying) = by_generator.and_then(|pass| self.state.pass(pass)?.condition.clone())
             && condition.is_none()
         {
-            let detail = format!("the spec of the generator of its source has a condition: {}", applying.detail);
+            let detail = format!("the spec of its source, or of its generator, has a condition: {}", applying.detail);
             condition = Some(Reason::new(applying.code, detail));
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());

@@ -13,7 +13,7 @@ use crate::plan::{Reason, ReasonCode};
 pub(crate) struct SourceState {
     /// The artifact, or the outcome of the pass without one.
     pub(crate) artifact: Result<Arc<Artifact>, PassOutcome>,
-    /// The pass that changes the spec of the generator of the source.
+    /// The pass that changes the spec of the source, or of its generator.
     pub(crate) trigger: Option<PassId>,
     pub(crate) is_optional: bool,
     /// The artifact was generated, so that its empty directories are known.
@@ -33,10 +33,11 @@ fn other_source(detail: String) -> Result<Arc<Artifact>, PassOutcome> {
 
 /// Returns the artifact that a source has in the end, if it is known.
 pub(crate) fn planned_artifact<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
-    state.input.trees.get(source).or_else(|| match state.generated.last(source)? {
-        ArtifactContent::Made(artifact) => Some(artifact),
-        _ => None,
-    })
+    match state.generated.last(source) {
+        Some(ArtifactContent::Made(artifact)) => Some(artifact),
+        Some(_) => None,
+        None => state.input.trees.get(source),
+    }
 }
 
 /// Returns what a Kustomization finds in its source, one state after the other. `is_changed` is true if its spec is not
@@ -53,16 +54,15 @@ pub(crate) fn source_states(
             "{source} is not deployed from this ref but from {deployed}"
         )))];
     }
-    if let Some(artifact) = state.input.trees.get(&source) {
-        return vec![SourceState::plain(Ok(artifact.clone()))];
-    }
+    let tree = state.input.trees.get(&source);
     let Some(generated) = state.generated.states(&source) else {
-        return vec![SourceState::plain(other_source(format!("{source} is not this tree")))];
+        let artifact = tree.cloned().map_or_else(|| other_source(format!("{source} is not this tree")), Ok);
+        return vec![SourceState::plain(artifact)];
     };
     let deployed = state.input.deployed.get(&source).cloned();
     let mut states = vec![];
     let exists = state.live_object(&source.object()).is_some();
-    if is_changed && exists && !matches!(generated, [one] if one.content == ArtifactContent::Same) {
+    if is_changed && exists && tree.is_none() && !matches!(generated, [one] if one.content == ArtifactContent::Same) {
         let artifact = deployed.clone().ok_or_else(|| {
             let detail =
                 format!("it may be reconciled before {source} changes, whose present content is not known here");
@@ -85,7 +85,7 @@ pub(crate) fn source_states(
             ArtifactContent::Unknown(why) => other_source(format!("the content of {source} is not known: {why}")),
         };
         let (trigger, is_optional) = (state.trigger.clone(), state.is_optional);
-        states.push(SourceState { artifact, trigger, is_optional, is_generated: true });
+        states.push(SourceState { artifact, trigger, is_optional, is_generated: tree.is_none() });
     }
     states
 }

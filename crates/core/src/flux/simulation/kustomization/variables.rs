@@ -26,6 +26,8 @@ pub(crate) struct VariableUpdate {
     pub(crate) data: DataOverrides,
     /// The same at times in between at which a build is possible.
     pub(crate) between: Vec<DataOverrides>,
+    /// What may be the data in the end, because only a pass that may not come applies it.
+    pub(crate) perhaps: Vec<DataOverrides>,
     /// The pass of another Kustomization that applies the new data.
     pub(crate) applied_by: Option<PassId>,
     /// A build with the old data comes first: true, false, or `None` if that is a race.
@@ -44,7 +46,11 @@ pub(crate) fn variable_update(
     for source in variable_sources(spec.value()) {
         let reference = source.reference(&key.namespace);
         let live = derivation.answers.data.get(&reference)?;
-        let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else { continue };
+        let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else {
+            let perhaps = data_between(derivation, &reference, live, live);
+            update.perhaps.extend(perhaps.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
+            continue;
+        };
         let between = data_between(derivation, &reference, live, &new);
         update.between.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
         if data_values(live) == data_values(&new) {
@@ -68,12 +74,13 @@ pub(crate) fn variable_update(
     if !builds_with_old_data || waits_for_new_data {
         update.old_first = Some(false);
     }
-    for between in &mut update.between {
+    for between in update.between.iter_mut().chain(&mut update.perhaps) {
         let others = update.data.iter().filter(|(reference, _)| !between.contains_key(*reference));
         let others: Vec<_> = others.map(|(reference, data)| (reference.clone(), data.clone())).collect();
         between.extend(others);
     }
-    (!update.data.is_empty() || !update.between.is_empty()).then_some(update)
+    let is_known = update.data.is_empty() && update.between.is_empty() && update.perhaps.is_empty();
+    (!is_known).then_some(update)
 }
 
 /// Returns the data of a ConfigMap or Secret at times before the last apply: others than the live data and the last.
@@ -119,15 +126,14 @@ pub(crate) fn data_after_change(
     let id = reference.id();
     let exists = derivation.state.is_live(&id);
     for node in derivation.state.nodes.iter().filter(|node| node.may_stay()) {
-        let Some(last) = node.last_pass() else { continue };
-        let Some(built) = last.new_inventory().and_then(|objects| objects.get(&id)) else { continue };
-        let spec = &last.spec;
+        let Some((number, built)) = node.last_applied(&id) else { continue };
+        let spec = &node.passes[number].spec;
         let is_skipped = is_never_applied(built, spec) || (exists && is_marked(built, spec, SSA, "ifnotpresent"));
         // Encrypted data cannot be compared and is assumed not to change.
         if is_skipped || built.undecrypted.is_some() {
             return None;
         }
-        let pass = PassId { node: node.id.clone(), number: node.passes.len() - 1 };
+        let pass = PassId { node: node.id.clone(), number };
         let old = match live {
             Lookup::Found(data) => data,
             // The live Secret may have more keys than the manifest.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{Features, Version};
 use crate::flux::source::artifact::Artifact;
+use crate::flux::source::tree::Tree;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
@@ -16,6 +17,8 @@ pub struct PreviewInput<'a> {
     pub snapshot: &'a Snapshot,
     /// Artifacts of the sources that the working tree becomes.
     pub trees: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Files of the same sources as they are in the repository, before source-controller packs them.
+    pub repositories: BTreeMap<SourceId, Arc<Tree>>,
     /// Sources of this repository that are deployed from another ref, with that ref.
     pub pinned: BTreeMap<SourceId, String>,
     /// Version of the controller, if it is known.

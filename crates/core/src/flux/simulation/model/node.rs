@@ -328,9 +328,33 @@ impl Node {
         self.passes.last()
     }
 
-    /// Returns the objects that the last pass applies.
-    pub(crate) fn last_applied_objects(&self) -> impl Iterator<Item = (&ObjectId, &BuiltObject)> {
-        self.last_pass().and_then(Pass::applied_objects).into_iter().flatten()
+    /// Returns the last manifest of an object that is applied for certain or by the last pass, with the number of the pass. A pass that
+    /// succeeds ends what earlier ones applied; one that fails leaves it.
+    pub(crate) fn last_applied(&self, id: &ObjectId) -> Option<(usize, &BuiltObject)> {
+        let mut lasting = self.lasting_passes();
+        lasting.find_map(|(number, pass)| Some((number, pass.applied(id)?)))
+    }
+
+    /// Returns the objects of [`Self::last_applied`], with the numbers of their passes.
+    pub(crate) fn last_applied_objects(&self) -> BTreeMap<&ObjectId, (usize, &BuiltObject)> {
+        let mut objects = BTreeMap::new();
+        for (number, pass) in self.lasting_passes() {
+            for (id, built) in pass.applied_objects().into_iter().flatten() {
+                objects.entry(id).or_insert((number, built));
+            }
+        }
+        objects
+    }
+
+    /// Returns the last pass and, if it fails, those before it that come for certain, down to one that succeeds.
+    fn lasting_passes(&self) -> impl Iterator<Item = (usize, &Pass)> {
+        let last = self.passes.len().saturating_sub(1);
+        let is_lasting =
+            move |number: usize, pass: &Pass| number == last || !pass.is_optional && pass.condition.is_none();
+        let lasting = self.passes.iter().enumerate().filter(move |(number, pass)| is_lasting(*number, pass));
+        let succeeding = lasting.clone().rfind(|(_, pass)| pass.new_inventory().is_some());
+        let first = succeeding.map_or(0, |(number, _)| number);
+        lasting.rev().take_while(move |(number, _)| *number >= first)
     }
 
     /// Returns the numbers and identities of its passes.

@@ -9,6 +9,7 @@ pub(crate) mod helm;
 pub(crate) mod instance;
 pub(crate) mod kinds;
 pub(crate) mod kustomization;
+pub(crate) mod repositories;
 pub(crate) mod resource_set;
 pub(crate) mod search;
 pub(crate) mod spoke;

@@ -14,11 +14,10 @@ use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Contested;
 
-/// Returns the identity of every object that a Kustomization applies in its last pass, unless the Kustomization is
-/// deleted.
+/// Returns the identity of every object that a Kustomization applies last, unless the Kustomization is deleted.
 pub(crate) fn applied_ids<'s>(state: &'s State<'_>) -> HashSet<(&'s NamespacedName, &'s ObjectId)> {
     let staying = state.nodes.iter().filter(|node| node.may_stay());
-    staying.flat_map(|node| node.last_applied_objects().map(|(id, _)| (&node.id.key, id))).collect()
+    staying.flat_map(|node| node.last_applied_objects().into_keys().map(|id| (&node.id.key, id))).collect()
 }
 
 /// The spec of each Kustomization in its last pass, and the manifest of each object that it builds then.

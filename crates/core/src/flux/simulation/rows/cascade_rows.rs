@@ -86,16 +86,15 @@ fn may_be_made_again(state: &State<'_>, cascaded: &CascadedObject<'_>) -> bool {
         return true;
     }
     let labels: BTreeMap<&str, &str> = dependent.labels.iter().filter(|(key, _)| *key != "pod-template-hash").collect();
-    let passes = state.nodes.iter().filter_map(Node::last_pass);
-    let mut templates = passes.filter_map(|pass| {
-        let manifest = &pass.applied(owner)?.manifest;
+    let mut templates = state.nodes.iter().filter_map(|node| {
+        let manifest = &node.last_applied(owner)?.1.manifest;
         Some(manifest.pointer("/spec/template/metadata/labels").cloned().unwrap_or_else(|| json!({})))
     });
     templates.any(|template| template == json!(labels)) || !state.nodes.iter().any(|node| applies(node, owner))
 }
 
 fn applies(node: &Node, id: &ObjectId) -> bool {
-    node.last_pass().is_some_and(|pass| pass.applies(id))
+    node.last_applied(id).is_some()
 }
 
 /// Makes the deletions unknown that an object causes, directly or through others, which is perhaps not deleted.

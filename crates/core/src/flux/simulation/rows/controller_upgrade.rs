@@ -9,7 +9,7 @@ pub(super) fn controller_upgrade(state: &State<'_>) -> Option<ControllerUpgrade>
     let (from, features) = (state.input.controller_version?, state.input.features);
     let staying = state.nodes.iter().filter(|node| node.may_stay());
     let mut applied = staying.flat_map(|node| node.last_applied_objects());
-    let (to, new) = applied.find_map(|(id, built)| {
+    let (to, new) = applied.find_map(|(id, (_, built))| {
         let is_readable = id.cluster.is_none() && built.masked.is_none() && built.undecrypted.is_none();
         KustomizeController::installed_by(id, &built.manifest, (from, features)).filter(|_| is_readable)
     })?;

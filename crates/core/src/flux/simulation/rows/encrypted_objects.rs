@@ -83,7 +83,7 @@ impl<'a> UnknownObjects<'a> {
     fn collect(nodes: &'a [Node]) -> Self {
         let mut unknown = Self::default();
         for node in nodes.iter().filter(|node| node.deletion.is_none()) {
-            for (id, object) in node.last_applied_objects() {
+            for (id, (_, object)) in node.last_applied_objects() {
                 match &object.undecrypted {
                     Some(Undecrypted::Name(name)) => drop(unknown.names.insert(id, name)),
                     Some(Undecrypted::Identity) => drop(unknown.identities.insert(id, &node.id.key)),
@@ -146,7 +146,7 @@ pub(crate) fn annotate_encrypted(state: &State<'_>, changes: &mut Vec<Change>) {
 
 /// Returns the reason that says how many encrypted objects the last build holds; `None` if it holds none.
 pub(crate) fn encrypted_reason(node: &Node) -> Option<Reason> {
-    let encrypted = node.last_applied_objects().filter(|(_, object)| {
+    let encrypted = node.last_applied_objects().into_values().filter(|(_, object)| {
         object.undecrypted.as_ref().is_some_and(|undecrypted| *undecrypted != Undecrypted::Reference)
     });
     let number = encrypted.count();

@@ -205,7 +205,7 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
 
 /// Returns true if an object that is created refers only to owners that do not exist.
 fn is_collected_at_once(state: &State<'_>, id: &ObjectId) -> bool {
-    let mut applied = state.nodes.applying(id).filter_map(|node| node.last_pass()?.applied(id));
+    let mut applied = state.nodes.applying(id).filter_map(|node| Some(node.last_applied(id)?.1));
     applied.any(|built| {
         let references = built.manifest.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         let uids: Vec<&str> =
@@ -223,7 +223,7 @@ pub(crate) fn misread_names(state: &State<'_>) -> Vec<Change> {
     for node in state.nodes.iter().filter(|node| !node.id.is_new) {
         for id in node.inventory.iter().filter(|id| id.name.contains(':') && !state.is_live(id)) {
             let real = ObjectId { name: id.name.replace(':', "__").into(), ..id.clone() };
-            if node.last_pass().is_some_and(|pass| pass.applies(&real)) {
+            if node.last_applied(&real).is_some() {
                 continue;
             }
             let Some(live) = state.live_object(&real) else { continue };

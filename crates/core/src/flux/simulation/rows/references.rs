@@ -32,8 +32,10 @@ pub(crate) fn add_built_referrers(state: &State<'_>, plan: &mut Plan) {
 
 /// Returns the objects that a Kustomization applies last. One that it never sends stays as it is live.
 fn sent_objects<'s>(state: &'s State<'_>, node: &'s Node) -> impl Iterator<Item = (&'s ObjectId, &'s BuiltObject)> {
-    node.last_applied_objects().filter(|(id, built)| {
-        let is_sent = node.last_pass().is_none_or(|pass| !is_never_applied(built, &pass.spec));
-        is_sent && state.live_object(id).is_none_or(|live| !is_never_changed(live))
+    let applied = node.last_applied_objects().into_iter();
+    applied.filter_map(|(id, (number, built))| {
+        let is_sent = !is_never_applied(built, &node.passes[number].spec)
+            && state.live_object(id).is_none_or(|live| !is_never_changed(live));
+        is_sent.then_some((id, built))
     })
 }

@@ -17,6 +17,7 @@ use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::flux::simulation::*;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::options::SourceOptions;
+use crate::flux::source::tree::Tree;
 use crate::flux::spec::KustomizationSpec;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::snapshot::ClusterIdentity;
@@ -64,9 +65,12 @@ pub(crate) fn ks(name: &str, path: &str, more: Value) -> Value {
 pub(crate) type Files = Vec<(&'static str, Vec<Value>)>;
 
 pub(crate) fn artifact(files: &Files) -> Arc<Artifact> {
+    Arc::new(Artifact::pack(&tree(files), &SourceOptions::default()))
+}
+
+fn tree(files: &Files) -> Tree {
     let text = |objects: &Vec<Value>| objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n");
-    let tree = files.iter().map(|(path, objects)| (*path, text(objects))).collect();
-    Arc::new(Artifact::pack(&tree, &SourceOptions::default()))
+    files.iter().map(|(path, objects)| (*path, text(objects))).collect()
 }
 
 /// Decides which applies a result is of.
@@ -292,6 +296,7 @@ impl TestCluster {
         }));
         PreviewInput {
             snapshot: &self.snapshot,
+            repositories: trees.keys().map(|source| (source.clone(), Arc::new(tree(files)))).collect(),
             trees,
             pinned,
             controller_version: None,

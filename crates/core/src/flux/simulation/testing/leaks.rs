@@ -15,7 +15,6 @@ use crate::flux::build;
 use crate::flux::handover::{left_over, losses};
 use crate::flux::simulation::questions::{Answers, FinishedPreview, Progress};
 use crate::flux::simulation::{Declared, Preview, StateAfter};
-use crate::flux::spec::SourceId;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::contradictions::contradictions;
@@ -853,13 +852,11 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
 
 /// Plans files in a cluster. Also returns what owners declare then, and the state after it.
 fn played(cluster: &TestCluster, files: &Files, builds: build::Answers) -> (FinishedPreview, String, StateAfter) {
-    let source = SourceId { kind: "GitRepository".into(), namespace: NS.into(), name: "repo".into() };
-    let revisions = BTreeMap::from([(source, "main@sha1:2".to_owned())]);
     let mut preview = Preview::new(cluster.input(files));
     let answers = Answers { builds, ..Answers::default() };
     let (finished, next) = cluster.finish_from(answers, |answers| match preview.step(answers) {
         Progress::Done(finished) => {
-            let next = preview.after(&finished, answers, 1, &revisions);
+            let next = preview.after(&finished, answers, 1, "main@sha1:2");
             Progress::Done((*finished, next))
         }
         Progress::Needs(needs) => Progress::Needs(needs),

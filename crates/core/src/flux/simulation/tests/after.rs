@@ -8,16 +8,13 @@ use super::cluster::{Files, TestCluster, annotated, cluster_scoped, cm, in_names
 use super::releases;
 use crate::flux::simulation::questions::Progress;
 use crate::flux::simulation::{Preview, StateAfter};
-use crate::flux::spec::SourceId;
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
 
 fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
     let mut preview = Preview::new(cluster.input(files));
-    let source = SourceId { kind: "GitRepository".into(), namespace: super::NS.into(), name: "repo".into() };
-    let revisions = BTreeMap::from([(source, "main@sha1:2".to_owned())]);
     cluster.finish(|answers| match preview.step(answers) {
-        Progress::Done(finished) => Progress::Done(preview.after(&finished, answers, 1, &revisions)),
+        Progress::Done(finished) => Progress::Done(preview.after(&finished, answers, 1, "main@sha1:2")),
         Progress::Needs(needs) => Progress::Needs(needs),
     })
 }

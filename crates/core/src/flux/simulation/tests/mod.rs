@@ -20,6 +20,7 @@ mod release_actions;
 mod release_charts;
 mod release_records;
 mod releases;
+mod repositories;
 mod resource_sets;
 mod runs;
 mod scaling;

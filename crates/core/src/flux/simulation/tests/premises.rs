@@ -73,13 +73,14 @@ fn a_definition_that_gains_the_value_ends_the_refusal_of_its_resource() {
 }
 
 #[test]
-fn owners_that_wait_for_each_other_stay_refused() {
+fn an_owner_that_comes_to_wait_ends_a_refusal_before_that() {
     let before = files(&json!(["a"]), "a", vec![cm("a"), cm("b")]);
     let mut after = files(&json!(["a", "b"]), "b", vec![cm("b")]);
     after[0].1[0] = ks("crds", "./crds", json!({"dependsOn": [{"name": "k"}]}));
     let mut cluster = cluster_of(&before);
     cluster.refusals = vec![refused("k", &widget("b"), "Widget.e.com \"w\" is invalid: spec.size: Unsupported value")];
-    assert_eq!(cluster.rows(&after), set(&["keep a", "keep w"]));
+    // With its old spec it waits for nobody.
+    assert_eq!(cluster.rows(&after), set(&["delete a"]));
 }
 
 #[test]

@@ -62,6 +62,25 @@ fn an_object_that_only_the_old_value_builds_is_a_race() {
 }
 
 #[test]
+fn a_value_that_its_owner_changes_before_it_is_blocked_counts() {
+    let files = |value: &str, owner: Value| {
+        vec![
+            ("root/k.yaml", vec![ks("v", "./v", owner), ks("k", "./p", from())]),
+            ("v/v.yaml", vec![vars(value)]),
+            ("p/a.yaml", vec![cm("a-${v}"), cm("b")]),
+        ]
+    };
+    let mut cluster = TestCluster::new(&files("x", json!({})));
+    let blocked = files("y", json!({"path": "./none"}));
+    assert_eq!(cluster.rows(&blocked), set(&["delete a-x"]));
+    assert_eq!(creations(&cluster, &blocked), set(&["a-y"]));
+    // It may be blocked before that while the workers are busy.
+    cluster.workers = 1;
+    assert_eq!(cluster.rows(&blocked), set(&["delete? a-x"]));
+    assert_eq!(creations(&cluster, &blocked), set(&["a-y?"]));
+}
+
+#[test]
 fn the_old_spec_and_the_new_value_may_come_in_any_order() {
     let files = |value: &str, interval: &str, names: Vec<Value>| {
         let user = ks("k", "./p", json!({"interval": interval, "postBuild": from()["postBuild"]}));

@@ -37,14 +37,13 @@ pub(crate) fn unwatched(state: &State<'_>, key: &NamespacedName) -> Option<Block
 pub(crate) fn labels_after(state: &State<'_>, key: &NamespacedName) -> BTreeMap<String, String> {
     let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
-    let builders = state.nodes.applying(&id).filter_map(|node| Some((node, node.last_pass()?)));
-    let built = builders.filter_map(|(node, pass)| Some((node, pass, pass.applied(&id)?))).next_back();
+    let built = state.nodes.applying(&id).filter_map(|node| Some((node, node.last_applied(&id)?))).next_back();
     match built {
-        Some((node, pass, built)) => {
+        Some((node, (number, built))) => {
             labels.extend(owned(texts_at(&built.manifest, "/metadata/labels")));
             labels.insert(NAME.to_owned(), node.id.key.name.clone());
             labels.insert(NAMESPACE.to_owned(), node.id.key.namespace.clone());
-            labels.extend(owned(texts_at(pass.spec.value(), "/commonMetadata/labels")));
+            labels.extend(owned(texts_at(node.passes[number].spec.value(), "/commonMetadata/labels")));
         }
         None => {
             let live = state.live.get(key).into_iter().flat_map(|live| live.object.labels.iter());

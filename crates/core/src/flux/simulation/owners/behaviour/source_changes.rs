@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::comparison::{Asked, Comparison, Part};
 use crate::flux::build::charts::{follows_revision, values_files};
+use crate::flux::kinds::EXTERNAL_ARTIFACT;
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::state::State;
 use crate::flux::source::artifact::Artifact;
@@ -75,7 +76,7 @@ impl Comparison<'_, '_, '_> {
         if !self.state().is_suspended_after(&id) {
             changes.extend(self.file_changes(source, files));
         }
-        if let Some(states) = self.state().generated.states(source) {
+        if let Some(states) = self.state().generated.states(source).filter(|_| source.kind == EXTERNAL_ARTIFACT) {
             changes.extend(states.iter().filter_map(|state| match &state.content {
                 ArtifactContent::Made(_) => Some(format!("{source} is generated anew")),
                 ArtifactContent::Same | ArtifactContent::Missing(_) => None,

@@ -24,6 +24,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::commands::manifest_in_cluster;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
+use crate::flux::simulation::owners::repositories::add_repositories;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -99,9 +100,12 @@ fn deleted(_: &State<'_>, live: &Resource, _: &Consequences<'_>) -> Effect {
 pub(crate) fn generated(state: &mut State<'_>, consequences: &Consequences<'_>) -> GeneratedArtifacts {
     let ids = generator_ids(state);
     let mut generated = GeneratedArtifacts::default();
+    add_repositories(state, consequences, &mut generated);
+    let repositories = generated.states.clone();
     // An artifact can be a source of another generator.
     for _ in 0..=ids.len() {
         let known = std::mem::take(&mut generated);
+        generated.states.clone_from(&repositories);
         for id in &ids {
             add_generator(state, id, &known, consequences, &mut generated);
         }
@@ -109,7 +113,8 @@ pub(crate) fn generated(state: &mut State<'_>, consequences: &Consequences<'_>) 
             return generated;
         }
     }
-    for last in generated.states.values_mut().flatten() {
+    let of_generators = generated.states.iter_mut().filter(|(source, _)| source.kind == EXTERNAL_ARTIFACT);
+    for last in of_generators.flat_map(|(_, states)| states) {
         last.content = ArtifactContent::Unknown("generators use the artifacts of each other in a circle".to_owned());
     }
     generated

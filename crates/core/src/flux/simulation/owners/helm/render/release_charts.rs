@@ -4,6 +4,7 @@
 //! `internal/helm/chart`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -12,6 +13,7 @@ use crate::flux::build::charts::remote::RemoteChart;
 use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
+use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
 use crate::flux::source::artifact::Artifact;
@@ -73,6 +75,10 @@ fn comes_with_spec(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec:
         (None, Some(reference)) => SourceId::read(reference, "", &id.namespace),
         (None, None) => return Ok(false),
     };
+    // A planned source has the new revision before anything else changes.
+    if comparison.state().input.trees.contains_key(&source) {
+        return Ok(false);
+    }
     let (state, source) = (comparison.state(), source.object());
     let owners = |id: &ObjectId| state.applied(id).iter().map(|applied| applied.owner).collect::<BTreeSet<_>>();
     if owners(&source).is_empty() || owners(&source) != owners(id) {
@@ -149,6 +155,11 @@ impl PackedChart {
     }
 }
 
+/// Returns the files of a source that are those of a planned tree, as source-controller packs charts of them first.
+fn tree_of<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
+    state.input.trees.get(source).or_else(|| planned_artifact(state, source))
+}
+
 /// Returns the charts of a release whose source is a planned tree; `None` if it is not.
 fn charts_in_tree(
     comparison: &Comparison<'_, '_, '_>,
@@ -160,7 +171,7 @@ fn charts_in_tree(
     let found =
         [(old_spec, false), (new_spec, true)].map(|(spec, is_after)| PackedChart::find(state, id, spec, is_after));
     let [Some(before), Some(after)] = found else { return Ok(None) };
-    let Some(tree) = state.input.trees.get(&after.source) else { return Ok(None) };
+    let Some(tree) = tree_of(state, &after.source) else { return Ok(None) };
     if after.reference.as_ref().is_some_and(|chart| comparison.derivation.consequences.may_be_deleted(chart)) {
         return Ok(None);
     }
@@ -189,7 +200,7 @@ fn packed_charts(state: &State<'_>, live: &Resource, spec: &Value) -> Result<Opt
     let found =
         [(live.spec(), false), (spec, true)].map(|(spec, is_after)| PackedChart::find(state, id, spec, is_after));
     let [Some(before), Some(after)] = found else { return Ok(None) };
-    let trees = state.input.deployed.get(&before.source).zip(state.input.trees.get(&after.source));
+    let trees = state.input.deployed.get(&before.source).zip(tree_of(state, &after.source));
     trees.map(|(deployed, tree)| packed([deployed, tree], &before, &after)).transpose()
 }
 
@@ -218,7 +229,7 @@ pub(crate) fn packed_before_spec(state: &State<'_>, live: &Resource, spec: &Valu
 /// its source is not a planned tree.
 pub(crate) fn packing_failure(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
     let packed = PackedChart::find(state, id, spec, true)?;
-    charts::packing_failure(state.input.trees.get(&packed.source)?, &packed.spec)
+    charts::packing_failure(tree_of(state, &packed.source)?, &packed.spec)
 }
 
 /// Returns true if source-controller does not pack a chart again: one of the same name and version only if the spec of the
@@ -293,7 +304,7 @@ pub(crate) fn first_chart(
     let state = comparison.state();
     let packed = PackedChart::find(state, id, spec, true);
     if let Some(packed) = &packed
-        && let Some(tree) = state.input.trees.get(&packed.source)
+        && let Some(tree) = tree_of(state, &packed.source)
     {
         let known = live.filter(|live| state.is_live(&live.object.id));
         let found = match known.map(|live| packed_charts(state, live, spec)).transpose()?.flatten() {

@@ -1,0 +1,153 @@
+//! GitRepositories that the change creates, changes or deletes, and that fetch the repository of a planned tree.
+//!
+//! source-controller packs the files of the new revision first by the spec that a source has, and again by the new one.
+//! Kustomizations may see the first artifact or only the last. Source: docs/reference/kustomize-controller.md 3.1.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::behaviour::effective_fields::differing_parts;
+use crate::flux::kinds::SOURCE_GROUP;
+use crate::flux::simulation::model::generated_artifacts::{ArtifactContent, ArtifactState, GeneratedArtifacts};
+use crate::flux::simulation::model::input::PreviewInput;
+use crate::flux::simulation::model::node::{Pass, PassId, SimulationEvent};
+use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::source::artifact::Artifact;
+use crate::flux::source::options::{SourceOptions, missing_content};
+use crate::flux::source::tree::Tree;
+use crate::flux::spec::SourceId;
+use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::snapshot::Snapshot;
+
+const KIND: &str = "GitRepository";
+
+/// Fields that decide which files of a revision are packed, and not what is fetched.
+const PACKING: [&str; 2] = ["spec.ignore", "spec.sparseCheckout"];
+
+/// Adds the states of the artifacts of GitRepositories that change.
+pub(crate) fn add_repositories(state: &State<'_>, consequences: &Consequences<'_>, generated: &mut GeneratedArtifacts) {
+    for id in repository_ids(state) {
+        let source = SourceId::of(&id);
+        if state.input.pinned.contains_key(&source) {
+            continue;
+        }
+        let states = artifact_states(state, consequences, &id, &source);
+        generated.states.extend(states.map(|states| (source, states)));
+    }
+}
+
+fn repository_ids(state: &State<'_>) -> BTreeSet<ObjectId> {
+    let planned = state.input.trees.keys().map(SourceId::object);
+    let passes = state.nodes.iter().flat_map(|node| &node.passes);
+    let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys().cloned());
+    planned.chain(applied).filter(|id| id.is_here(SOURCE_GROUP, KIND)).collect()
+}
+
+/// Returns the states of the artifact of a source; `None` if the change does not concern it, or if it is live and none of the
+/// planned ones.
+fn artifact_states(
+    state: &State<'_>,
+    consequences: &Consequences<'_>,
+    id: &ObjectId,
+    source: &SourceId,
+) -> Option<Vec<ArtifactState>> {
+    let live = state.input.snapshot.resource(id);
+    let planned = state.input.trees.get(source);
+    if live.is_some() != planned.is_some() || state.is_private(id) {
+        return None;
+    }
+    let mut states: Vec<ArtifactState> =
+        planned.map(|artifact| ArtifactState::new(ArtifactContent::Made(artifact.clone()), None)).into_iter().collect();
+    if live.is_some() && consequences.may_be_deleted(id) {
+        states.push(deletion(consequences, id));
+        return Some(states);
+    }
+    let (mut last, mut changes) = (live.map(|live| live.spec().clone()), false);
+    for (spec, pass) in state.applied_specs(id) {
+        if last.as_ref().is_some_and(|last| parts(last, &spec, false).is_empty()) {
+            continue;
+        }
+        changes = true;
+        // A suspended source stays as it is.
+        if live.is_some() && spec["suspend"] == Value::Bool(true) {
+            continue;
+        }
+        let content = content(&state.input, id, live, &spec);
+        last = Some(spec);
+        if states.last().is_none_or(|last| last.content != content) {
+            states.push(ArtifactState::new(content, Some(pass)));
+        }
+    }
+    changes.then_some(states)
+}
+
+/// Returns the state of the artifact of a source that is deleted.
+fn deletion(consequences: &Consequences<'_>, id: &ObjectId) -> ArtifactState {
+    let pruning = consequences.outcomes.get(id).and_then(|outcomes| outcomes.deletions.iter().find_map(pruning_pass));
+    let content = if consequences.is_gone(id) {
+        ArtifactContent::Missing("it is deleted".to_owned())
+    } else {
+        ArtifactContent::Unknown(format!("{id} may be deleted"))
+    };
+    ArtifactState::new(content, pruning)
+}
+
+fn pruning_pass(event: &SimulationEvent) -> Option<PassId> {
+    match event {
+        SimulationEvent::Prune(pass) => Some(pass.clone()),
+        _ => None,
+    }
+}
+
+/// Returns what source-controller packs for a source with a spec that it does not have yet.
+fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spec: &Value) -> ArtifactContent {
+    if spec["suspend"] == Value::Bool(true) {
+        return ArtifactContent::Missing("it is suspended, and has no artifact".to_owned());
+    }
+    match packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec) {
+        Some(Ok(artifact)) => ArtifactContent::Made(artifact),
+        Some(Err(missing)) => ArtifactContent::Unknown(format!("{id}: {missing}")),
+        None => ArtifactContent::Unknown(format!("{id} {}", if live.is_some() { "changes" } else { "is created" })),
+    }
+}
+
+/// Returns what source-controller packs for a GitRepository with a spec, of the files of a planned source that fetches the same;
+/// `None` if there is none.
+///
+/// Fails with the reason, if it also packs what these files do not have.
+pub fn packed(
+    snapshot: &Snapshot,
+    trees: &BTreeMap<SourceId, Arc<Artifact>>,
+    repositories: &BTreeMap<SourceId, Arc<Tree>>,
+    namespace: &str,
+    spec: &Value,
+) -> Option<Result<Arc<Artifact>, &'static str>> {
+    let planned = repositories.iter().filter_map(|(source, tree)| {
+        let live = snapshot.resource(&source.object()).filter(|live| &*live.object.id.kind == KIND)?;
+        let is_beside = *live.object.id.namespace == *namespace || needs_nothing_beside(live.spec());
+        (is_beside && parts(live.spec(), spec, true).is_empty()).then_some((source, tree, live))
+    });
+    let (source, tree, live) = planned.into_iter().next()?;
+    let options = SourceOptions::of_spec(KIND, spec);
+    if let Some(missing) = missing_content(spec, tree) {
+        return Some(Err(missing));
+    }
+    let same = trees.get(source).filter(|_| options == SourceOptions::of(live));
+    Some(Ok(same.cloned().unwrap_or_else(|| Arc::new(Artifact::pack(tree, &options)))))
+}
+
+/// Returns true if a source names no Secret and no account of its namespace.
+fn needs_nothing_beside(spec: &Value) -> bool {
+    ["secretRef", "proxySecretRef", "serviceAccountName", "verify"].iter().all(|field| spec.get(field).is_none())
+}
+
+/// Returns the parts of two specs that differ; if `fetched` is true, without those that only decide what is packed.
+fn parts(before: &Value, after: &Value, fetched: bool) -> Vec<String> {
+    let [before, after] = [before, after].map(|spec| json!({ "spec": spec }));
+    let mut parts = differing_parts(KIND, &before, &after, true, false);
+    parts.retain(|part| !fetched || !PACKING.contains(&part.as_str()));
+    parts
+}
