@@ -8,11 +8,14 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::releases::{objects, unplanned};
 use super::upgrades::{is_own, planned_deletions, ready};
-use test_support::cluster::LIMIT;
+use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{kustomization, settled};
-use test_support::folder::{commit, folder, init};
+use test_support::folder::{Folder, commit, folder, init};
+use test_support::gitops::gitops;
 use test_support::servers;
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
@@ -263,4 +266,59 @@ fn a_source_that_the_commit_changes_is_followed() {
     planned.retain(|uid, _| !(open.contains(uid) && after.contains_key(uid)));
     wrong.extend(unplanned(&before, &after, &planned));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn later_steps_know_a_source_that_an_earlier_one_renames() {
+    let cluster = with_kustomize_controller();
+    let ns = "so-steps";
+    let tree = Folder::outside_checkouts(ns);
+    let source = |name: &str, more: &str| {
+        format!(
+            "apiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {{name: {name}, namespace: {ns}}}\n\
+             spec: {{interval: 1h, url: 'https://example.invalid/so-steps.git', ref: {{branch: main}}{more}}}\n"
+        )
+    };
+    let owner = |name: &str, path: &str, source: &str| {
+        kustomization(ns, name, path, &format!(", targetNamespace: {ns}"))
+            .replace("name: src", &format!("name: {source}"))
+    };
+    let commit_of = |name: &str, more: &str, maps: &[&str]| {
+        tree.git(&["rm", "-rqf", "--ignore-unmatch", "."]);
+        tree.write("deploy/src.yaml", source(name, more));
+        tree.write("deploy/root.yaml", owner("root", "./deploy", name));
+        tree.write("deploy/app.yaml", owner("app", "./app", name));
+        for map in maps {
+            let text = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {map}}}\n");
+            tree.write(&format!("app/{map}.yaml"), text);
+        }
+        tree.git(&["add", "-A"]);
+        tree.git(&["commit", "-qm", name]);
+    };
+    tree.git(&["init", "-qb", "main"]);
+    commit_of("src", "", &["a", "b"]);
+    tree.git(&["remote", "add", "origin", "https://example.invalid/so-steps.git"]);
+    cluster.kubectl(&["create", "namespace", ns]).unwrap();
+    let manifests = ["src.yaml", "root.yaml", "app.yaml"].map(|file| tree.path().join("deploy").join(file));
+    manifests.iter().for_each(|file| drop(cluster.kubectl(&["apply", "-f", file.to_str().unwrap()]).unwrap()));
+    let revision = cluster.publish(&format!("GitRepository/{ns}/src"), tree.path()).unwrap();
+    ["root", "app"].iter().for_each(|name| cluster.wait_until_applied(ns, name, &revision, LIMIT).unwrap());
+
+    tree.git(&["checkout", "-qb", "renamed"]);
+    commit_of("other", ", ignore: /app/a.yaml", &["a", "b"]);
+    tree.git(&["checkout", "-qb", "next"]);
+    commit_of("other", "", &["a"]);
+    tree.git(&["checkout", "-q", "renamed"]);
+    let kustomize = format!("--kustomize={}", bin("kustomize").display());
+    let words = ["plan", tree.path().to_str().unwrap(), "-n", ns, &kustomize, "-o", "json"];
+    let run = gitops(&cluster, &[&words[..], &["--then", "next"]].concat());
+    let document: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(document["complete"], true, "{run:?}");
+    let rows = |step: usize| -> BTreeSet<String> {
+        let changes = document["steps"][step]["plan"]["changes"].as_array().unwrap().iter();
+        let shown = changes.map(|row| format!("{} {}", row["action"], row["object"]["name"]).replace('"', ""));
+        shown.filter(|row| !row.starts_with("update")).collect()
+    };
+    assert_eq!(rows(0), ["create other", "delete a", "delete src"].map(str::to_owned).into(), "{}", run.stdout);
+    assert_eq!(rows(1), ["create a", "delete b"].map(str::to_owned).into(), "{}", run.stdout);
 }

@@ -248,10 +248,11 @@ impl<'s> Planner<'s> {
     }
 
     fn input<'i>(&self, state: &'i StepState<'_>, trees: &StepTrees) -> PreviewInput<'i> {
+        let (artifacts, repositories) = self.sources_in(state, trees);
         PreviewInput {
             snapshot: &state.snapshot,
-            trees: self.artifacts_in(state, trees),
-            repositories: trees.repositories.clone(),
+            trees: artifacts,
+            repositories,
             pinned: self.pinned.clone(),
             controller_version: self.controller.version,
             by_hand: trees.by_hand.iter().filter(|id| state.snapshot.object(id).is_some()).cloned().collect(),
@@ -271,23 +272,33 @@ impl<'s> Planner<'s> {
         }
     }
 
-    /// Returns the artifacts that the sources have in a state with these trees. Steps before it can have created sources of the
-    /// same repository, and changed which files are packed.
-    fn artifacts_in(&self, state: &StepState<'_>, trees: &StepTrees) -> Trees {
-        let mut artifacts = trees.artifacts.clone();
+    /// Returns the artifacts that the sources have in a state with these trees, and the files that they are packed of. Steps before it can
+    /// have created and removed sources of the same repository, and changed which files are packed.
+    fn sources_in(&self, state: &StepState<'_>, trees: &StepTrees) -> (Trees, BTreeMap<SourceId, Arc<Tree>>) {
+        let (mut artifacts, mut files) = (trees.artifacts.clone(), trees.repositories.clone());
+        if state.is_live {
+            return (artifacts, files);
+        }
         let live = self.answerer.builds.snapshot;
-        for full in matching::git_repositories(&state.snapshot).filter(|_| !state.is_live) {
+        artifacts.retain(|source, _| {
+            matching::source(&state.snapshot, source).is_some() || matching::source(live, source).is_none()
+        });
+        files.retain(|source, _| artifacts.contains_key(source));
+        for full in matching::git_repositories(&state.snapshot) {
             let source = SourceId::of(&full.object.id);
-            let is_known = artifacts.contains_key(&source) || matching::source(live, &source).is_some();
-            let is_changed = matching::source(live, &source).is_none_or(|live| live.spec() != full.spec());
-            if !is_changed || is_known && !trees.artifacts.contains_key(&source) {
+            let before = matching::source(live, &source);
+            let is_other = before.is_some() && !artifacts.contains_key(&source);
+            if is_other || before.is_some_and(|before| before.spec() == full.spec()) {
                 continue;
             }
             let namespace = &full.object.id.namespace;
             let packed = packed(live, &trees.artifacts, &trees.repositories, namespace, full.spec());
-            artifacts.extend(packed.and_then(Result::ok).map(|artifact| (source, artifact)));
+            if let Some((tree, Ok(artifact))) = packed {
+                artifacts.insert(source.clone(), artifact);
+                files.insert(source, tree);
+            }
         }
-        artifacts
+        (artifacts, files)
     }
 
     /// Plans what Flux does with the trees in a state.
@@ -362,7 +373,7 @@ impl<'s> Planner<'s> {
             data: state.data.clone(),
         };
         next.data.extend(data);
-        let artifacts = self.artifacts_in(&next, trees);
+        let (artifacts, _) = self.sources_in(&next, trees);
         next.deployed.extend(artifacts.clone());
         for full in next.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND)) {
             let key = NamespacedName::of(&full.object.id);

@@ -108,23 +108,21 @@ fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spe
         return ArtifactContent::Missing("it is suspended, and has no artifact".to_owned());
     }
     match packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec) {
-        Some(Ok(artifact)) => ArtifactContent::Made(artifact),
-        Some(Err(missing)) => ArtifactContent::Unknown(format!("{id}: {missing}")),
+        Some((_, Ok(artifact))) => ArtifactContent::Made(artifact),
+        Some((_, Err(missing))) => ArtifactContent::Unknown(format!("{id}: {missing}")),
         None => ArtifactContent::Unknown(format!("{id} {}", if live.is_some() { "changes" } else { "is created" })),
     }
 }
 
-/// Returns what source-controller packs for a GitRepository with a spec, of the files of a planned source that fetches the same;
-/// `None` if there is none.
-///
-/// Fails with the reason, if it also packs what these files do not have.
+/// Returns the files of a planned source that fetches the same as a GitRepository with a spec, and what source-controller packs of them
+/// for it; `None` if there is none. The artifact is an error, with the reason, if it also has what these files do not have.
 pub fn packed(
     snapshot: &Snapshot,
     trees: &BTreeMap<SourceId, Arc<Artifact>>,
     repositories: &BTreeMap<SourceId, Arc<Tree>>,
     namespace: &str,
     spec: &Value,
-) -> Option<Result<Arc<Artifact>, &'static str>> {
+) -> Option<(Arc<Tree>, Result<Arc<Artifact>, &'static str>)> {
     let planned = repositories.iter().filter_map(|(source, tree)| {
         let live = snapshot.resource(&source.object()).filter(|live| &*live.object.id.kind == KIND)?;
         let is_beside = *live.object.id.namespace == *namespace || needs_nothing_beside(live.spec());
@@ -133,10 +131,11 @@ pub fn packed(
     let (source, tree, live) = planned.into_iter().next()?;
     let options = SourceOptions::of_spec(KIND, spec);
     if let Some(missing) = missing_content(spec, tree) {
-        return Some(Err(missing));
+        return Some((tree.clone(), Err(missing)));
     }
     let same = trees.get(source).filter(|_| options == SourceOptions::of(live));
-    Some(Ok(same.cloned().unwrap_or_else(|| Arc::new(Artifact::pack(tree, &options)))))
+    let artifact = same.cloned().unwrap_or_else(|| Arc::new(Artifact::pack(tree, &options)));
+    Some((tree.clone(), Ok(artifact)))
 }
 
 /// Returns true if a source names no Secret and no account of its namespace.
