@@ -3,7 +3,7 @@
 //! The time of the parser grows with the product of length and depth of `[` and `{`, and it has no limit before it is done.
 //! So the depth is measured first, with a parser of the same grammar that reports one event at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use libyaml_safer::{EventData, Parser};
 use serde::Deserialize;
@@ -191,6 +191,50 @@ pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<
     all.pop().filter(|_| all.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
 }
 
+/// Returns a key that a mapping of a document has twice. Parsers in Go refuse that, and the one used here takes the last value. Returns
+/// none of a text that is not YAML.
+///
+/// Source: github.com/go-yaml/yaml v3.0.1 `decode.go`, `uniqueKeys`: scalars are compared as written.
+pub(crate) fn repeated_key(document: &str) -> Option<String> {
+    // The parser panics at these tags.
+    if has_tag_beside_comma(document) {
+        return None;
+    }
+    let text = format!("{document}\n");
+    let mut parser = Parser::new();
+    parser.set_input(text.as_bytes());
+    // Keys of the mappings that are open, and true where a key comes next; `None` for a list.
+    let mut open: Vec<Option<(HashSet<String>, bool)>> = vec![];
+    while let Ok(event) = parser.parse() {
+        match event.data {
+            EventData::Scalar { value, .. } => {
+                if let Some(Some((keys, true))) = open.last_mut()
+                    && let Some(key) = keys.replace(value)
+                {
+                    return Some(key);
+                }
+            }
+            EventData::MappingStart { .. } => {
+                open.push(Some((HashSet::new(), true)));
+                continue;
+            }
+            EventData::SequenceStart { .. } => {
+                open.push(None);
+                continue;
+            }
+            EventData::SequenceEnd | EventData::MappingEnd => drop(open.pop()),
+            EventData::Alias { .. } => {}
+            EventData::StreamEnd => return None,
+            _ => continue,
+        }
+        // A value is over.
+        if let Some(Some((_, is_key))) = open.last_mut() {
+            *is_key = !*is_key;
+        }
+    }
+    None
+}
+
 /// Reads a text with one document.
 pub fn document(text: &str) -> Result<Value, YamlError> {
     check_depth(text)?;
@@ -259,5 +303,24 @@ mod tests {
         assert!(matches!(read("a: [b"), Err(YamlError::Invalid(message)) if message.contains("line 1")));
         let broken = format!("{}\na: [b", "[]\n".repeat(200));
         assert!(matches!(read(&broken), Err(YamlError::Invalid(_))));
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_found_as_go_finds_it() {
+        let rows = [
+            ("a: 1\nb: {a: 2}\n", None),
+            ("a: 1\nb: 2\na: 3\n", Some("a")),
+            ("a: [{b: 1}, {b: 1}]\nc: a\nd: a\n", None),
+            ("a: [{b: 1, c: 2, b: 1}]\n", Some("b")),
+            ("1: a\n'1': b\n", Some("1")),
+            ("a: &x {b: 1}\nc:\n  <<: *x\n  b: 2\n", None),
+            ("? [a]\n: 1\n? [a]\n: 2\nc: 3\n", None),
+            ("a: &x 1\nb: *x\nc: *x\n", None),
+            ("a: [\n", None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(repeated_key(text).as_deref(), expected, "{text}");
+        }
     }
 }

@@ -132,6 +132,15 @@ fn cases() -> Vec<Case> {
             unknown: Some("no version matches 3.0.0 of app"),
             ..case("sc-absent", ["", ""], &[])
         },
+        case("sc-repository", ["", ""], &["delete HelmRepository/charts"]),
+        Case {
+            chart: ["version: 1.0.0", "version: 2.0.0"],
+            ..case(
+                "sc-repository-bump",
+                ["", ""],
+                &["delete HelmRepository/charts", "delete PersistentVolumeClaim/data"],
+            )
+        },
         case("sc-oci", ["", "values: {extra: false}"], &["delete PersistentVolumeClaim/data"]),
         case("sc-chart", ["", "values: {extra: false}"], &["delete PersistentVolumeClaim/data"]),
     ]
@@ -142,8 +151,10 @@ impl Case {
     fn manifests(&self, at: usize, url: &str) -> String {
         let version = if self.name == "sc-range" { "version: 1.x" } else { self.chart[at] };
         // A HelmChart has its source in its own namespace.
-        let elsewhere = if self.name == "sc-chart" { "" } else { ", namespace: flux-system" };
-        let reference = format!("{{kind: HelmRepository, name: charts{elsewhere}}}");
+        let renames = self.name.starts_with("sc-repository");
+        let elsewhere = if self.name == "sc-chart" || renames { "" } else { ", namespace: flux-system" };
+        let name = if renames && at == 1 { "other" } else { "charts" };
+        let reference = format!("{{kind: HelmRepository, name: {name}{elsewhere}}}");
         let chart = format!("chart: app, interval: 1h, {version}, sourceRef: {reference}");
         let (chart, more) = match self.name {
             "sc-oci" => ("chartRef: {kind: OCIRepository, name: app}".to_owned(), String::new()),
@@ -156,7 +167,10 @@ impl Case {
                         self.name
                     ),
             ),
-            _ => (format!("chart: {{spec: {{{chart}}}}}"), String::new()),
+            _ => {
+                let own = repository(self.name, url).replace("name: charts", &format!("name: {name}"));
+                (format!("chart: {{spec: {{{chart}}}}}"), if renames { own } else { String::new() })
+            }
         };
         format!(
             "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: app, namespace: {}}}\nspec:\n  interval: 1h\n  \
@@ -246,7 +260,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
         let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
         let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
         assert_eq!(found, expected, "{}: {}", case.name, run.stdout);
-        if ["sc-bump", "sc-bump-range", "sc-absent"].contains(&case.name) {
+        if ["sc-bump", "sc-bump-range", "sc-absent", "sc-repository-bump"].contains(&case.name) {
             fetched(cluster, case, tree, &helm, &expected);
         }
         if case.name == REFUSED {
@@ -276,7 +290,7 @@ fn fetched(cluster: &Cluster, case: &Case, tree: &Path, helm: &str, expected: &B
     let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
     assert_eq!(&found, expected, "{}: {}", case.name, run.stdout);
     let document = document(&run);
-    assert_eq!(document["complete"], case.name == "sc-bump", "{}: {}", case.name, document["gaps"]);
+    assert_eq!(document["complete"], case.name.ends_with("-bump"), "{}: {}", case.name, document["gaps"]);
     if case.name == "sc-absent" {
         assert!(
             run.stdout.contains("cannot be fetched: chart \\\"app\\\" version \\\"3.0.0\\\" not found"),

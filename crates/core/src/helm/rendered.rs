@@ -23,6 +23,8 @@ pub(crate) struct ChartManifests {
     pub(crate) definitions: Vec<Value>,
     /// Objects and hooks that its templates render.
     pub(crate) manifests: Vec<Value>,
+    /// A key that a mapping of one of them has twice.
+    pub(crate) repeated_key: Option<String>,
 }
 
 impl ChartManifests {
@@ -42,7 +44,10 @@ impl ChartManifests {
                 // helm-controller ignores other kinds there.
                 _ if is_in_crds && text_at(&value, "/kind") != "CustomResourceDefinition" => {}
                 _ if is_in_crds => read.definitions.push(value),
-                _ => read.manifests.push(value),
+                _ => {
+                    read.repeated_key = read.repeated_key.take().or_else(|| yaml::repeated_key(&document));
+                    read.manifests.push(value);
+                }
             }
         }
         Ok(read)
@@ -308,6 +313,17 @@ mod tests {
         let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
         assert_eq!(twice(&named("a")).as_deref(), Some("the chart renders configmap/a -n shop twice"));
         assert_eq!(twice(&named("b")), None);
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_found_outside_of_crds_only() {
+        let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {app: x, app: x}}\n";
+        let read = |source: &str| {
+            let text = format!("---\n# Source: {source}\n{map}");
+            ChartManifests::read(&text).unwrap().repeated_key
+        };
+        assert_eq!(read("app/templates/a.yaml").as_deref(), Some("app"));
+        assert_eq!(read("app/crds/a.yaml"), None);
     }
 
     #[test]

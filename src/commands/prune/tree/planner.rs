@@ -26,7 +26,9 @@ use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
-use gitops_core::flux::simulation::{Declared, DryRunScope, Preview, PreviewInput, Recorded, StateAfter, packed};
+use gitops_core::flux::simulation::{
+    Declared, DryRunScope, Packed, Preview, PreviewInput, Recorded, StateAfter, packed,
+};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::tree::Tree;
@@ -293,7 +295,7 @@ impl<'s> Planner<'s> {
             }
             let namespace = &full.object.id.namespace;
             let packed = packed(live, &trees.artifacts, &trees.repositories, namespace, full.spec());
-            if let Some((tree, Ok(artifact))) = packed {
+            if let Some(Packed { files: tree, artifact: Ok(artifact) }) = packed {
                 artifacts.insert(source.clone(), artifact);
                 files.insert(source, tree);
             }

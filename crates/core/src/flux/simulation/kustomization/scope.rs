@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::flux::build::objects::undecrypted::Undecrypted;
-use crate::flux::build::objects::{BuiltObject, defined_kind};
+use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::model::node::{BuiltObjects, Node, PassOutcome};
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
@@ -20,12 +20,41 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 use crate::plan::{Reason, ReasonCode};
 
+/// What custom resource definitions say of their kinds.
+#[derive(Default)]
+struct DefinedKinds(HashMap<GroupKind, DefinedKind>);
+
+struct DefinedKind {
+    is_namespaced: bool,
+    /// Versions that a definition of the kind serves; `None` if one does not show them.
+    served: Option<BTreeSet<String>>,
+}
+
+impl DefinedKinds {
+    /// Adds the kind of a definition. The scope is that of the last one.
+    fn add(&mut self, built: &BuiltObject) {
+        let Some((kind, is_namespaced)) = defined_kind(built) else { return };
+        let served = served_versions(built).map(|(_, served)| served.into_iter().map(str::to_owned));
+        let known = self.0.entry(kind).or_insert_with(|| DefinedKind { is_namespaced, served: Some(BTreeSet::new()) });
+        known.is_namespaced = is_namespaced;
+        known.served = known.served.take().zip(served).map(|(known, more)| known.into_iter().chain(more).collect());
+    }
+
+    fn is_namespaced(&self, kind: &GroupKind) -> Option<bool> {
+        Some(self.0.get(kind)?.is_namespaced)
+    }
+
+    /// Returns true if a definition may serve a version of a kind; `None` if there is no definition of it.
+    fn may_serve(&self, kind: &GroupKind, version: &str) -> Option<bool> {
+        Some(self.0.get(kind)?.served.as_ref().is_none_or(|served| served.contains(version)))
+    }
+}
+
 /// Kinds and namespaces that exist, or that some Kustomization applies.
 pub(crate) struct Scopes<'a> {
     /// Reading of the cluster.
     snapshot: &'a Snapshot,
-    /// True for a kind of a custom resource definition whose objects are namespaced.
-    defined: HashMap<GroupKind, bool>,
+    defined: DefinedKinds,
     namespaces: BTreeSet<String>,
     /// The snapshot holds Namespaces, so that a missing one does not exist.
     has_namespaces: bool,
@@ -44,14 +73,14 @@ impl<'a> Scopes<'a> {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
         let has_namespaces = !namespaces.is_empty();
-        let mut defined = HashMap::new();
+        let mut defined = DefinedKinds::default();
         let passes = nodes.iter().flat_map(|node| &node.passes);
         let applied = passes.flat_map(|pass| {
             let objects = pass.applied_objects().into_iter().flat_map(BuiltObjects::values);
             objects.filter(|built| !is_never_applied(built, &pass.spec))
         });
         for built in applied.filter(|built| built.id.cluster.as_ref() == name) {
-            defined.extend(defined_kind(built));
+            defined.add(built);
             if built.id.is("", "Namespace") {
                 namespaces.insert(built.id.name.to_string());
             }
@@ -114,7 +143,7 @@ impl<'a> Scopes<'a> {
     /// Returns true if objects of a kind have a namespace once the definitions of a build are applied. A definition keeps its
     /// scope unless it is created anew, and the build fails if it is not.
     fn scope_after(&self, kind: &GroupKind, own: &OwnScopes) -> Option<bool> {
-        own.defined.get(kind).copied().or_else(|| self.is_namespaced(kind))
+        own.defined.is_namespaced(kind).or_else(|| self.is_namespaced(kind))
     }
 
     /// Returns a failure if the controller asks for an object at an address that a definition of its build takes away. It keeps
@@ -123,7 +152,7 @@ impl<'a> Scopes<'a> {
         let kind = object.id.group_kind();
         let served = self.snapshot.resource_type(&kind)?.namespaced;
         let has_account = self.flags.service_account(spec).is_some() || spec.value().get("kubeConfig").is_some();
-        let is_changed = own.defined.get(&kind).is_some_and(|own| *own != served);
+        let is_changed = own.defined.is_namespaced(&kind).is_some_and(|own| own != served);
         let shown = object.shown_id();
         (is_changed && !has_account && !object.id.namespace.is_empty()).then(|| {
             format!("{shown} is not found, because the controller asks for it with the former scope of its kind")
@@ -203,13 +232,16 @@ impl<'a> Scopes<'a> {
         (self.has_namespaces && !exists).then(|| format!("namespace {} does not exist", shown.namespace))
     }
 
-    /// Returns a failure if the API server has the kind of an object, but not in its version. The version of a manifest that
-    /// is encrypted as a whole is not known.
+    /// Returns a failure if the API server has the kind of an object, but not in its version, and no definition adds it. The version of
+    /// a manifest that is encrypted as a whole is not known.
     fn version_failure(&self, object: &BuiltObject, own: &OwnScopes) -> Option<String> {
         let kind = object.id.group_kind();
-        let is_defined = self.defined.contains_key(&kind) || own.defined.contains_key(&kind);
-        let is_unknown = object.version.is_empty() || is_defined;
-        (!is_unknown && self.snapshot.serves(&kind, &object.version) == Some(false)).then(|| {
+        let defined = [&self.defined, &own.defined].map(|defined| defined.may_serve(&kind, &object.version));
+        let is_refused = match self.snapshot.serves(&kind, &object.version) {
+            Some(is_served) => !is_served,
+            None => self.snapshot.resource_type(&kind).is_none() && defined.iter().any(Option::is_some),
+        };
+        (is_refused && !object.version.is_empty() && !defined.contains(&Some(true))).then(|| {
             let shown = object.shown_id();
             format!("no matches for kind {} in version {}/{}", shown.kind, shown.group, object.version)
         })
@@ -229,23 +261,23 @@ impl<'a> Scopes<'a> {
 
     fn is_namespaced(&self, kind: &GroupKind) -> Option<bool> {
         let served = self.snapshot.resource_type(kind).map(|kind| kind.namespaced);
-        served.or_else(|| self.defined.get(kind).copied())
+        served.or_else(|| self.defined.is_namespaced(kind))
     }
 }
 
 /// Kinds and namespaces of one build.
 struct OwnScopes {
-    defined: HashMap<GroupKind, bool>,
+    defined: DefinedKinds,
     namespaces: BTreeSet<String>,
 }
 
 impl OwnScopes {
     fn new<'b>(sent: impl Iterator<Item = &'b BuiltObject> + Clone) -> Self {
         let namespaces = sent.clone().filter(|object| object.id.is("", "Namespace"));
-        Self {
-            defined: sent.filter_map(defined_kind).collect(),
-            namespaces: namespaces.map(|object| object.id.name.to_string()).collect(),
-        }
+        let namespaces = namespaces.map(|object| object.id.name.to_string()).collect();
+        let mut defined = DefinedKinds::default();
+        sent.for_each(|object| defined.add(object));
+        Self { defined, namespaces }
     }
 }
 

@@ -81,6 +81,37 @@ fn values_of_a_stored_chart_decide_what_is_rendered() {
 }
 
 #[test]
+fn a_release_of_a_renamed_repository_keeps_its_chart() {
+    let mut deployed_spec = spec(json!({}));
+    deployed_spec["chart"]["spec"]["version"] = "1.0.0".into();
+    let about = ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n");
+    let mut cluster = deployed(&tree(deployed_spec), &[about, WEB, EXTRA]);
+    cluster.kustomization("flux-system-app").content["status"]["artifact"]["revision"] = "1.0.0".into();
+    cluster.kustomization("app").content["status"]["history"][0]["chartVersion"] = "1.0.0".into();
+    let after = |name: &str, version: &str, repository: Value| {
+        let mut spec = spec(json!({}));
+        spec["chart"]["spec"]["sourceRef"]["name"] = name.into();
+        spec["chart"]["spec"]["version"] = version.into();
+        let repository = source("HelmRepository", name, repository);
+        vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(spec), repository])]
+    };
+    let same = after("mirror", "1.0.0", json!({"url": "https://charts.example.com", "interval": "9m"}));
+    assert_eq!(cluster.rows(&same), set(&["delete charts"]), "{}", reason(&cluster.plan(&same)).1);
+    assert!(cluster.plan(&same).is_complete(), "{:?}", cluster.plan(&same).gaps());
+    let others = [
+        ("1.0.0", json!({"url": "https://mirror.example.com"})),
+        ("1.0.0", json!({"url": "https://charts.example.com", "secretRef": {"name": "s"}})),
+        ("1.0.0", json!({"url": "https://charts.example.com", "suspend": true})),
+        ("2.0.0", json!({"url": "https://charts.example.com"})),
+        ("*", json!({"url": "https://charts.example.com"})),
+    ];
+    for (version, repository) in others {
+        let plan = cluster.plan(&after("mirror", version, repository.clone()));
+        assert_eq!(reason(&plan).0, Outcome::Unknown, "{version} {repository}: {}", reason(&plan).1);
+    }
+}
+
+#[test]
 fn a_stored_chart_that_cannot_be_used_is_named() {
     let (before, off) = (tree(spec(json!({}))), || spec(json!({"off": ["extra.yaml"]})));
     let mut cluster = deployed(&before, &[ABOUT, WEB, EXTRA]);

@@ -16,6 +16,7 @@ use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
+use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
@@ -363,6 +364,12 @@ fn stored_charts(
     }
     let (is_same_source, old_chart, new_chart) = (old_source == new_source, old_chart?, new_chart?);
     let old = deployed_chart(comparison, live, &old_source, &old_chart)?;
+    if is_same_source && is_of_renamed_repository(comparison.state(), &live.object.id, &old_chart, &new_chart)? {
+        // The spec of its HelmChart changes.
+        let generation = comparison.state().live_object(&new_source).map_or(0, |chart| chart.generation) + 1;
+        let version = packed_version(&old.version, &new_chart.spec, generation);
+        return Ok(ReleaseCharts { new: old.clone().with_version(&version), old, assumption: None });
+    }
     if !is_same_source || old_chart.origin != new_chart.origin {
         let (found, assumption) = other_chart(comparison, &live.object.id.namespace, &new_source, &new_chart)?;
         // helm-controller adds the digest of an image.
@@ -390,6 +397,28 @@ fn stored_charts(
     let version = format!("{}+{}", without_metadata(&old.version), generation + 1);
     let new = old.with_values_files(&new_chart.spec)?.with_version(&version);
     Ok(ReleaseCharts { old, new, assumption: None })
+}
+
+/// Returns true if a release asks for the same version of a chart in a HelmRepository of another name, which is the same repository.
+fn is_of_renamed_repository(
+    state: &State<'_>,
+    id: &ObjectId,
+    old: &Requested,
+    new: &Requested,
+) -> Result<bool, String> {
+    let is_same_chart = (&old.origin.name, &old.origin.range, &old.values)
+        == (&new.origin.name, &new.origin.range, &new.values)
+        && old.is_in_repository
+        && new.is_in_repository;
+    let [before, after] = [old, new].map(|chart| SourceId::of_chart(&chart.spec, &id.namespace).object());
+    if !is_same_chart || before == after || before.namespace != after.namespace || !is_exact(&new.origin.range)? {
+        return Ok(false);
+    }
+    let live = state.input.snapshot.resource(&before).map(|live| &live.content);
+    let [repository] = &state.specs_after(&after)[..] else { return Ok(false) };
+    let is_same =
+        |live: &Value| differing_parts(&after.kind, live, &json!({ "spec": repository }), true, false).is_empty();
+    Ok(live.is_some_and(is_same) && !state.is_suspended_after(&after))
 }
 
 /// Returns the chart that a release will have, and what is assumed of it.
@@ -439,8 +468,8 @@ fn fetched_chart(
     let Origin { name, range, .. } = &wanted.origin;
     let is_registry = &*source.kind == "OCIRepository";
     let repository = if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
-    let Some(known) = comparison.state().input.snapshot.resource(&repository).map(Resource::spec) else {
-        return Err(format!("{repository} of its chart is not in the cluster").into());
+    let Some(known) = known_repository(comparison.state(), &repository) else {
+        return Err(format!("{repository} of its chart is not in the cluster, and none there has its address").into());
     };
     if comparison.state().specs_after(&repository).iter().any(|spec| address(spec) != address(known)) {
         return Err(format!("the address of {repository} changes, so that nothing is fetched from it").into());
@@ -461,6 +490,20 @@ fn fetched_chart(
         format!("it is assumed that {version} is the version of {name} that source-controller selects for {range:?}")
     });
     Ok((found.with_values_files(&wanted.spec)?, assumption))
+}
+
+/// Returns the spec of a live repository: of this one or, if it does not exist yet, of one with the same address.
+fn known_repository<'s>(state: &'s State<'_>, id: &ObjectId) -> Option<&'s Value> {
+    let snapshot = state.input.snapshot;
+    let by_address = || {
+        let [new] = <[Value; 1]>::try_from(state.specs_after(id)).ok()?;
+        let alike = snapshot.resources.iter().filter(|full| {
+            let other = &full.object.id;
+            (&other.group, &other.kind, &other.namespace) == (&id.group, &id.kind, &id.namespace)
+        });
+        alike.map(Resource::spec).find(|spec| address(spec) == address(&new))
+    };
+    snapshot.resource(id).map(Resource::spec).or_else(by_address)
 }
 
 /// Reads a chart in the folder of `--charts`.

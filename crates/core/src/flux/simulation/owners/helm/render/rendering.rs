@@ -209,7 +209,7 @@ impl<'s> Place<'s> {
         spec: &Value,
         is_private: bool,
     ) -> Asked<Rendering> {
-        let ChartManifests { definitions, manifests } =
+        let ChartManifests { definitions, manifests, repeated_key } =
             ChartManifests::read(text).map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
         let said = |failure: &BuildFailure| {
             let hidden = "its message may hold values of a Secret";
@@ -229,10 +229,18 @@ impl<'s> Place<'s> {
                 let (namespace, types) = (&*self.target.namespace, &self.snapshot.types);
                 let mut rendered = Rendered::new(&manifests, namespace, types, self.cluster.as_ref(), is_private);
                 rendered.definitions = definitions;
+                // helm-controller fails in its post-renderer, before anything is applied.
+                rendered.failure = repeated_key.map(|key| twice(&key, is_private)).or(rendered.failure);
                 Ok(Rendering::Done(Box::new(rendered)))
             }
         }
     }
+}
+
+/// Returns why Helm cannot use a manifest with a key that is there twice.
+fn twice(key: &str, is_private: bool) -> String {
+    let key = if is_private { String::new() } else { format!(" {key:?}") };
+    format!("the chart renders a manifest that has the key{key} twice in one mapping")
 }
 
 /// Returns the API versions that templates see in a cluster; empty if only the preferred ones were read.

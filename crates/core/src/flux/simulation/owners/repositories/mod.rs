@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::behaviour::effective_fields::differing_parts;
 use crate::flux::kinds::SOURCE_GROUP;
 use crate::flux::simulation::model::generated_artifacts::{ArtifactContent, ArtifactState, GeneratedArtifacts};
 use crate::flux::simulation::model::input::PreviewInput;
 use crate::flux::simulation::model::node::{Pass, PassId, SimulationEvent};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::options::{SourceOptions, missing_content};
@@ -107,22 +107,31 @@ fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spe
     if spec["suspend"] == Value::Bool(true) {
         return ArtifactContent::Missing("it is suspended, and has no artifact".to_owned());
     }
-    match packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec) {
-        Some((_, Ok(artifact))) => ArtifactContent::Made(artifact),
-        Some((_, Err(missing))) => ArtifactContent::Unknown(format!("{id}: {missing}")),
+    let packed = packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec);
+    match packed.map(|packed| packed.artifact) {
+        Some(Ok(artifact)) => ArtifactContent::Made(artifact),
+        Some(Err(missing)) => ArtifactContent::Unknown(format!("{id}: {missing}")),
         None => ArtifactContent::Unknown(format!("{id} {}", if live.is_some() { "changes" } else { "is created" })),
     }
 }
 
-/// Returns the files of a planned source that fetches the same as a GitRepository with a spec, and what source-controller packs of them
-/// for it; `None` if there is none. The artifact is an error, with the reason, if it also has what these files do not have.
+/// What source-controller packs for a GitRepository.
+pub struct Packed {
+    /// The files of its revision.
+    pub files: Arc<Tree>,
+    /// What it packs of them; the reason, if it also packs what they do not have.
+    pub artifact: Result<Arc<Artifact>, &'static str>,
+}
+
+/// Returns what source-controller packs for a GitRepository with a spec, of the files of a planned source that fetches the same; `None` if
+/// there is none.
 pub fn packed(
     snapshot: &Snapshot,
     trees: &BTreeMap<SourceId, Arc<Artifact>>,
     repositories: &BTreeMap<SourceId, Arc<Tree>>,
     namespace: &str,
     spec: &Value,
-) -> Option<(Arc<Tree>, Result<Arc<Artifact>, &'static str>)> {
+) -> Option<Packed> {
     let planned = repositories.iter().filter_map(|(source, tree)| {
         let live = snapshot.resource(&source.object()).filter(|live| &*live.object.id.kind == KIND)?;
         let is_beside = *live.object.id.namespace == *namespace || needs_nothing_beside(live.spec());
@@ -131,11 +140,11 @@ pub fn packed(
     let (source, tree, live) = planned.into_iter().next()?;
     let options = SourceOptions::of_spec(KIND, spec);
     if let Some(missing) = missing_content(spec, tree) {
-        return Some((tree.clone(), Err(missing)));
+        return Some(Packed { files: tree.clone(), artifact: Err(missing) });
     }
     let same = trees.get(source).filter(|_| options == SourceOptions::of(live));
     let artifact = same.cloned().unwrap_or_else(|| Arc::new(Artifact::pack(tree, &options)));
-    Some((tree.clone(), Ok(artifact)))
+    Some(Packed { files: tree.clone(), artifact: Ok(artifact) })
 }
 
 /// Returns true if a source names no Secret and no account of its namespace.
