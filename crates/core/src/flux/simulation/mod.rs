@@ -45,7 +45,7 @@ use model::secret_values::SecretValues;
 use model::state::State;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
-pub use owners::repositories::{Packed, packed};
+pub use owners::generator::repositories::{Packed, packed};
 use owners::search::{Found, find_affected};
 use premises::world::event_order;
 use rehearsal::{Reconsidered, Rehearsal};

@@ -9,7 +9,6 @@ pub(crate) mod helm;
 pub(crate) mod instance;
 pub(crate) mod kinds;
 pub(crate) mod kustomization;
-pub(crate) mod repositories;
 pub(crate) mod resource_set;
 pub(crate) mod search;
 pub(crate) mod spoke;

@@ -4,6 +4,7 @@
 //! artifact can have several states, one after the other. If a build fails, the artifacts before it are new and those after
 //! it stay as they are. Source: docs/reference/flux.md 9.
 
+pub(crate) mod repositories;
 mod source_content;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use self::repositories::add_repositories;
 use self::source_content::{is_affected, source_content};
 use crate::flux::generator::spec::GeneratorSpec;
 use crate::flux::generator::{Generation, Made, SourceContent, Stop, generate};
@@ -24,7 +26,6 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::commands::manifest_in_cluster;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
-use crate::flux::simulation::owners::repositories::add_repositories;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::deletion::cascade::CascadeKind;
