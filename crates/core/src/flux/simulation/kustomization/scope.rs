@@ -20,7 +20,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 use crate::plan::{Reason, ReasonCode};
 
-/// What custom resource definitions say of their kinds.
+/// Kinds of custom resource definitions.
 #[derive(Default)]
 struct DefinedKinds(HashMap<GroupKind, DefinedKind>);
 

@@ -26,7 +26,7 @@ pub(crate) struct VariableUpdate {
     pub(crate) data: DataOverrides,
     /// The same at times in between at which a build is possible.
     pub(crate) between: Vec<DataOverrides>,
-    /// What may be the data in the end, because only a pass that may not come applies it.
+    /// Data that may be the last, because a pass that may not come applies it.
     pub(crate) perhaps: Vec<DataOverrides>,
     /// The pass of another Kustomization that applies the new data.
     pub(crate) applied_by: Option<PassId>,

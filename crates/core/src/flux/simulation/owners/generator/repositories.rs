@@ -46,8 +46,7 @@ fn repository_ids(state: &State<'_>) -> BTreeSet<ObjectId> {
     planned.chain(applied).filter(|id| id.is_here(SOURCE_GROUP, KIND)).collect()
 }
 
-/// Returns the states of the artifact of a source; `None` if the change does not concern it, or if it is live and none of the
-/// planned ones.
+/// Returns the states of the artifact of a source; `None` if the change does not concern it, or if it is live and not planned.
 fn artifact_states(
     state: &State<'_>,
     consequences: &Consequences<'_>,
@@ -115,16 +114,16 @@ fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spe
     }
 }
 
-/// What source-controller packs for a GitRepository.
+/// Artifact of a GitRepository.
 pub struct Packed {
     /// The files of its revision.
     pub files: Arc<Tree>,
-    /// What it packs of them; the reason, if it also packs what they do not have.
+    /// The packed files; the reason, if the artifact also has what they do not have.
     pub artifact: Result<Arc<Artifact>, &'static str>,
 }
 
-/// Returns what source-controller packs for a GitRepository with a spec, of the files of a planned source that fetches the same; `None` if
-/// there is none.
+/// Returns the artifact of a GitRepository with a spec, packed of the files of a planned source that fetches the same; `None` if no planned
+/// source does.
 pub fn packed(
     snapshot: &Snapshot,
     trees: &BTreeMap<SourceId, Arc<Artifact>>,
