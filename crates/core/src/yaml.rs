@@ -40,24 +40,34 @@ pub fn check_depth(text: &str) -> Result<(), Exceeded> {
     if YAML_DEPTH.check(openings).is_ok() {
         return Ok(());
     }
-    // The parser panics at these tags, and at a block scalar without a line end.
     if has_tag_beside_comma(text) {
         return Err(Exceeded(YAML_DEPTH));
     }
-    let text = format!("{text}\n");
-    let mut parser = Parser::new();
-    parser.set_input(text.as_bytes());
     let mut depth = 0;
-    while let Ok(event) = parser.parse() {
-        match event.data {
+    visit_events(text, |event| {
+        match event {
             EventData::SequenceStart { .. } | EventData::MappingStart { .. } => {
                 depth += 1;
                 YAML_DEPTH.check(depth)?;
             }
             EventData::SequenceEnd | EventData::MappingEnd => depth -= 1,
-            EventData::StreamEnd => break,
             _ => {}
         }
+        Ok(())
+    })
+}
+
+/// Calls `visit` with the events of a text, up to the first error of either. The parser panics at the tags of [`has_tag_beside_comma`].
+fn visit_events<E>(text: &str, mut visit: impl FnMut(EventData) -> Result<(), E>) -> Result<(), E> {
+    // It panics at a block scalar without a line end, too.
+    let text = format!("{text}\n");
+    let mut parser = Parser::new();
+    parser.set_input(text.as_bytes());
+    while let Ok(event) = parser.parse() {
+        if matches!(event.data, EventData::StreamEnd) {
+            break;
+        }
+        visit(event.data)?;
     }
     Ok(())
 }
@@ -68,26 +78,22 @@ fn check_aliases(text: &str) -> Result<(), Exceeded> {
     if aliases == 0 {
         return Ok(());
     }
-    // The parser of events panics at these tags. A few aliases cannot repeat much.
+    // A few aliases cannot repeat much.
     if has_tag_beside_comma(text) {
         return if aliases > FEW_ALIASES { Err(Exceeded(YAML_VALUES)) } else { Ok(()) };
     }
-    let text = format!("{text}\n");
-    let mut parser = Parser::new();
-    parser.set_input(text.as_bytes());
     let mut count = AliasCount::default();
-    while let Ok(event) = parser.parse() {
-        match event.data {
+    visit_events(text, |event| {
+        match event {
             EventData::DocumentStart { .. } => count = AliasCount::default(),
             EventData::Alias { anchor } => count.repeat(&anchor)?,
             EventData::Scalar { anchor, .. } => count.add(anchor, 1)?,
             EventData::SequenceStart { anchor, .. } | EventData::MappingStart { anchor, .. } => count.open(anchor),
             EventData::SequenceEnd | EventData::MappingEnd => count.close()?,
-            EventData::StreamEnd => break,
             _ => {}
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// Returns the number of words that can be aliases, or 0 if nothing can be an anchor.
@@ -196,43 +202,39 @@ pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<
 ///
 /// Source: github.com/go-yaml/yaml v3.0.1 `decode.go`, `uniqueKeys`: scalars are compared as written.
 pub(crate) fn repeated_key(document: &str) -> Option<String> {
-    // The parser panics at these tags.
     if has_tag_beside_comma(document) {
         return None;
     }
-    let text = format!("{document}\n");
-    let mut parser = Parser::new();
-    parser.set_input(text.as_bytes());
     // Keys of the mappings that are open, and true where a key comes next; `None` for a list.
     let mut open: Vec<Option<(HashSet<String>, bool)>> = vec![];
-    while let Ok(event) = parser.parse() {
-        match event.data {
+    let found = visit_events(document, |event| {
+        match event {
+            EventData::MappingStart { .. } => {
+                open.push(Some((HashSet::new(), true)));
+                return Ok(());
+            }
+            EventData::SequenceStart { .. } => {
+                open.push(None);
+                return Ok(());
+            }
+            EventData::SequenceEnd | EventData::MappingEnd => drop(open.pop()),
             EventData::Scalar { value, .. } => {
                 if let Some(Some((keys, true))) = open.last_mut()
                     && let Some(key) = keys.replace(value)
                 {
-                    return Some(key);
+                    return Err(key);
                 }
             }
-            EventData::MappingStart { .. } => {
-                open.push(Some((HashSet::new(), true)));
-                continue;
-            }
-            EventData::SequenceStart { .. } => {
-                open.push(None);
-                continue;
-            }
-            EventData::SequenceEnd | EventData::MappingEnd => drop(open.pop()),
             EventData::Alias { .. } => {}
-            EventData::StreamEnd => return None,
-            _ => continue,
+            _ => return Ok(()),
         }
-        // A value is over.
+        // A key or a value is over.
         if let Some(Some((_, is_key))) = open.last_mut() {
             *is_key = !*is_key;
         }
-    }
-    None
+        Ok(())
+    });
+    found.err()
 }
 
 /// Reads a text with one document.

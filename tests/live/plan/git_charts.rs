@@ -22,7 +22,7 @@ use xtask::cluster::{Cluster, Flux, Options};
 use xtask::controlplane::{bin, ensure};
 
 /// A file of the repository, and its content, or the folder of a chart that is packed there; `None` removes it.
-type Edit = (&'static str, Option<&'static str>);
+pub(super) type Edit = (&'static str, Option<&'static str>);
 
 /// A version of the chart of a release.
 macro_rules! version {
@@ -489,7 +489,8 @@ impl Case {
     }
 }
 
-fn write(tree: &Path, (at, content): Edit) {
+/// Makes an edit in a tree.
+pub(super) fn write(tree: &Path, (at, content): Edit) {
     let path = tree.join(at);
     match content {
         Some(folder) if at.ends_with(".tgz") => {

@@ -82,9 +82,7 @@ pub(super) struct StepState<'s> {
 /// The content that the sources have in a step, and what somebody deletes in it.
 #[derive(Clone)]
 pub(super) struct StepTrees {
-    pub(super) artifacts: Trees,
-    /// Files of the sources, before source-controller packs them.
-    repositories: BTreeMap<SourceId, Arc<Tree>>,
+    sources: Sources,
     /// Gaps of their content.
     gaps: Vec<Gap>,
     pub(super) subject: Subject,
@@ -177,7 +175,7 @@ impl<'s> Planner<'s> {
             futures::join!(shared.kustomize_version(&kustomize), helm.prepare(has_releases), async {
                 read_trees(&folders, &planned.states, snapshot, shared)
             });
-        let read = read?;
+        let (sources, gaps) = read?;
         let cluster = if offline { None } else { Some(session.cluster().await?) };
         let given = controller_version.as_deref();
         let (controller, user) = controllers::kustomize_controller(given, cluster.as_ref(), snapshot).await?;
@@ -214,7 +212,7 @@ impl<'s> Planner<'s> {
             limit: *plan_timeout,
         };
         let checked =
-            self_check::verify_last_applied(snapshot, &folders, &read.artifacts, controller.features, &mut answerer)
+            self_check::verify_last_applied(snapshot, &folders, &sources.artifacts, controller.features, &mut answerer)
                 .await?;
         // One warning is enough for a checkout without the deployed commit.
         if !planned.lacks_history() || options.is_search {
@@ -246,15 +244,15 @@ impl<'s> Planner<'s> {
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
             subject: planned.subject.clone(),
         };
-        Ok((planner, start, StepTrees::of(read, planned.subject)))
+        Ok((planner, start, StepTrees::new(sources, gaps, planned.subject)))
     }
 
     fn input<'i>(&self, state: &'i StepState<'_>, trees: &StepTrees) -> PreviewInput<'i> {
-        let (artifacts, repositories) = self.sources_in(state, trees);
+        let Sources { artifacts, files } = self.sources_in(state, trees);
         PreviewInput {
             snapshot: &state.snapshot,
             trees: artifacts,
-            repositories,
+            repositories: files,
             pinned: self.pinned.clone(),
             controller_version: self.controller.version,
             by_hand: trees.by_hand.iter().filter(|id| state.snapshot.object(id).is_some()).cloned().collect(),
@@ -274,33 +272,31 @@ impl<'s> Planner<'s> {
         }
     }
 
-    /// Returns the artifacts that the sources have in a state with these trees, and the files that they are packed of. Steps before it can
-    /// have created and removed sources of the same repository, and changed which files are packed.
-    fn sources_in(&self, state: &StepState<'_>, trees: &StepTrees) -> (Trees, BTreeMap<SourceId, Arc<Tree>>) {
-        let (mut artifacts, mut files) = (trees.artifacts.clone(), trees.repositories.clone());
+    /// Returns the content of the sources in a state with these trees. Steps before it can have created and removed sources of the same
+    /// repository, and changed which files are packed.
+    fn sources_in(&self, state: &StepState<'_>, trees: &StepTrees) -> Sources {
+        let mut sources = trees.sources.clone();
         if state.is_live {
-            return (artifacts, files);
+            return sources;
         }
         let live = self.answerer.builds.snapshot;
-        artifacts.retain(|source, _| {
-            matching::source(&state.snapshot, source).is_some() || matching::source(live, source).is_none()
-        });
-        files.retain(|source, _| artifacts.contains_key(source));
+        let exists = |source: &SourceId, snapshot| matching::source(snapshot, source).is_some();
+        sources.artifacts.retain(|source, _| exists(source, &state.snapshot) || !exists(source, live));
+        sources.files.retain(|source, _| sources.artifacts.contains_key(source));
         for full in matching::git_repositories(&state.snapshot) {
             let source = SourceId::of(&full.object.id);
             let before = matching::source(live, &source);
-            let is_other = before.is_some() && !artifacts.contains_key(&source);
+            let is_other = before.is_some() && !sources.artifacts.contains_key(&source);
             if is_other || before.is_some_and(|before| before.spec() == full.spec()) {
                 continue;
             }
-            let namespace = &full.object.id.namespace;
-            let packed = packed(live, &trees.artifacts, &trees.repositories, namespace, full.spec());
-            if let Some(Packed { files: tree, artifact: Ok(artifact) }) = packed {
-                artifacts.insert(source.clone(), artifact);
-                files.insert(source, tree);
+            let Sources { artifacts, files } = &trees.sources;
+            let packed = packed(live, artifacts, files, &full.object.id.namespace, full.spec());
+            if let Some(Packed { files, artifact: Ok(artifact) }) = packed {
+                sources.add(&source, artifact, files);
             }
         }
-        (artifacts, files)
+        sources
     }
 
     /// Plans what Flux does with the trees in a state.
@@ -375,7 +371,7 @@ impl<'s> Planner<'s> {
             data: state.data.clone(),
         };
         next.data.extend(data);
-        let (artifacts, _) = self.sources_in(&next, trees);
+        let Sources { artifacts, .. } = self.sources_in(&next, trees);
         next.deployed.extend(artifacts.clone());
         for full in next.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND)) {
             let key = NamespacedName::of(&full.object.id);
@@ -410,7 +406,7 @@ impl<'s> Planner<'s> {
         }
         let state = WorktreeState::Revision(revision.to_owned());
         let states = self.folders.keys().map(|id| (id.clone(), state.clone())).collect();
-        let read = read_trees(&self.folders, &states, self.answerer.builds.snapshot, self.answerer.shared)?;
+        let (sources, gaps) = read_trees(&self.folders, &states, self.answerer.builds.snapshot, self.answerer.shared)?;
         let subject = Subject {
             content: SubjectContent::Revision,
             revision: commit,
@@ -420,7 +416,7 @@ impl<'s> Planner<'s> {
             behind: None,
             ..self.subject.clone()
         };
-        Ok(StepTrees::of(read, subject))
+        Ok(StepTrees::new(sources, gaps, subject))
     }
 
     /// Returns the content of the sources with files of the deployed commit and the patches of steps.
@@ -434,15 +430,14 @@ impl<'s> Planner<'s> {
     pub(super) fn files(&self, tree: &Tree) -> StepTrees {
         let snapshot = self.answerer.builds.snapshot;
         let files = Arc::new(tree.clone());
-        let mut read = ReadTrees::default();
+        let mut sources = Sources::default();
         for id in self.folders.keys() {
             let artifact = Artifact::pack(tree, &sources::options(snapshot, id));
-            read.artifacts.insert(id.clone(), Arc::new(artifact));
-            read.repositories.insert(id.clone(), files.clone());
+            sources.add(id, Arc::new(artifact), files.clone());
         }
         let content = SubjectContent::Patched;
         let subject = Subject { content, revision: None, dirty: false, behind: None, ..self.subject.clone() };
-        StepTrees::of(read, subject)
+        StepTrees::new(sources, vec![], subject)
     }
 
     /// Returns what the sources have deployed.
@@ -526,13 +521,12 @@ impl<'s> Planner<'s> {
 impl StepTrees {
     /// Returns true if the sources have the same content as in other trees.
     pub(super) fn equal(&self, other: &Self) -> bool {
-        let [own, others] = [self, other].map(|trees| trees.artifacts.values().map(|artifact| artifact.digest()));
+        let [own, others] = [self, other].map(|trees| trees.sources.artifacts.values().map(|it| it.digest()));
         own.eq(others)
     }
 
-    fn of(read: ReadTrees, subject: Subject) -> Self {
-        let ReadTrees { artifacts, repositories, gaps } = read;
-        Self { artifacts, repositories, gaps, subject, by_hand: BTreeSet::new() }
+    fn new(sources: Sources, gaps: Vec<Gap>, subject: Subject) -> Self {
+        Self { sources, gaps, subject, by_hand: BTreeSet::new() }
     }
 
     /// Returns the revision that the sources have with these trees.
@@ -546,32 +540,35 @@ impl StepTrees {
     }
 }
 
-/// Artifacts of the trees by source.
-type Trees = BTreeMap<SourceId, Arc<Artifact>>;
-
-/// Trees of the sources as they are read, and what their content lacks.
-#[derive(Default)]
-struct ReadTrees {
-    artifacts: Trees,
-    repositories: BTreeMap<SourceId, Arc<Tree>>,
-    gaps: Vec<Gap>,
+/// Content of sources.
+#[derive(Clone, Default)]
+struct Sources {
+    artifacts: BTreeMap<SourceId, Arc<Artifact>>,
+    /// Files as they are in the repository, before source-controller packs them.
+    files: BTreeMap<SourceId, Arc<Tree>>,
 }
 
-/// Reads the trees of the sources.
+impl Sources {
+    fn add(&mut self, id: &SourceId, artifact: Arc<Artifact>, files: Arc<Tree>) {
+        self.artifacts.insert(id.clone(), artifact);
+        self.files.insert(id.clone(), files);
+    }
+}
+
+/// Reads the trees of the sources. Also returns what their content lacks.
 fn read_trees(
     folders: &BTreeMap<SourceId, PathBuf>,
     states: &BTreeMap<SourceId, WorktreeState>,
     snapshot: &Snapshot,
     shared: &SharedWork,
-) -> Result<ReadTrees> {
-    let mut read = ReadTrees::default();
+) -> Result<(Sources, Vec<Gap>)> {
+    let (mut found, mut gaps) = (Sources::default(), Vec::new());
     for (id, folder) in folders {
         let state = states.get(id).unwrap_or(&WorktreeState::Worktree);
         let tree = shared.tree(folder, state)?;
         let artifact = shared.artifact(folder, state, sources::options(snapshot, id))?;
-        read.gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
-        read.artifacts.insert(id.clone(), artifact);
-        read.repositories.insert(id.clone(), tree);
+        gaps.extend(sources::missing_content(snapshot, id, &tree, &artifact));
+        found.add(id, artifact, tree);
     }
-    Ok(read)
+    Ok((found, gaps))
 }

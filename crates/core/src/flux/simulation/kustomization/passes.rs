@@ -426,14 +426,12 @@ impl Derivation<'_, '_> {
         }
         let trigger = update.applied_by.or(spec.trigger);
         let spec = PassSpec { trigger, ..spec };
-        for data in &update.between {
-            let pass = self.pass(key, spec.clone(), data, last);
-            passes.push(Pass { is_optional: true, ..pass });
-        }
-        passes.push(self.pass(key, spec.clone(), &update.data, last));
-        for data in &update.perhaps {
-            let pass = self.pass(key, spec.clone(), data, last);
-            passes.push(Pass { is_optional: true, ..pass });
+        let certain = std::iter::once((&update.data, false));
+        let [between, perhaps] = [&update.between, &update.perhaps].map(|all| all.iter().map(|data| (data, true)));
+        for (data, is_optional) in between.chain(certain).chain(perhaps) {
+            let mut pass = self.pass(key, spec.clone(), data, last);
+            pass.is_optional |= is_optional;
+            passes.push(pass);
         }
         passes
     }
@@ -481,8 +479,8 @@ impl Derivation<'_, '_> {
         if !source.is_generated {
             outcome = missing_path_outcome(outcome, &spec.source(&key.namespace));
         }
-        let by_generator = source.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
-        if let Some(applying) = by_generator.and_then(|pass| self.state.pass(pass)?.condition.clone())
+        let by_source = source.trigger.as_ref().filter(|pass| trigger.as_ref() != Some(pass));
+        if let Some(applying) = by_source.and_then(|pass| self.state.pass(pass)?.condition.clone())
             && condition.is_none()
         {
             let detail = format!("the spec of its source, or of its generator, has a condition: {}", applying.detail);

@@ -46,13 +46,12 @@ pub(crate) fn variable_update(
     for source in variable_sources(spec.value()) {
         let reference = source.reference(&key.namespace);
         let live = derivation.answers.data.get(&reference)?;
-        let Some((new, applied_by)) = data_after_change(derivation, &reference, live) else {
-            let perhaps = data_between(derivation, &reference, live, live);
-            update.perhaps.extend(perhaps.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
-            continue;
-        };
-        let between = data_between(derivation, &reference, live, &new);
-        update.between.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
+        let changed = data_after_change(derivation, &reference, live);
+        let last = changed.as_ref().map_or(live, |(new, _)| new);
+        let times = if changed.is_some() { &mut update.between } else { &mut update.perhaps };
+        let between = data_between(derivation, &reference, live, last);
+        times.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
+        let Some((new, applied_by)) = changed else { continue };
         if data_values(live) == data_values(&new) {
             continue;
         }
@@ -79,8 +78,8 @@ pub(crate) fn variable_update(
         let others: Vec<_> = others.map(|(reference, data)| (reference.clone(), data.clone())).collect();
         between.extend(others);
     }
-    let is_known = update.data.is_empty() && update.between.is_empty() && update.perhaps.is_empty();
-    (!is_known).then_some(update)
+    let is_unchanged = update.data.is_empty() && update.between.is_empty() && update.perhaps.is_empty();
+    (!is_unchanged).then_some(update)
 }
 
 /// Returns the data of a ConfigMap or Secret at times before the last apply: others than the live data and the last.

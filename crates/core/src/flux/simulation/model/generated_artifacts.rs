@@ -1,4 +1,4 @@
-//! ExternalArtifacts and ArtifactGenerators as a preview sees them.
+//! ArtifactGenerators and ExternalArtifacts as a preview sees them, and the artifacts of GitRepositories that the change makes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::ObjectId;
 
-/// ExternalArtifacts and their generators after the change.
+/// Artifacts and their generators after the change.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GeneratedArtifacts {
     pub(crate) states: BTreeMap<SourceId, Vec<ArtifactState>>,
     pub(crate) generators: BTreeMap<ObjectId, Generator>,
 }
 
-/// A state of an ExternalArtifact after the change.
+/// A state of the artifact of a source after the change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ArtifactState {
     pub(crate) content: ArtifactContent,
-    /// The pass that applies the spec of the generator; `None` if the new revision alone causes it.
+    /// The pass that applies or prunes the source, or applies the spec of its generator; `None` if the new revision alone causes it.
     pub(crate) trigger: Option<PassId>,
     /// It is a race if the artifact gets this state.
     pub(crate) is_optional: bool,
@@ -72,12 +72,12 @@ impl GeneratorEffect {
 }
 
 impl GeneratedArtifacts {
-    /// Returns the states of a source that a generator makes; `None` if none is known to make it.
+    /// Returns the states of a source; `None` if no generator is known to make it, and no change of its spec.
     pub(crate) fn states(&self, source: &SourceId) -> Option<&[ArtifactState]> {
         self.states.get(source).map(Vec::as_slice)
     }
 
-    /// Returns the last state of a source that a generator makes.
+    /// Returns the last of the states of a source.
     pub(crate) fn last(&self, source: &SourceId) -> Option<&ArtifactContent> {
         Some(&self.states(source)?.last()?.content)
     }

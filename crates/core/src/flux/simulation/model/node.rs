@@ -99,6 +99,11 @@ impl Nodes {
         self.wait_graph.get_or_init(compute)
     }
 
+    /// Returns the objects of a kind that Kustomizations apply in one of their passes, in no order.
+    pub(crate) fn applied_of(&self, group: &str, kind: &str) -> impl Iterator<Item = &ObjectId> {
+        self.applying.keys().filter(move |id| id.is_here(group, kind))
+    }
+
     /// Returns the Kustomizations that apply an object in one of their passes, in order.
     pub(crate) fn applying(&self, id: &ObjectId) -> impl DoubleEndedIterator<Item = &Node> {
         self.applying.get(id).into_iter().flatten().map(|at| &self.all[*at])
@@ -349,9 +354,11 @@ impl Node {
     /// Returns the last pass and, if it fails, those before it that come for certain, down to one that succeeds.
     fn lasting_passes(&self) -> impl Iterator<Item = (usize, &Pass)> {
         let last = self.passes.len().saturating_sub(1);
-        let is_lasting =
-            move |number: usize, pass: &Pass| number == last || !pass.is_optional && pass.condition.is_none();
-        let lasting = self.passes.iter().enumerate().filter(move |(number, pass)| is_lasting(*number, pass));
+        let lasting = self
+            .passes
+            .iter()
+            .enumerate()
+            .filter(move |(number, pass)| *number == last || !pass.is_optional && pass.condition.is_none());
         let succeeding = lasting.clone().rfind(|(_, pass)| pass.new_inventory().is_some());
         let first = succeeding.map_or(0, |(number, _)| number);
         lasting.rev().take_while(move |(number, _)| *number >= first)

@@ -7,7 +7,6 @@ use serde_json::json;
 use super::owner_rows::add_owner_deletion;
 use crate::flux::controllers::foreign_finalizers;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
-use crate::flux::simulation::model::node::Node;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -90,11 +89,8 @@ fn may_be_made_again(state: &State<'_>, cascaded: &CascadedObject<'_>) -> bool {
         let manifest = &node.last_applied(owner)?.1.manifest;
         Some(manifest.pointer("/spec/template/metadata/labels").cloned().unwrap_or_else(|| json!({})))
     });
-    templates.any(|template| template == json!(labels)) || !state.nodes.iter().any(|node| applies(node, owner))
-}
-
-fn applies(node: &Node, id: &ObjectId) -> bool {
-    node.last_applied(id).is_some()
+    templates.any(|template| template == json!(labels))
+        || !state.nodes.iter().any(|node| node.last_applied(owner).is_some())
 }
 
 /// Makes the deletions unknown that an object causes, directly or through others, which is perhaps not deleted.

@@ -13,7 +13,6 @@ use crate::flux::build::sops::content_without_recipients;
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::kustomization::last_applied::LastApplied;
 use crate::flux::simulation::model::applications::Applied;
-use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::kubernetes::object::ObjectId;
@@ -78,10 +77,8 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     /// Returns the objects of a kind, live ones and those that a pass or another owner applies.
     pub(crate) fn ids_of(&self, group: &str, kind: &str) -> BTreeSet<ObjectId> {
         let state = self.state();
-        let live = state.input.snapshot.ids();
-        let passes = state.nodes.iter().flat_map(|node| &node.passes);
-        let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-        live.chain(applied).chain(state.generated_ids()).filter(|id| id.is_here(group, kind)).cloned().collect()
+        let others = state.input.snapshot.ids().chain(state.generated_ids()).filter(|id| id.is_here(group, kind));
+        others.chain(state.nodes.applied_of(group, kind)).cloned().collect()
     }
 
     /// Returns the difference of an object; `None` if there is none.

@@ -112,6 +112,12 @@ pub(crate) fn differing_parts(kind: &str, before: &Value, after: &Value, is_live
     parts
 }
 
+/// Returns the names of the fields that differ between the spec of an object and another one, such as `spec.url`.
+pub(crate) fn differing_fields(kind: &str, before: &Value, after: &Value) -> Vec<String> {
+    let [before, after] = [before, after].map(|spec| json!({ "spec": spec }));
+    differing_parts(kind, &before, &after, true, false)
+}
+
 /// Returns the value of an annotation of a HelmRelease that is a request.
 ///
 /// Source: github.com/fluxcd/pkg/apis/meta v1.31.0 `annotations.go`, `HandleAnnotationRequest`.

@@ -21,7 +21,7 @@ use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Owne
 use crate::flux::simulation::model::generated_artifacts::{
     ArtifactContent, ArtifactState, GeneratedArtifacts, Generator, GeneratorEffect,
 };
-use crate::flux::simulation::model::node::{Pass, PassId};
+use crate::flux::simulation::model::node::PassId;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::commands::manifest_in_cluster;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
@@ -123,9 +123,8 @@ pub(crate) fn generated(state: &mut State<'_>, consequences: &Consequences<'_>) 
 
 fn generator_ids(state: &State<'_>) -> BTreeSet<ObjectId> {
     let live = state.input.snapshot.resources.iter().map(|full| &full.object.id);
-    let passes = state.nodes.iter().flat_map(|node| &node.passes);
-    let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys());
-    live.chain(applied).filter(|id| id.is_here(GENERATOR_GROUP, GENERATOR)).cloned().collect()
+    let live = live.filter(|id| id.is_here(GENERATOR_GROUP, GENERATOR));
+    live.chain(state.nodes.applied_of(GENERATOR_GROUP, GENERATOR)).cloned().collect()
 }
 
 fn add_generator(

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::flux::kinds::SOURCE_GROUP;
 use crate::flux::simulation::model::generated_artifacts::{ArtifactContent, ArtifactState, GeneratedArtifacts};
 use crate::flux::simulation::model::input::PreviewInput;
-use crate::flux::simulation::model::node::{Pass, PassId, SimulationEvent};
+use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
+use crate::flux::simulation::owners::behaviour::effective_fields::differing_fields;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::options::{SourceOptions, missing_content};
@@ -40,10 +40,8 @@ pub(crate) fn add_repositories(state: &State<'_>, consequences: &Consequences<'_
 }
 
 fn repository_ids(state: &State<'_>) -> BTreeSet<ObjectId> {
-    let planned = state.input.trees.keys().map(SourceId::object);
-    let passes = state.nodes.iter().flat_map(|node| &node.passes);
-    let applied = passes.filter_map(Pass::applied_objects).flat_map(|objects| objects.keys().cloned());
-    planned.chain(applied).filter(|id| id.is_here(SOURCE_GROUP, KIND)).collect()
+    let planned = state.input.trees.keys().map(SourceId::object).filter(|id| id.is_here(SOURCE_GROUP, KIND));
+    planned.chain(state.nodes.applied_of(SOURCE_GROUP, KIND).cloned()).collect()
 }
 
 /// Returns the states of the artifact of a source; `None` if the change does not concern it, or if it is live and not planned.
@@ -66,7 +64,7 @@ fn artifact_states(
     }
     let (mut last, mut changes) = (live.map(|live| live.spec().clone()), false);
     for (spec, pass) in state.applied_specs(id) {
-        if last.as_ref().is_some_and(|last| parts(last, &spec, false).is_empty()) {
+        if last.as_ref().is_some_and(|last| differing_fields(KIND, last, &spec).is_empty()) {
             continue;
         }
         changes = true;
@@ -85,20 +83,17 @@ fn artifact_states(
 
 /// Returns the state of the artifact of a source that is deleted.
 fn deletion(consequences: &Consequences<'_>, id: &ObjectId) -> ArtifactState {
-    let pruning = consequences.outcomes.get(id).and_then(|outcomes| outcomes.deletions.iter().find_map(pruning_pass));
+    let deletions = consequences.outcomes.get(id).into_iter().flat_map(|outcomes| &outcomes.deletions);
+    let pruning = deletions.into_iter().find_map(|event| match event {
+        SimulationEvent::Prune(pass) => Some(pass.clone()),
+        _ => None,
+    });
     let content = if consequences.is_gone(id) {
         ArtifactContent::Missing("it is deleted".to_owned())
     } else {
         ArtifactContent::Unknown(format!("{id} may be deleted"))
     };
     ArtifactState::new(content, pruning)
-}
-
-fn pruning_pass(event: &SimulationEvent) -> Option<PassId> {
-    match event {
-        SimulationEvent::Prune(pass) => Some(pass.clone()),
-        _ => None,
-    }
 }
 
 /// Returns what source-controller packs for a source with a spec that it does not have yet.
@@ -131,19 +126,20 @@ pub fn packed(
     namespace: &str,
     spec: &Value,
 ) -> Option<Packed> {
-    let planned = repositories.iter().filter_map(|(source, tree)| {
+    let (source, files, live) = repositories.iter().find_map(|(source, files)| {
         let live = snapshot.resource(&source.object()).filter(|live| &*live.object.id.kind == KIND)?;
         let is_beside = *live.object.id.namespace == *namespace || needs_nothing_beside(live.spec());
-        (is_beside && parts(live.spec(), spec, true).is_empty()).then_some((source, tree, live))
-    });
-    let (source, tree, live) = planned.into_iter().next()?;
+        (is_beside && fetches_same(live.spec(), spec)).then_some((source, files, live))
+    })?;
     let options = SourceOptions::of_spec(KIND, spec);
-    if let Some(missing) = missing_content(spec, tree) {
-        return Some(Packed { files: tree.clone(), artifact: Err(missing) });
-    }
-    let same = trees.get(source).filter(|_| options == SourceOptions::of(live));
-    let artifact = same.cloned().unwrap_or_else(|| Arc::new(Artifact::pack(tree, &options)));
-    Some(Packed { files: tree.clone(), artifact: Ok(artifact) })
+    let artifact = match missing_content(spec, files) {
+        Some(missing) => Err(missing),
+        None => {
+            let same = trees.get(source).filter(|_| options == SourceOptions::of(live));
+            Ok(same.cloned().unwrap_or_else(|| Arc::new(Artifact::pack(files, &options))))
+        }
+    };
+    Some(Packed { files: files.clone(), artifact })
 }
 
 /// Returns true if a source names no Secret and no account of its namespace.
@@ -151,10 +147,7 @@ fn needs_nothing_beside(spec: &Value) -> bool {
     ["secretRef", "proxySecretRef", "serviceAccountName", "verify"].iter().all(|field| spec.get(field).is_none())
 }
 
-/// Returns the parts of two specs that differ; if `fetched` is true, without those that only decide what is packed.
-fn parts(before: &Value, after: &Value, fetched: bool) -> Vec<String> {
-    let [before, after] = [before, after].map(|spec| json!({ "spec": spec }));
-    let mut parts = differing_parts(KIND, &before, &after, true, false);
-    parts.retain(|part| !fetched || !PACKING.contains(&part.as_str()));
-    parts
+/// Returns true if two specs differ only in fields that decide what is packed.
+fn fetches_same(before: &Value, after: &Value) -> bool {
+    differing_fields(KIND, before, after).iter().all(|field| PACKING.contains(&field.as_str()))
 }

@@ -16,7 +16,7 @@ use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
-use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
+use crate::flux::simulation::owners::behaviour::effective_fields::differing_fields;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
@@ -414,11 +414,10 @@ fn is_of_renamed_repository(
     if !is_same_chart || before == after || before.namespace != after.namespace || !is_exact(&new.origin.range)? {
         return Ok(false);
     }
-    let live = state.input.snapshot.resource(&before).map(|live| &live.content);
     let [repository] = &state.specs_after(&after)[..] else { return Ok(false) };
-    let is_same =
-        |live: &Value| differing_parts(&after.kind, live, &json!({ "spec": repository }), true, false).is_empty();
-    Ok(live.is_some_and(is_same) && !state.is_suspended_after(&after))
+    let live = state.input.snapshot.resource(&before);
+    let is_same = live.is_some_and(|live| differing_fields(&after.kind, live.spec(), repository).is_empty());
+    Ok(is_same && !state.is_suspended_after(&after))
 }
 
 /// Returns the chart that a release will have, and what is assumed of it.
