@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use super::conditions::waits_for_prerequisite;
-use super::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
+use super::actions::conditions::waits_for_prerequisite;
+use super::actions::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{
     IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, packed_before_spec, packing_failure,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::change::{Specs, complete};
-use super::installation::is_not_installed;
+use super::installs::installation::is_not_installed;
 use super::render::release_charts::chart_before_spec;
 use super::upgrades;
 use crate::flux::build::Interrupt;

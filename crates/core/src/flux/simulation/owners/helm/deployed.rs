@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::records::read_records;
+use super::actions::records::read_records;
 use super::render::release_charts::{chart_before_spec, last_chart};
 use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::applied::applied_object;
+use super::actions::applied::applied_object;
 use super::deployed::deployed;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply};

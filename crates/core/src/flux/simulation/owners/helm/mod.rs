@@ -1,22 +1,13 @@
 //! HelmReleases: upgrades, replacements and uninstalls of their releases.
 
-mod action;
-mod action_kind;
-mod applied;
+mod actions;
 mod change;
 mod chart_first;
 mod commands;
-mod conditions;
 mod deployed;
 mod drift;
-mod dry_runs;
-mod failure;
-mod first_installs;
-mod installation;
 mod installs;
-mod records;
 mod remarks;
-mod remedies;
 pub(crate) mod render;
 pub(crate) mod replaced_releases;
 pub(crate) mod uninstall;
@@ -24,10 +15,10 @@ mod upgrades;
 
 use serde_json::Value;
 
-use self::action_kind::ActionKind;
+use self::actions::action_kind::ActionKind;
+use self::actions::records::left_behind;
 use self::chart_first::with_chart_first;
-use self::installation::{is_not_installed, may_have_release};
-use self::records::left_behind;
+use self::installs::installation::{is_not_installed, may_have_release};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
@@ -135,7 +126,9 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
 /// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
     match live {
-        None if comparison.state().applies_for_a_while(id) => first_installs::installed_for_a_while(comparison, id),
+        None if comparison.state().applies_for_a_while(id) => {
+            installs::first_installs::installed_for_a_while(comparison, id)
+        }
         Some(live) if !is_not_installed(comparison.state(), live) => {
             let (spec, _) = comparison.state().successive_specs(id)?;
             let moves = live.spec().get("kubeConfig") != spec.get("kubeConfig");
@@ -144,7 +137,7 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
         _ => {
             let why = "Helm has no record of the release that had it";
             let left = live.map(|live| left_behind(comparison.state(), live, why)).unwrap_or_default();
-            installs::install(comparison, id, live, left)
+            installs::deletions::install(comparison, id, live, left)
         }
     }
 }
@@ -159,7 +152,7 @@ fn moved(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: &Value)
     let keeps = left_behind(state, live, why);
     let unknown = match state.target(&id.namespace, spec) {
         Ok(_) if may_have_release(state, id, spec) => "its release may exist there".to_owned(),
-        Ok(_) => return installs::install(comparison, id, Some(live), keeps),
+        Ok(_) => return installs::deletions::install(comparison, id, Some(live), keeps),
         Err(unread) => unread.detail,
     };
     let assumption =

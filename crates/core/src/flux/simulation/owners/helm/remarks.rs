@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::actions::records::has_failed_upgrade;
 use super::change::Change;
-use super::records::has_failed_upgrade;
 use super::render::release_charts::without_metadata;
 use crate::kubernetes::object::Resource;
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::action::ReleaseAction;
-use super::action_kind::ActionKind;
-use super::applied::{hook_runs, of_chart};
-use super::conditions::condition;
+use super::actions::action::ReleaseAction;
+use super::actions::action_kind::ActionKind;
+use super::actions::applied::{hook_runs, of_chart};
+use super::actions::conditions::condition;
+use super::actions::failure::Failure;
+use super::actions::remedies::{Remedy, can_fail_later};
 use super::deployed::deployed;
-use super::failure::Failure;
-use super::installation::{may_have_release, rendered};
-use super::remedies::{Remedy, can_fail_later};
+use super::installs::installation::{may_have_release, rendered};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
     UNINSTALL_EVENTS, Uninstall, add_hooks, failing_hooks, failure, fates, hooks, kept, orphans_dependents,

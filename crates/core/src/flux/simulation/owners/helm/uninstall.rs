@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::records::{compared, revision};
+use super::actions::records::{compared, revision};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;

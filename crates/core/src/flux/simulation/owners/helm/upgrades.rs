@@ -7,16 +7,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::action::ReleaseAction;
-use super::action_kind::ActionKind;
-use super::applied::{hook_runs, of_chart};
+use super::actions::action::ReleaseAction;
+use super::actions::action_kind::ActionKind;
+use super::actions::applied::{hook_runs, of_chart};
+use super::actions::conditions::{condition, unmet_dependency};
+use super::actions::failure::{Attempt, Failure};
+use super::actions::records::{
+    forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision,
+};
+use super::actions::remedies::{Remedy, can_fail_later, test_fates};
 use super::change::{Change, Prepared, Specs, prepared, prepared_again};
-use super::conditions::{condition, unmet_dependency};
 use super::drift::corrected;
-use super::failure::{Attempt, Failure};
-use super::records::{forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision};
 use super::remarks::described;
-use super::remedies::{Remedy, can_fail_later, test_fates};
 use super::render::release_charts::UNKNOWN_REVISION;
 use super::render::rendering::{Place, Rendering, Version};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};

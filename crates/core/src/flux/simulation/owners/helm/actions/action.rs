@@ -17,52 +17,52 @@ use crate::plan::{Action, Reason, ReasonCode};
 
 /// Run of a hook by an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HookRun {
-    pub(super) fate: HookFate,
+pub(crate) struct HookRun {
+    pub(crate) fate: HookFate,
     /// It runs before the action changes anything, and so does if the action then fails.
-    pub(super) is_first: bool,
+    pub(crate) is_first: bool,
     /// It can fail although the API server accepts it, and the object is then still there.
-    pub(super) can_fail: bool,
+    pub(crate) can_fail: bool,
 }
 
 /// Effects of an action on live objects.
-pub(super) struct ReleaseAction {
-    pub(super) kind: ActionKind,
+pub(crate) struct ReleaseAction {
+    pub(crate) kind: ActionKind,
     /// Objects that the new manifest lacks.
-    pub(super) removed: BTreeSet<ObjectId>,
+    pub(crate) removed: BTreeSet<ObjectId>,
     /// Those of them that perhaps are no part of the release, or that the new manifest perhaps has, with the condition.
-    pub(super) undecided: BTreeMap<ObjectId, &'static str>,
+    pub(crate) undecided: BTreeMap<ObjectId, &'static str>,
     /// Objects that are kept, and that an intermediate upgrade keeps no longer.
-    pub(super) loosened: BTreeSet<ObjectId>,
+    pub(crate) loosened: BTreeSet<ObjectId>,
     /// Objects that an intermediate upgrade removes and the last one creates again.
-    pub(super) interrupted: BTreeSet<ObjectId>,
-    pub(super) hooks: BTreeMap<ObjectId, HookRun>,
+    pub(crate) interrupted: BTreeSet<ObjectId>,
+    pub(crate) hooks: BTreeMap<ObjectId, HookRun>,
     /// Hooks that only an intermediate upgrade runs.
-    pub(super) interrupted_hooks: BTreeMap<ObjectId, HookFate>,
+    pub(crate) interrupted_hooks: BTreeMap<ObjectId, HookFate>,
     /// Claims of StatefulSets that shrink and delete them.
-    pub(super) claims: BTreeSet<ObjectId>,
+    pub(crate) claims: BTreeSet<ObjectId>,
     /// Condition under which helm-controller gets to the action, for people.
-    pub(super) waits: Option<String>,
+    pub(crate) waits: Option<String>,
     /// Reason why the action fails before it deletes objects.
-    pub(super) failure: Failure,
+    pub(crate) failure: Failure,
     /// Deletions that the API server refuses. The action then fails after all others.
-    pub(super) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
+    pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
     /// Another version of the chart or of the values may be installed before.
-    pub(super) has_steps: bool,
-    pub(super) remedy: Remedy,
+    pub(crate) has_steps: bool,
+    pub(crate) remedy: Remedy,
     /// Objects that the remedy deletes if the action fails, with what becomes of them.
-    pub(super) remedied: BTreeMap<ObjectId, Action>,
+    pub(crate) remedied: BTreeMap<ObjectId, Action>,
     /// The action can fail after it has deleted objects.
-    pub(super) can_fail_later: bool,
+    pub(crate) can_fail_later: bool,
     /// Helm creates a hook without waiting until the old one is gone.
-    pub(super) does_not_wait: bool,
+    pub(crate) does_not_wait: bool,
     /// Assumption about the chart, for people; `None` if the chart is known.
-    pub(super) assumption: Option<String>,
+    pub(crate) assumption: Option<String>,
 }
 
 impl ReleaseAction {
     /// Creates an action that deletes nothing.
-    pub(super) fn new(kind: ActionKind) -> Self {
+    pub(crate) fn new(kind: ActionKind) -> Self {
         Self {
             kind,
             removed: BTreeSet::new(),
@@ -85,7 +85,7 @@ impl ReleaseAction {
     }
 
     /// Adds objects that the release has for a while only, with the condition under which it takes them over.
-    pub(super) fn add_passing(&mut self, passing: impl IntoIterator<Item = ObjectId>, condition: &'static str) {
+    pub(crate) fn add_passing(&mut self, passing: impl IntoIterator<Item = ObjectId>, condition: &'static str) {
         for id in passing.into_iter().filter(|id| !self.hooks.contains_key(id)) {
             self.undecided.insert(id.clone(), condition);
             self.removed.insert(id);
@@ -93,7 +93,7 @@ impl ReleaseAction {
     }
 
     /// Returns true if the action can delete a live object, in whatever way it ends.
-    pub(super) fn can_delete(&self, state: &State<'_>) -> bool {
+    pub(crate) fn can_delete(&self, state: &State<'_>) -> bool {
         let hooks = self.hooks.iter().filter(|(_, run)| run.fate != HookFate::Applied).map(|(id, _)| id);
         let intermediate = self.interrupted.iter().chain(self.interrupted_hooks.keys());
         let objects = self.removed.iter().chain(intermediate).chain(&self.claims);
@@ -101,7 +101,7 @@ impl ReleaseAction {
     }
 
     /// Returns the effect on live objects.
-    pub(super) fn effect(&self, state: &State<'_>, release: &ObjectId) -> Effect {
+    pub(crate) fn effect(&self, state: &State<'_>, release: &ObjectId) -> Effect {
         let mut deletes = BTreeMap::new();
         let mut add = |object: &ObjectMetadata, deletion: Option<OwnerDeletion>| {
             if let Some(deletion) = deletion {

@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::remedies::{Remediation, Remedy};
-use super::render::rendering::Place;
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::objects::{defined_kind, kind_of_definition};
@@ -20,6 +19,7 @@ use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::helm::render::rendering::Place;
 use crate::helm::hooks::{Hook, HookFate};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
@@ -28,7 +28,7 @@ use crate::ownership::schemes::helm::RELEASE_NAME;
 
 /// A failure before objects are deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// Nothing makes it fail.
     Unexpected,
     /// It may fail, for this reason.
@@ -41,7 +41,7 @@ pub(super) enum Failure {
 
 impl Failure {
     /// Returns the reason for people; `None` without a failure.
-    pub(super) fn describe(&self, kind: ActionKind) -> Option<String> {
+    pub(crate) fn describe(&self, kind: ActionKind) -> Option<String> {
         let word = kind.word();
         match self {
             Self::Unexpected => None,
@@ -54,33 +54,33 @@ impl Failure {
 }
 
 /// A deletion that the API server refuses. The action fails once it has done everything else.
-pub(super) struct RefusedDeletion {
-    pub(super) message: String,
+pub(crate) struct RefusedDeletion {
+    pub(crate) message: String,
     /// Nothing in the change mends that.
-    pub(super) is_final: bool,
+    pub(crate) is_final: bool,
 }
 
 /// An action whose failures are predicted.
-pub(super) struct Attempt<'t> {
-    pub(super) kind: ActionKind,
-    pub(super) id: &'t ObjectId,
-    pub(super) spec: &'t Value,
-    pub(super) place: &'t Place<'t>,
-    pub(super) new: &'t Rendered,
+pub(crate) struct Attempt<'t> {
+    pub(crate) kind: ActionKind,
+    pub(crate) id: &'t ObjectId,
+    pub(crate) spec: &'t Value,
+    pub(crate) place: &'t Place<'t>,
+    pub(crate) new: &'t Rendered,
     /// Manifest before the action; `None` for an install.
-    pub(super) old: Option<&'t Rendered>,
+    pub(crate) old: Option<&'t Rendered>,
     /// Live objects that are deleted before it begins.
-    pub(super) gone: &'t BTreeSet<ObjectId>,
+    pub(crate) gone: &'t BTreeSet<ObjectId>,
     /// Something is deleted if it succeeds, or if it fails.
-    pub(super) has_consequences: bool,
+    pub(crate) has_consequences: bool,
     /// Labels and annotations of all objects change.
-    pub(super) changes_all: bool,
-    pub(super) is_private: bool,
+    pub(crate) changes_all: bool,
+    pub(crate) is_private: bool,
 }
 
 impl Attempt<'_> {
     /// Returns the reason why Helm records no release, for people; `None` if it gets that far.
-    pub(super) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
+    pub(crate) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
         if let Some(why) = &self.new.failure {
             // The name can hold values of a Secret.
             let hidden = "the chart renders an object twice, or one without a name or a kind";
@@ -112,7 +112,7 @@ impl Attempt<'_> {
 
     /// Returns the failure that is expected, and the deletions that the API server refuses. `removed` are the objects that
     /// the action deletes.
-    pub(super) fn failure(
+    pub(crate) fn failure(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
         removed: &BTreeSet<ObjectId>,
@@ -159,7 +159,7 @@ impl Attempt<'_> {
 
     /// Returns the condition under which the service account of the release may not write the Secret in which Helm records the
     /// action, which then does nothing, for people; `None` if it may. The API server is asked about an apply, and Helm creates it.
-    pub(super) fn unrecorded(&self, comparison: &mut Comparison<'_, '_, '_>) -> Option<String> {
+    pub(crate) fn unrecorded(&self, comparison: &mut Comparison<'_, '_, '_>) -> Option<String> {
         let ReleaseTarget { name, storage_namespace, .. } = &self.place.target;
         let record = format!("sh.helm.release.v1.{name}.new");
         let id = ObjectId::new("", "Secret", storage_namespace, &record).in_cluster(self.place.cluster.as_ref());
@@ -187,7 +187,7 @@ impl Attempt<'_> {
     }
 
     /// Returns what can fail although the API server accepts all objects, for people.
-    pub(super) fn failing_step(&self) -> Option<String> {
+    pub(crate) fn failing_step(&self) -> Option<String> {
         let [before, _] = self.kind.events();
         let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
         let mut failing = self.new.hooks_at([before]).filter(|(_, hook)| runs_hooks && hook.can_fail());
@@ -264,7 +264,7 @@ impl Attempt<'_> {
 
     /// Returns what helm-controller applies before everything else: the definitions in `crds/`, and the namespace of a release
     /// that is installed with `createNamespace`.
-    pub(super) fn prerequisites(&self, state: &State<'_>) -> BTreeMap<ObjectId, Value> {
+    pub(crate) fn prerequisites(&self, state: &State<'_>) -> BTreeMap<ObjectId, Value> {
         let cluster = self.place.cluster.as_ref();
         let mut first: BTreeMap<ObjectId, Value> = BTreeMap::new();
         for definition in self.definitions() {
@@ -310,7 +310,7 @@ impl Attempt<'_> {
     }
 
     /// Returns true if the namespace of an object does not exist and nothing in the change creates it.
-    pub(super) fn lacks_namespace(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
+    pub(crate) fn lacks_namespace(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         let namespace = id.namespace_object();
         !id.namespace.is_empty()
             && comparison.state().is_absent(&namespace)
@@ -318,7 +318,7 @@ impl Attempt<'_> {
     }
 
     /// Returns an object without a namespace, with the message of the API server.
-    pub(super) fn unplaced(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
+    pub(crate) fn unplaced(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
         let id = self.new.objects.iter().find(|id| self.lacks_namespace(comparison, id))?;
         let shown = id.shown();
         Some(format!("{shown}: namespaces {:?} not found", shown.namespace))

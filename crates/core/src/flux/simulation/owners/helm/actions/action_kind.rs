@@ -5,14 +5,14 @@ use crate::plan::ReasonCode;
 
 /// The action of helm-controller for a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ActionKind {
+pub(crate) enum ActionKind {
     Install,
     Upgrade,
 }
 
 impl ActionKind {
     /// Returns the word for people.
-    pub(super) fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Install => "installation",
             Self::Upgrade => "upgrade",
@@ -20,7 +20,7 @@ impl ActionKind {
     }
 
     /// Returns the field of the spec with the options of the action.
-    pub(super) fn field(self) -> &'static str {
+    pub(crate) fn field(self) -> &'static str {
         match self {
             Self::Install => "install",
             Self::Upgrade => "upgrade",
@@ -28,7 +28,7 @@ impl ActionKind {
     }
 
     /// Returns the events that run hooks before and after the action.
-    pub(super) fn events(self) -> [HookEvent; 2] {
+    pub(crate) fn events(self) -> [HookEvent; 2] {
         match self {
             Self::Install => [HookEvent::PreInstall, HookEvent::PostInstall],
             Self::Upgrade => [HookEvent::PreUpgrade, HookEvent::PostUpgrade],
@@ -36,7 +36,7 @@ impl ActionKind {
     }
 
     /// Returns the code for the outcome of the owner.
-    pub(super) fn code(self) -> ReasonCode {
+    pub(crate) fn code(self) -> ReasonCode {
         match self {
             Self::Install => ReasonCode::ReleaseInstalled,
             Self::Upgrade => ReasonCode::ReleaseUpgraded,

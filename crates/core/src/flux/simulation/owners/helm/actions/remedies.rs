@@ -16,7 +16,7 @@ use crate::plan::Action;
 
 /// Action of helm-controller after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remedy {
+pub(crate) enum Remedy {
     /// The failed release stays.
     None,
     /// The release is uninstalled.
@@ -64,15 +64,15 @@ const WAITED_FOR_BY_LEGACY: [(&str, &str); 9] = [
 ];
 
 /// Settings of `remediation` of an install or an upgrade, with their defaults.
-pub(super) struct Remediation {
+pub(crate) struct Remediation {
     /// Negative without a limit.
-    pub(super) retries: i64,
+    pub(crate) retries: i64,
     remediates_last: bool,
 }
 
 impl Remediation {
     /// Returns the settings of a spec; `None` if failures are only retried.
-    pub(super) fn of(spec: &Value, kind: ActionKind) -> Option<Self> {
+    pub(crate) fn of(spec: &Value, kind: ActionKind) -> Option<Self> {
         let action = kind.field();
         if text_at(spec, &format!("/{action}/strategy/name")) == "RetryOnFailure" {
             return None;
@@ -87,7 +87,7 @@ impl Remediation {
 
 impl Remedy {
     /// Returns the remedy of an action with this spec.
-    pub(super) fn of(spec: &Value, kind: ActionKind) -> Self {
+    pub(crate) fn of(spec: &Value, kind: ActionKind) -> Self {
         let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, kind) else { return Self::None };
         match kind {
             _ if retries == 0 && !remediates_last => Self::None,
@@ -101,7 +101,7 @@ impl Remedy {
     }
 
     /// Returns the live objects that the remedy deletes, with what becomes of them. `old` is the manifest before the action.
-    pub(super) fn deletions(
+    pub(crate) fn deletions(
         self,
         state: &State<'_>,
         spec: &Value,
@@ -136,7 +136,7 @@ impl Remedy {
     }
 
     /// Describes the remedy of an action.
-    pub(super) fn describe(self, kind: ActionKind) -> Option<String> {
+    pub(crate) fn describe(self, kind: ActionKind) -> Option<String> {
         let (word, field) = (kind.word(), kind.field());
         match self {
             Self::None => None,
@@ -151,7 +151,7 @@ impl Remedy {
 }
 
 /// Returns the number of times that an upgrade which always fails is tried, and the number of remedies.
-pub(super) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
+pub(crate) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
     let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, ActionKind::Upgrade) else {
         return (u64::MAX, 0);
     };
@@ -162,7 +162,7 @@ pub(super) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
 }
 
 /// Returns the live objects of hooks that these events delete.
-pub(super) fn hook_deletions(
+pub(crate) fn hook_deletions(
     state: &State<'_>,
     rendered: &Rendered,
     events: [HookEvent; 2],
@@ -179,7 +179,7 @@ pub(super) fn hook_deletions(
 
 /// Returns true if an action can fail although the API server accepts all objects: something does not become ready, a hook
 /// fails, or a test.
-pub(super) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
+pub(crate) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
     let action = kind.field();
     let waits = !flag_at(spec, &format!("/{action}/disableWait"));
     let is_legacy = text_at(spec, "/waitStrategy/name") == "legacy";
@@ -204,7 +204,7 @@ pub(super) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> 
 }
 
 /// Returns what becomes of the live objects of the tests that run after an action.
-pub(super) fn test_fates(spec: &Value, new: &Rendered) -> BTreeMap<ObjectId, HookFate> {
+pub(crate) fn test_fates(spec: &Value, new: &Rendered) -> BTreeMap<ObjectId, HookFate> {
     if !flag_at(spec, "/test/enable") {
         return BTreeMap::new();
     }

@@ -8,18 +8,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::action::ReleaseAction;
-use super::action_kind::ActionKind;
-use super::applied::hook_runs;
 use super::installation::{Installed, may_have_release, prepared, rendered_with};
-use super::remedies::hook_deletions;
-use super::render::release_values::{ReleaseValues, values, values_before, values_between};
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::helm::actions::action::ReleaseAction;
+use crate::flux::simulation::owners::helm::actions::action_kind::ActionKind;
+use crate::flux::simulation::owners::helm::actions::applied::hook_runs;
+use crate::flux::simulation::owners::helm::actions::remedies::hook_deletions;
+use crate::flux::simulation::owners::helm::render::release_values::{
+    ReleaseValues, values, values_before, values_between,
+};
 use crate::helm::hooks::HookEvent;
 use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{ObjectId, flag_at};
@@ -30,15 +32,15 @@ const INSTALLED_FIRST: &str = "it stays unless its release is installed between 
 
 /// Installations that do not last: what they delete and apply.
 #[derive(Default)]
-pub(super) struct FirstInstalls {
-    pub(super) deletes: BTreeMap<ObjectId, OwnerDeletion>,
+pub(crate) struct FirstInstalls {
+    pub(crate) deletes: BTreeMap<ObjectId, OwnerDeletion>,
     /// Objects that each of them applies.
-    pub(super) applied: Vec<Arc<BuiltObjects>>,
+    pub(crate) applied: Vec<Arc<BuiltObjects>>,
 }
 
 impl FirstInstalls {
     /// Adds them to the effect of the installation that lasts.
-    pub(super) fn add_to(self, effect: &mut Effect) {
+    pub(crate) fn add_to(self, effect: &mut Effect) {
         effect.keeps.retain(|id, _| !self.deletes.contains_key(id));
         for (id, deletion) in self.deletes {
             effect.deletes.entry(id).or_insert(deletion);
@@ -51,7 +53,7 @@ impl FirstInstalls {
 
 /// The action after an installation that does not last.
 #[derive(Clone, Copy)]
-pub(super) enum Next<'n> {
+pub(crate) enum Next<'n> {
     /// An upgrade with this spec to this manifest.
     Upgrade {
         spec: &'n Value,
@@ -67,7 +69,7 @@ pub(super) enum Next<'n> {
 /// Returns what installations of a new release do that come before the end. Answers that are missing are added to the needs.
 ///
 /// Fails with the reason why the effect is not known.
-pub(super) fn first_installs(
+pub(crate) fn first_installs(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     specs: &[Value],
@@ -142,7 +144,7 @@ fn add_install(
 }
 
 /// Returns the effect of a release that is installed and uninstalled again, because its HelmRelease goes at once.
-pub(super) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Followed> {
+pub(crate) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Followed> {
     let specs = comparison.state().specs_after(id);
     if specs.iter().any(|spec| may_have_release(comparison.state(), id, spec)) {
         return Err("its release may exist already".to_owned().into());
@@ -155,7 +157,7 @@ pub(super) fn installed_for_a_while(comparison: &mut Comparison<'_, '_, '_>, id:
 }
 
 /// Returns the effect of a new release whose chart fails with its last spec. It may be installed before with one of `earlier`.
-pub(super) fn installed_before_failure(
+pub(crate) fn installed_before_failure(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,

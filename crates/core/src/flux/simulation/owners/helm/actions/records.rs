@@ -30,7 +30,7 @@ const FAILURES: u64 = 100;
 
 /// Returns the records of the release of a live HelmRelease, or the reason why they could not be read. `None` if there are none, or
 /// if they are missing so far, and were added to the needs.
-pub(super) fn read_records(
+pub(crate) fn read_records(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
 ) -> Option<Result<ReleaseRecords, String>> {
@@ -52,14 +52,14 @@ pub(super) fn read_records(
 }
 
 /// Returns the release of a live HelmRelease: that in its status, or that of its spec, for which helm-controller looks otherwise.
-pub(super) fn release_target(live: &Resource) -> ReleaseTarget {
+pub(crate) fn release_target(live: &Resource) -> ReleaseTarget {
     let recorded = ReleaseTarget::recorded(&live.content);
     recorded.unwrap_or_else(|| ReleaseTarget::of_spec(&live.object.id, live.spec(), None))
 }
 
 /// Returns what the records say about the last release of a HelmRelease. Records that are not known are assumed to be as the
 /// status has it.
-pub(super) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&'r ReleaseRecords>) -> Recorded<'r> {
+pub(crate) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&'r ReleaseRecords>) -> Recorded<'r> {
     let known = records.zip(state.cluster_of(live));
     known.map_or(Recorded::AsInStatus, |(records, cluster)| {
         records.compared(revision(live), &state.members(live), &cluster.types)
@@ -67,36 +67,36 @@ pub(super) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&
 }
 
 /// Returns the revision that the status of a HelmRelease names; 0 without a release.
-pub(super) fn revision(live: &Resource) -> i64 {
+pub(crate) fn revision(live: &Resource) -> i64 {
     live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default()
 }
 
 /// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
-pub(super) fn has_failed_upgrade(live: &Resource) -> bool {
+pub(crate) fn has_failed_upgrade(live: &Resource) -> bool {
     live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
 }
 
 /// Start of an upgrade from another release than the one in the status.
 #[derive(Clone)]
-pub(super) struct Basis {
-    pub(super) revision: i64,
+pub(crate) struct Basis {
+    pub(crate) revision: i64,
     /// Objects of the manifest that it replaces.
-    pub(super) objects: BTreeSet<ObjectId>,
+    pub(crate) objects: BTreeSet<ObjectId>,
 }
 
 /// Records of a release with what follows from them for its upgrade.
-pub(super) struct UpgradeRecords {
-    pub(super) records: Option<ReleaseRecords>,
+pub(crate) struct UpgradeRecords {
+    pub(crate) records: Option<ReleaseRecords>,
     /// `None` if it begins with the release in the status.
-    pub(super) basis: Option<Basis>,
+    pub(crate) basis: Option<Basis>,
     /// helm-controller upgrades the release whatever changes: it does not know it any more.
-    pub(super) is_unmanaged: bool,
+    pub(crate) is_unmanaged: bool,
     /// Assumption about records that could not be read, for people.
-    pub(super) assumption: Option<String>,
+    pub(crate) assumption: Option<String>,
 }
 
 /// Returns what follows from the records of a release for its upgrade, or the reason why helm-controller does nothing.
-pub(super) fn upgrade_records(
+pub(crate) fn upgrade_records(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
 ) -> Result<UpgradeRecords, String> {
@@ -136,7 +136,7 @@ fn last_named(state: &State<'_>, live: &Resource) -> Option<i64> {
 }
 
 /// Fails if the Secret exists in which Helm would record a revision, and nothing deletes it: the action then does nothing.
-pub(super) fn check_record(
+pub(crate) fn check_record(
     comparison: &Comparison<'_, '_, '_>,
     namespace: &str,
     spec: &Value,
@@ -153,7 +153,7 @@ pub(super) fn check_record(
 }
 
 /// Returns the live objects in the inventory of a release that nothing will delete, with the reason.
-pub(super) fn left_behind(state: &State<'_>, live: &Resource, why: &str) -> BTreeMap<ObjectId, Reason> {
+pub(crate) fn left_behind(state: &State<'_>, live: &Resource, why: &str) -> BTreeMap<ObjectId, Reason> {
     let Members::Listed(inventory) = state.members(live) else { return BTreeMap::new() };
     let found = inventory.into_iter().filter(|id| state.is_live(id));
     found.map(|id| (id, Reason::new(ReasonCode::LeftBehind, why))).collect()
@@ -210,7 +210,7 @@ impl<'s> History<'s> {
 }
 
 /// Returns the deletions of records by an upgrade, also one that fails, and by its retries and rollbacks.
-pub(super) fn outdated_records(
+pub(crate) fn outdated_records(
     state: &State<'_>,
     live: &Resource,
     spec: &Value,
@@ -256,7 +256,7 @@ fn failed<'s>(mut history: History<'s>, spec: &Value, remedy: Remedy) -> History
 }
 
 /// Returns Helm's records of a release that is uninstalled and installed again: the installation records revision 1.
-pub(super) fn forgotten_records(
+pub(crate) fn forgotten_records(
     state: &State<'_>,
     live: &Resource,
     known: Option<&ReleaseRecords>,

@@ -28,7 +28,7 @@ const PREREQUISITES: [&str; 9] = [
 ];
 
 /// Returns the condition under which the controller gets as far as changing the release.
-pub(super) fn condition(
+pub(crate) fn condition(
     state: &State<'_>,
     consequences: &Consequences<'_>,
     id: &ObjectId,
@@ -78,7 +78,7 @@ fn dependencies<'s>(id: &'s ObjectId, spec: &'s Value) -> impl Iterator<Item = (
 }
 
 /// Returns the reason why a dependency is never ready, so that the release is not reconciled; `None` if it may be.
-pub(super) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
+pub(crate) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
     let unmet = dependencies(id, spec).filter(|(_, expression)| expression.is_empty());
     let mut reasons = unmet.filter_map(|(dependency, _)| {
         if waits_anew(state, id) && waits_for(state, &dependency, id) && waits_anew(state, &dependency) {
@@ -122,7 +122,7 @@ fn missing_prerequisite(release: &Resource) -> Option<&str> {
 }
 
 /// Returns true if the controller did not get as far as comparing the release last.
-pub(super) fn waits_for_prerequisite(release: &Resource) -> bool {
+pub(crate) fn waits_for_prerequisite(release: &Resource) -> bool {
     missing_prerequisite(release).is_some()
 }
 

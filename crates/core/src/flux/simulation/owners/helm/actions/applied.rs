@@ -8,20 +8,20 @@ use serde_json::Value;
 use super::action::HookRun;
 use super::action_kind::ActionKind;
 use super::failure::Attempt;
-use super::render::release_charts::UNKNOWN_REVISION;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::{BuiltObject, MaskedObject};
 use crate::flux::simulation::model::affected_owner::OwnerApply;
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::helm::render::release_charts::UNKNOWN_REVISION;
 use crate::helm::hooks::HookFate;
 use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{ObjectId, flag_at, text_at};
 use crate::plan::ReasonCode;
 
 /// Returns the runs of hooks in an action, and those of its tests.
-pub(super) fn hook_runs(
+pub(crate) fn hook_runs(
     spec: &Value,
     kind: ActionKind,
     new: &Rendered,
@@ -48,7 +48,7 @@ impl Attempt<'_> {
     /// of another one, and its hooks that stay; `None` if no pass is known that leads to it. Of a release with values of Secrets
     /// only the objects that exist are among them: the names of others could hold such values. Nor are those that are named by a
     /// revision of the source, or whose namespace does not exist.
-    pub(super) fn applies<'r>(
+    pub(crate) fn applies<'r>(
         &self,
         comparison: &Comparison<'_, '_, '_>,
         manifests: impl IntoIterator<Item = &'r Rendered>,
@@ -72,7 +72,7 @@ impl Attempt<'_> {
     }
 
     /// Returns the objects of manifests that helm-controller applies, and those of their hooks that stay.
-    pub(super) fn applied_objects<'r>(
+    pub(crate) fn applied_objects<'r>(
         &self,
         comparison: &Comparison<'_, '_, '_>,
         manifests: impl IntoIterator<Item = &'r Rendered>,
@@ -99,11 +99,11 @@ impl Attempt<'_> {
 }
 
 /// Adds the chart of a release to what is applied of it.
-pub(super) fn of_chart(applies: OwnerApply, chart: &Chart) -> OwnerApply {
+pub(crate) fn of_chart(applies: OwnerApply, chart: &Chart) -> OwnerApply {
     OwnerApply { chart: Some((chart.name.clone(), chart.version.clone())), ..applies }
 }
 
-pub(super) fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
+pub(crate) fn applied_object(id: &ObjectId, manifest: &Value, is_private: bool) -> BuiltObject {
     let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default().to_owned();
     let masked = is_private.then(|| Box::new(MaskedObject { id: id.shown().into_owned(), manifest: Value::Null }));
     BuiltObject { id: id.clone(), version, manifest: Arc::new(manifest.clone()), undecrypted: None, masked }

@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::action_kind::ActionKind;
-use super::applied::of_chart;
-use super::conditions::unmet_dependency;
-use super::failure::Failure;
 use super::first_installs::{Next, first_installs, installed_before_failure};
 use super::installation::{Installed, prepared, rendered};
-use super::remedies::Remedy;
-use super::render::release_charts::without_metadata;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::helm::actions::action_kind::ActionKind;
+use crate::flux::simulation::owners::helm::actions::applied::of_chart;
+use crate::flux::simulation::owners::helm::actions::conditions::unmet_dependency;
+use crate::flux::simulation::owners::helm::actions::failure::Failure;
+use crate::flux::simulation::owners::helm::actions::remedies::Remedy;
+use crate::flux::simulation::owners::helm::render::release_charts::without_metadata;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::plan::{Reason, ReasonCode};
 
@@ -22,7 +22,7 @@ use crate::plan::{Reason, ReasonCode};
 /// Answers that are missing are added to the needs.
 ///
 /// Fails with the reason why the effect is not known.
-pub(super) fn install(
+pub(crate) fn install(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     live: Option<&Resource>,

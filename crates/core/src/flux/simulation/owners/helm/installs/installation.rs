@@ -6,20 +6,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::action::ReleaseAction;
-use super::action_kind::ActionKind;
-use super::applied::hook_runs;
-use super::conditions::condition;
-use super::failure::Attempt;
-use super::records::check_record;
-use super::remedies::{Remedy, can_fail_later, test_fates};
-use super::render::release_charts::{first_chart, packing_failure};
-use super::render::release_values::{ReleaseValues, values};
-use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::helm::actions::action::ReleaseAction;
+use crate::flux::simulation::owners::helm::actions::action_kind::ActionKind;
+use crate::flux::simulation::owners::helm::actions::applied::hook_runs;
+use crate::flux::simulation::owners::helm::actions::conditions::condition;
+use crate::flux::simulation::owners::helm::actions::failure::Attempt;
+use crate::flux::simulation::owners::helm::actions::records::check_record;
+use crate::flux::simulation::owners::helm::actions::remedies::{Remedy, can_fail_later, test_fates};
+use crate::flux::simulation::owners::helm::render::release_charts::{first_chart, packing_failure};
+use crate::flux::simulation::owners::helm::render::release_values::{ReleaseValues, values};
+use crate::flux::simulation::owners::helm::render::rendering::{Draft, Place, Rendering};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{NO_RECORD, without_release};
@@ -31,7 +31,7 @@ use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
 use crate::plan::ReasonCode;
 
 /// Returns true unless it is known that Helm has no record of the release with this spec.
-pub(super) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
+pub(crate) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
     let Some(cluster) = state.cluster_of_spec(&id.namespace, spec) else { return true };
     let (name, namespace) = release_record(id, spec);
     let mut objects = cluster.objects.iter();
@@ -40,24 +40,24 @@ pub(super) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -
 }
 
 /// A release that is installed, with its rendered chart.
-pub(super) struct Installed<'s> {
-    pub(super) chart: Chart,
+pub(crate) struct Installed<'s> {
+    pub(crate) chart: Chart,
     /// Assumption about the chart, for people; `None` if the chart is known.
-    pub(super) assumption: Option<String>,
+    pub(crate) assumption: Option<String>,
     /// Values that the change removes, for people.
     removed_values: Option<String>,
     place: Place<'s>,
-    pub(super) new: Rendered,
+    pub(crate) new: Rendered,
 }
 
 impl Installed<'_> {
     /// Returns the version of the chart.
-    pub(super) fn version(&self) -> &str {
+    pub(crate) fn version(&self) -> &str {
         &self.chart.version
     }
 
     /// Returns the attempt to install it once these live objects are gone.
-    pub(super) fn attempt<'t>(
+    pub(crate) fn attempt<'t>(
         &'t self,
         id: &'t ObjectId,
         spec: &'t Value,
@@ -81,7 +81,7 @@ impl Installed<'_> {
 /// Renders the chart of a release that is installed with this spec. Returns what helm-controller does if it cannot.
 ///
 /// Fails with the reason why the chart or its objects are not known.
-pub(super) fn rendered<'s>(
+pub(crate) fn rendered<'s>(
     comparison: &mut Comparison<'_, '_, 's>,
     id: &ObjectId,
     spec: &Value,
@@ -92,7 +92,7 @@ pub(super) fn rendered<'s>(
 }
 
 /// Renders the chart of a release that is installed with this spec and these values.
-pub(super) fn rendered_with<'s>(
+pub(crate) fn rendered_with<'s>(
     comparison: &mut Comparison<'_, '_, 's>,
     id: &ObjectId,
     spec: &Value,
@@ -119,7 +119,7 @@ pub(super) fn rendered_with<'s>(
 }
 
 /// Returns the installation of a rendered release. Returns what helm-controller does if Helm cannot begin it.
-pub(super) fn prepared(
+pub(crate) fn prepared(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,
@@ -159,7 +159,7 @@ pub(super) fn prepared(
 }
 
 /// Returns true if a live HelmRelease has no release that an upgrade or an uninstall could change.
-pub(super) fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
+pub(crate) fn is_not_installed(state: &State<'_>, live: &Resource) -> bool {
     let id = &live.object.id;
     if without_release(state.cluster_of(live), live) == Some(NO_RECORD) {
         return true;
