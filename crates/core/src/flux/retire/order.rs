@@ -100,7 +100,7 @@ pub fn order(
         index: &index,
         units: vec![],
         owners: BTreeSet::new(),
-        edges: BTreeSet::new(),
+        edges: BTreeMap::new(),
         claims: BTreeSet::new(),
     };
     units.add_owners(targets)?;
@@ -120,7 +120,8 @@ struct Units<'a> {
     units: Vec<Unit>,
     /// Objects of the owners that are removed.
     owners: BTreeSet<ObjectId>,
-    edges: BTreeSet<(usize, usize)>,
+    /// The unit that must be gone, the one that goes later, and why, for people.
+    edges: BTreeMap<(usize, usize), String>,
     claims: BTreeSet<ObjectId>,
 }
 
@@ -252,7 +253,7 @@ impl<'a> Units<'a> {
             let Some(at) = own.or(of_container) else { continue };
             let Some(serving) = self.serving_unit(object, served)? else { continue };
             if own.is_some_and(|own| own != serving) {
-                self.edges.insert((at, serving));
+                self.edges.entry((at, serving)).or_insert_with(|| waits_for_finalizer(&object.id));
                 continue;
             }
             let root = self.controlling_root(object);
@@ -269,7 +270,8 @@ impl<'a> Units<'a> {
             for unit in &mut self.units {
                 unit.takes.retain(|id| !removes.contains(id));
             }
-            self.edges.insert((self.units.len(), serving));
+            let why = removes.first().map(waits_for_finalizer).unwrap_or_default();
+            self.edges.insert((self.units.len(), serving), why);
             self.units.push(Unit { way, takes: removes.clone(), removes });
         }
         Ok(())
@@ -314,9 +316,9 @@ impl<'a> Units<'a> {
         Ok(if units.contains(&None) { None } else { units[0] })
     }
 
-    fn add_edge(&mut self, first: &ObjectId, then: usize) {
+    fn add_edge(&mut self, first: &ObjectId, then: usize, why: &str) {
         if let Some(first) = self.unit_of(first).filter(|first| *first != then) {
-            self.edges.insert((first, then));
+            self.edges.entry((first, then)).or_insert_with(|| why.to_owned());
         }
     }
 
@@ -335,8 +337,8 @@ impl<'a> Units<'a> {
             // Owners go after what they own, and after what an earlier unit takes out of them.
             if let Way::Git(parent) = self.units[at].way.clone() {
                 let parent = ObjectId::new(GROUP, KIND, &parent.namespace, &parent.name);
-                if let Some(parent) = self.unit_of(&parent).filter(|parent| *parent != at) {
-                    self.edges.insert((at, parent));
+                if let Some(then) = self.unit_of(&parent).filter(|then| *then != at) {
+                    self.edges.entry((at, then)).or_insert_with(|| "the other must remove it".to_owned());
                 }
             }
         }
@@ -347,7 +349,9 @@ impl<'a> Units<'a> {
             let needs = referrer.references.iter().filter(|it| matches!(it.usage, Usage::Calls | Usage::Mounts));
             for needed in needs {
                 match self.unit_of(&needed.to) {
-                    Some(then) => self.add_edge(&referrer.object, then),
+                    Some(then) => {
+                        self.add_edge(&referrer.object, then, &format!("{} uses {}", referrer.object, needed.to))
+                    }
                     None if needed.to.is_here("", CLAIM) && self.unit_of(&referrer.object).is_some() => {
                         self.claims.insert(needed.to.clone());
                     }
@@ -370,7 +374,7 @@ impl<'a> Units<'a> {
         let snapshot = self.snapshot;
         for object in snapshot.objects.iter().filter(|object| is_in(snapshot, &object.id)) {
             if self.unit_of(&object.id).is_some() {
-                self.add_edge(&object.id, then);
+                self.add_edge(&object.id, then, "the other would take it along");
             } else if let OwnershipStatus::Managed(owner) = self.index.status(object) {
                 let rule = format!("{owner}, which stays, manages it, and {container} takes it along");
                 let manager = self.index.owner(&owner).and_then(|owner| owner.object);
@@ -397,7 +401,7 @@ impl<'a> Units<'a> {
         needs.extend(config.map(|name| ObjectId::new("", "Secret", namespace, name)));
         for needed in needs {
             if let Some(then) = self.unit_of(&needed) {
-                self.add_edge(owner, then);
+                self.add_edge(owner, then, "it needs the other");
             }
         }
     }
@@ -436,21 +440,47 @@ impl<'a> Units<'a> {
     fn layers(mut self) -> Result<Vec<Vec<Unit>>, NoOrder> {
         let (mut steps, mut left): (Vec<Vec<Unit>>, BTreeSet<usize>) = (vec![], (0..self.units.len()).collect());
         while !left.is_empty() {
-            let open = self.edges.iter().filter(|(first, _)| left.contains(first));
+            let open = self.edges.keys().filter(|(first, _)| left.contains(first));
             let waiting: BTreeSet<usize> = open.map(|(_, then)| *then).collect();
             let ready: Vec<usize> = left.difference(&waiting).copied().collect();
             if ready.is_empty() {
-                let names: Vec<String> =
-                    left.iter().filter_map(|at| self.units[*at].removes.first()).map(ToString::to_string).collect();
-                let first = left.iter().find_map(|at| self.units[*at].removes.first()).cloned();
-                let rule = format!("each of {} must be gone before another one of them", names.join(", "));
-                return Err(NoOrder::new(&first.unwrap_or_else(|| ObjectId::new("", "", "", "")), rule));
+                return Err(self.circle(&left));
             }
             left.retain(|at| !ready.contains(at));
             steps.push(ready.into_iter().map(|at| std::mem::take(&mut self.units[at])).collect());
         }
         Ok(steps)
     }
+
+    /// Says which of these units must be gone before each other, and why. Each of them waits for another one.
+    fn circle(&self, left: &BTreeSet<usize>) -> NoOrder {
+        let before = |at: usize| {
+            let edges = self.edges.keys().filter(|(first, then)| *then == at && left.contains(first));
+            edges.map(|(first, _)| *first).next()
+        };
+        let mut path: Vec<usize> = left.first().copied().into_iter().collect();
+        while let Some(first) = path.last().and_then(|at| before(*at)).filter(|first| !path.contains(first)) {
+            path.push(first);
+        }
+        let closing = path.last().and_then(|at| before(*at));
+        let mut circle = path.split_off(path.iter().position(|at| Some(*at) == closing).unwrap_or_default());
+        circle.reverse();
+        let named =
+            |at: usize| self.units[at].removes.first().cloned().unwrap_or_else(|| ObjectId::new("", "", "", ""));
+        let rules: Vec<String> = circle
+            .iter()
+            .zip(circle.iter().cycle().skip(1))
+            .map(|(first, then)| {
+                let why = self.edges.get(&(*first, *then)).map_or("", |why| why);
+                format!("{} must be gone before {}, because {why}", named(*first), named(*then))
+            })
+            .collect();
+        NoOrder::new(&named(circle[0]), format!("no order is possible: {}", rules.join("; ")))
+    }
+}
+
+fn waits_for_finalizer(object: &ObjectId) -> String {
+    format!("{object} has a finalizer that is served there")
 }
 
 fn hint_to_resume(owner: &ObjectId) -> String {

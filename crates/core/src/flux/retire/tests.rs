@@ -200,3 +200,19 @@ fn the_reclaim_policy_decides_about_the_data_of_a_claim() {
     assert_eq!(fate(vec![], read()), [], "it is not bound");
     assert_eq!(fate(vec![], vec![]), [(true, false)], "volumes were not read");
 }
+
+#[test]
+fn a_circle_is_told_with_its_objects_and_rules() {
+    let mut operator = kustomization("operator", &[DEFINITION, DEPLOYMENT]);
+    operator.content["spec"]["dependsOn"] = json!([{"name": "apps"}]);
+    let refused = steps(&[ks("apps"), ks("operator")], &cluster(vec![kustomization("apps", &[WIDGET]), operator]));
+    let [apps, operator] = ["apps", "operator"].map(ks);
+    assert_eq!(
+        refused.unwrap_err(),
+        format!(
+            "{operator}: no order is possible: {operator} must be gone before {apps}, because it needs the other; {apps} must be \
+             gone before {operator}, because {} has a finalizer that is served there",
+            widget().id
+        )
+    );
+}

@@ -14,6 +14,7 @@ use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
 use crate::flux::build::charts::versions::{is_exact, select};
 use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
+use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
 use crate::flux::simulation::owners::behaviour::effective_fields::differing_fields;
@@ -156,9 +157,13 @@ impl PackedChart {
     }
 }
 
-/// Returns the files of a source that are those of a planned tree, as source-controller packs charts of them first.
+/// Returns the files of a source that are those of a planned tree, as source-controller packs charts of them first; `None` if the
+/// source changes so that its later files are not known.
 fn tree_of<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
-    state.input.trees.get(source).or_else(|| planned_artifact(state, source))
+    match state.generated.last(source) {
+        Some(ArtifactContent::Unknown(_)) => None,
+        _ => state.input.trees.get(source).or_else(|| planned_artifact(state, source)),
+    }
 }
 
 /// Returns the charts of a release whose source is a planned tree; `None` if it is not.
@@ -324,6 +329,7 @@ pub(crate) fn first_chart(
         if let Some(live) = same {
             let stored = helm_chart(&live.content).and_then(|chart| comparison.state().input.snapshot.resource(&chart));
             let chart = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
+            check_unchanged(comparison, &id.namespace, spec)?;
             return Ok((stored_chart(comparison, chart)?, None));
         }
         return other_chart(comparison, &id.namespace, &source.object(), &requested(spec, None)?);
@@ -338,9 +344,22 @@ pub(crate) fn first_chart(
     let wanted = requested(spec, Some(chart))?;
     let live = comparison.state().input.snapshot.resource(&source);
     match live.filter(|live| live.spec() == chart) {
-        Some(live) => Ok((stored_chart(comparison, live)?, None)),
+        Some(live) => {
+            check_unchanged(comparison, &id.namespace, spec)?;
+            Ok((stored_chart(comparison, live)?, None))
+        }
         None => other_chart(comparison, &id.namespace, &source, &wanted),
     }
+}
+
+/// Fails if a source of the chart of a release with this spec changes, so that source-controller may store another one.
+fn check_unchanged(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<()> {
+    let change = comparison.chart_references(namespace, spec)?.into_iter().next();
+    change.map_or(Ok(()), |change| Err(may_change(&change).into()))
+}
+
+fn may_change(change: &str) -> String {
+    format!("its chart may change: {change}")
 }
 
 /// Returns the charts of a release that takes its chart from elsewhere: the deployed one from the storage of
@@ -383,7 +402,7 @@ fn stored_charts(
     let own = format!("{new_source} changes");
     let is_repacked = !is_same_values && &*new_source.kind == "HelmChart";
     if let Some(change) = references.into_iter().find(|change| !is_repacked || *change != own) {
-        return Err(format!("its chart may change: {change}").into());
+        return Err(may_change(&change).into());
     }
     if is_same_values {
         return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
