@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::commands::{manifest_in_cluster, name_in_command};
+use crate::flux::simulation::owners::behaviour::commands::{Files, manifest_in_cluster, name_in_command};
 use crate::flux::spec::SourceId;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, text_at};
@@ -14,42 +14,44 @@ pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
     let spec = state.specs_after(id).pop().unwrap_or_default();
     let recorded = state.input.snapshot.resource(id).and_then(|live| ReleaseTarget::recorded(&live.content));
     // A chart of a spec that holds values of Secrets is not written.
-    let chart = if state.is_private(id) { None } else { chart_argument(state, id, &spec) };
+    let chart = if state.is_private(id) { None } else { chart(state, id, &spec) };
     let is_recorded = recorded.is_some();
     let target = recorded.unwrap_or_else(|| ReleaseTarget::of_spec(id, &spec, None));
     let [name, namespace, storage_namespace] =
         [&*target.name, &*target.namespace, &*target.storage_namespace].map(name_in_command);
+    let manifest = format!("helm get manifest {name} -n {storage_namespace}");
     match (is_recorded, chart) {
-        (true, Some(chart)) => format!(
-            "helm get manifest {name} -n {storage_namespace}; helm upgrade {name} {chart} -n {storage_namespace} \
-             --dry-run=server --hide-secret --reset-then-reuse-values"
-        ),
-        (true, None) => format!("helm get manifest {name} -n {storage_namespace}"),
-        (false, Some(chart)) => format!("helm template {name} {chart} -n {namespace}"),
+        (true, Some((files, chart))) => files.before(format!(
+            "{manifest}; helm upgrade {name} {chart} -n {storage_namespace} --dry-run=server --hide-secret \
+             --reset-then-reuse-values"
+        )),
+        (true, None) => manifest,
+        (false, Some((files, chart))) => files.before(format!("helm template {name} {chart} -n {namespace}")),
         (false, None) => manifest_in_cluster("helmrelease", id),
     }
 }
 
-/// Returns the arguments of Helm that name the chart of a spec: its folder in the tree, or its name in a repository. `None` if
-/// it is in an artifact, or one of them cannot be written as it is.
-fn chart_argument(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
+/// Returns the arguments of Helm that name the chart of a spec, and the files that it is in: its folder there, or its name in a
+/// repository. `None` if it is in an artifact, or one of them cannot be written as it is.
+fn chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<(Files, String)> {
+    let of_repository = |argument: String, version: &str| Some((Files::of_tree(), with_version(argument, version)?));
     if let Some(reference) = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "OCIRepository") {
         let source = state.specs_after(&SourceId::read(reference, "", &id.namespace).object()).pop()?;
-        return with_version(plain_word(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
+        return of_repository(plain_word(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
     }
     let chart = spec.pointer("/chart/spec")?;
     let (name, source) = (plain_word(text_at(chart, "/chart"))?, SourceId::of_chart(chart, &id.namespace));
-    match &*source.kind {
-        "HelmRepository" => {
-            let repository = state.specs_after(&source.object()).pop()?;
-            let url = plain_word(text_at(&repository, "/url"))?;
-            let is_image = url.starts_with("oci://");
-            let image = format!("{}/{name}", url.trim_end_matches('/'));
-            with_version(if is_image { image } else { format!("{name} --repo {url}") }, text_at(chart, "/version"))
-        }
-        _ if state.input.trees.contains_key(&source) => Some(format!("./{}", name.trim_start_matches("./"))),
-        _ => None,
+    if &*source.kind == "HelmRepository" {
+        let repository = state.specs_after(&source.object()).pop()?;
+        let url = plain_word(text_at(&repository, "/url"))?;
+        let is_image = url.starts_with("oci://");
+        let image = format!("{}/{name}", url.trim_end_matches('/'));
+        let argument = if is_image { image } else { format!("{name} --repo {url}") };
+        return of_repository(argument, text_at(chart, "/version"));
     }
+    let files = Files::of(state, &source)?;
+    let argument = format!("{}/{}", files.folder, name.trim_start_matches("./"));
+    Some((files, argument))
 }
 
 /// Adds the version of a chart, which can be a range.

@@ -15,7 +15,7 @@ use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
-use crate::flux::simulation::owners::behaviour::commands::{folder, name_in_command};
+use crate::flux::simulation::owners::behaviour::commands::{Files, folder, manifest_in_cluster, name_in_command};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
 use crate::flux::simulation::owners::behaviour::scaling::shrinking_sets;
@@ -38,12 +38,22 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
     stored: |_, _| None,
 };
 
-/// Returns the command that compares the cluster with the folder of a Kustomization in the tree.
+/// Returns the command that compares the cluster with the folder of a Kustomization in its source.
 fn find_out(state: &State<'_>, id: &ObjectId) -> String {
-    let spec = state.specs_after(id).pop().map(|spec| KustomizationSpec::new(&spec));
-    let folder = spec.and_then(|spec| folder(&spec)).unwrap_or_else(|| ".".to_owned());
+    let Some(spec) = state.specs_after(id).pop().map(|spec| KustomizationSpec::new(&spec)) else {
+        return manifest_in_cluster("kustomization", id);
+    };
+    let source = spec.source(&id.namespace);
+    let Some(files) = Files::of(state, &source) else {
+        return manifest_in_cluster(&source.kind.to_lowercase(), &source.object());
+    };
+    let folder = match folder(&spec) {
+        Some(below) if files.fetched.is_some() => format!("{}/{}", files.folder, below.trim_start_matches("./")),
+        Some(below) => below,
+        None => files.folder.clone(),
+    };
     let [name, namespace] = [&*id.name, &*id.namespace].map(name_in_command);
-    format!("flux diff kustomization {name} -n {namespace} --path {folder}")
+    files.before(format!("flux diff kustomization {name} -n {namespace} --path {folder}"))
 }
 
 /// Returns the Kustomizations that the change affects in a way that the plan does not follow.
