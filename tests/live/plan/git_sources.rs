@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -234,6 +235,9 @@ fn a_source_that_the_commit_changes_is_followed() {
         case.edits.iter().for_each(|edit| write(tree, *edit));
         let run = plan(cluster, case.name, tree, &[&helm]);
         let document = document(&run);
+        if case.name == "so-url" {
+            find_out(&document, case);
+        }
         let found: BTreeSet<String> = rows(&run).into_keys().filter(|row| is_own(row)).collect();
         let expected: BTreeSet<String> = case.deletes.iter().map(|row| (*row).to_owned()).collect();
         if document["complete"] != case.is_complete || found != expected {
@@ -268,6 +272,18 @@ fn a_source_that_the_commit_changes_is_followed() {
     planned.retain(|uid, _| !(open.contains(uid) && after.contains_key(uid)));
     wrong.extend(unplanned(&before, &after, &planned));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs the command that shows what a plan does not know of the Kustomization of a case, up to the one that asks the cluster.
+fn find_out(document: &Value, case: &Case) {
+    let owners = document["owners"].as_array().unwrap();
+    let remarks = owners.iter().flat_map(|owner| owner["reason"]["remarks"].as_array()).flatten();
+    let command = remarks.filter_map(|remark| remark.as_str()?.strip_prefix("to find out: ")).next().unwrap();
+    let (fetch, compare) = command.rsplit_once("; ").unwrap_or_else(|| panic!("{command}"));
+    assert_eq!(compare, format!("flux diff kustomization app -n {} --path ./src/app", case.name));
+    let folder = folder("git_sources-find-out");
+    let status = Command::new("sh").args(["-c", fetch]).current_dir(&folder).status().unwrap();
+    assert!(status.success() && folder.join("src/app/stays.yaml").exists(), "{command}");
 }
 
 #[test]
