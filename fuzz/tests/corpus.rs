@@ -8,7 +8,7 @@ use fuzz::{LARGEST_INPUT, TARGETS, find};
 use test_support::random::Random;
 
 /// Processor time that one input may take in a build without optimisation on a slow machine: ten times what the slowest takes.
-/// What ends an expression is its number of steps; without them `cel/nested` would run for an hour.
+/// The number of steps ends an expression; without this number `cel/nested` would run for an hour.
 const SLOWEST: Duration = Duration::from_secs(40);
 
 /// Returns the processor time of this thread, which other work on the machine does not change; `None` where the kernel has no

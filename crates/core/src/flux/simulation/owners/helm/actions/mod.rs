@@ -1,5 +1,4 @@
-//! What one action of helm-controller does to a release, when it does it, and which records it leaves: objects, hooks, failures
-//! and their remedies.
+//! Actions of helm-controller on a release: their conditions, objects, hooks and records, their failures, and the remedies.
 
 pub(crate) mod action;
 pub(crate) mod action_kind;
