@@ -164,6 +164,9 @@ pub(crate) fn has_tag_beside_comma(text: &str) -> bool {
     })
 }
 
+/// Key whose value is merged into its mapping.
+const MERGE: &str = "<<";
+
 /// Reads the documents of a text.
 pub fn documents<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, YamlError> {
     Ok(results(text)?.collect::<Result<_, _>>()?)
@@ -237,15 +240,42 @@ pub(crate) fn repeated_key(document: &str) -> Option<String> {
     found.err()
 }
 
-/// Reads a text with one document.
+/// Reads a text with one document. Merge keys (`<<: *defaults`) are followed, as Helm, kustomize and the controllers do.
 pub fn document(text: &str) -> Result<Value, YamlError> {
     check_depth(text)?;
     check_aliases(text)?;
-    Ok(Value::deserialize(serde_yaml::Deserializer::from_str(text))?)
+    let mut value = Value::deserialize(serde_yaml::Deserializer::from_str(text))?;
+    if text.contains(MERGE) {
+        merge(&mut value);
+    }
+    Ok(value)
+}
+
+/// Replaces the merge keys of all mappings by what they add. Keys of the mapping itself come first, then those of earlier entries of
+/// a list.
+fn merge(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(merge),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(merge);
+            let added = match fields.get(MERGE) {
+                Some(Value::Object(_)) => fields.remove(MERGE).into_iter().collect(),
+                Some(Value::Array(items)) if items.iter().all(Value::is_object) => items.clone(),
+                _ => return,
+            };
+            fields.remove(MERGE);
+            for (key, value) in added.iter().filter_map(Value::as_object).flatten() {
+                fields.entry(key).or_insert_with(|| value.clone());
+            }
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn read(text: &str) -> Result<(), YamlError> {
@@ -323,6 +353,18 @@ mod tests {
         ];
         for (text, expected) in rows {
             assert_eq!(repeated_key(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn merge_keys_add_what_a_mapping_does_not_have() {
+        for (text, expected) in [
+            ("a: &x {b: 1, c: 2}\nd: {<<: *x, b: 3}\n", json!({"a": {"b": 1, "c": 2}, "d": {"b": 3, "c": 2}})),
+            ("<<: [{a: 1}, {a: 2, b: 2}]\nc: 3\n", json!({"a": 1, "b": 2, "c": 3})),
+            ("<<: {<<: {a: 1}, b: 2}\n", json!({"a": 1, "b": 2})),
+            ("<<: text\n", json!({"<<": "text"})),
+        ] {
+            assert_eq!(document(text).unwrap(), expected, "{text}");
         }
     }
 }

@@ -87,6 +87,7 @@ pub(super) fn scenario(seed: u64, case: u64, written: &[Scenario]) -> Scenario {
         checkout: random.pick(&Checkout::ALL).0,
         expect: vec![],
         happens: vec![],
+        needed: vec![],
         ..original.clone()
     };
     let own = mutated.clone();

@@ -78,6 +78,8 @@ pub(crate) struct Rendered {
     pub(crate) definitions: Vec<Value>,
     /// Reason why Helm cannot use the manifest, whatever is in the cluster, for people.
     pub(crate) failure: Option<String>,
+    /// A hook has a `generateName` only. No post-renderer takes it, and Helm creates it only without server-side apply.
+    pub(crate) has_unnamed_hook: bool,
     /// API version, kind, namespace and name of everything that is rendered, as written.
     written: BTreeSet<[String; 4]>,
     /// A template looked something up in the cluster.
@@ -132,14 +134,19 @@ impl Rendered {
             return;
         }
         let (kind, name) = (text_at(manifest, "/kind"), text_at(manifest, "/metadata/name"));
+        let generates_name = !text_at(manifest, "/metadata/generateName").is_empty();
         if kind.is_empty() || name.is_empty() {
             let is_object = manifest.as_object().is_some_and(|fields| !fields.is_empty());
-            let has_name = !text_at(manifest, "/metadata/generateName").is_empty();
-            if is_object && !has_name && self.failure.is_none() {
+            if generates_name && manifest.pointer("/metadata/annotations").is_some_and(|all| all.get(HOOK).is_some()) {
+                self.has_unnamed_hook = true;
+            } else if is_object && self.failure.is_none() {
                 let what = if kind.is_empty() { "a manifest without a kind" } else { "a manifest without a name" };
                 self.failure = Some(format!("the chart renders {what}"));
             }
             return;
+        }
+        if let Some(what) = odd_metadata(&manifest["metadata"]) {
+            self.failure.get_or_insert_with(|| format!("the chart renders a manifest whose metadata.{what}"));
         }
         let group = group_of(text_at(manifest, "/apiVersion"));
         let written = text_at(manifest, "/metadata/namespace");
@@ -156,6 +163,9 @@ impl Rendered {
         }
         let annotations = manifest.pointer("/metadata/annotations").unwrap_or(&Value::Null);
         let Some(events) = annotations.get(HOOK).and_then(Value::as_str) else {
+            if generates_name {
+                self.failure.get_or_insert_with(|| format!("the chart renders {id} with a name and a generateName"));
+            }
             self.manifests.insert(id.clone(), manifest.clone());
             self.objects.insert(id);
             return;
@@ -237,6 +247,17 @@ impl Rendered {
         let mut unrendered = recorded.difference(&self.objects);
         let missing = self.objects.difference(&recorded).next();
         missing.or_else(|| unrendered.find(|id| !id.is("apiextensions.k8s.io", "CustomResourceDefinition"))).cloned()
+    }
+}
+
+/// Returns the field of a metadata that has no value of its type, and what it is not.
+fn odd_metadata(metadata: &Value) -> Option<&'static str> {
+    let is_map = |field: &str| metadata.get(field).is_none_or(|value| value.is_null() || value.is_object());
+    match metadata.get("namespace") {
+        Some(namespace) if !namespace.is_null() && !namespace.is_string() => Some("namespace is no text"),
+        _ if !is_map("labels") => Some("labels are no map"),
+        _ if !is_map("annotations") => Some("annotations are no map"),
+        _ => None,
     }
 }
 
@@ -335,7 +356,14 @@ mod tests {
             Some("the chart renders a manifest without a name")
         );
         assert_eq!(failure("metadata: {name: a}\n").as_deref(), Some("the chart renders a manifest without a kind"));
-        assert_eq!(failure("apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}\n"), None);
+        let pod = |metadata: &str| failure(&format!("apiVersion: v1\nkind: Pod\nmetadata: {metadata}\n")).unwrap();
+        assert_eq!(pod("{generateName: a-}"), "the chart renders a manifest without a name");
+        assert_eq!(
+            pod("{generateName: a-, name: a}"),
+            "the chart renders pod/a -n shop with a name and a generateName"
+        );
+        assert_eq!(pod("{name: a, namespace: 1}"), "the chart renders a manifest whose metadata.namespace is no text");
+        assert_eq!(pod("{name: a, labels: [b]}"), "the chart renders a manifest whose metadata.labels are no map");
     }
 
     #[test]

@@ -40,11 +40,13 @@ pub(crate) fn post_rendered(
         .into_iter()
         .partition(|manifest| annotations(manifest).is_some_and(|annotations| annotations.contains_key(HOOK)));
     let mut rendered = rendered_at_once(others, spec, is_private, context)?;
-    rendered.extend(match strategy {
-        "separate" => rendered_at_once(hooks, spec, is_private, context)?,
-        _ => hooks,
-    });
+    rendered.extend(if passes_hooks(spec) { rendered_at_once(hooks, spec, is_private, context)? } else { hooks });
     Ok(rendered)
+}
+
+/// Returns true if the post-renderers of a HelmRelease with this spec get the hooks of its chart too.
+pub(crate) fn passes_hooks(spec: &Value) -> bool {
+    ["", "combined", "separate"].contains(&text_at(spec, "/postRenderStrategy"))
 }
 
 /// Returns manifests as one run of all post-renderers changes them.

@@ -257,6 +257,13 @@ fn a_chart_that_always_fails_blocks_the_release() {
     let mut files = tree("2", &without("extra"), spec(json!({})));
     files.push(("charts/app/templates/nameless.yaml", vec![nameless]));
     blocked(&cluster.plan(&files), "renders a manifest without a name");
+    for (hook, what) in [(json!({}), "manifest"), (json!({"helm.sh/hook": "pre-upgrade"}), "hook")] {
+        let generated =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "g-", "annotations": hook}});
+        let mut files = tree("2", &without("extra"), spec(json!({})));
+        files.push(("charts/app/templates/generated.yaml", vec![generated]));
+        blocked(&cluster.plan(&files), &format!("renders a {what} without a name"));
+    }
     let unserved = json!({"apiVersion": "e.com/v1", "kind": "Cog", "metadata": {"name": "c"}});
     let mut files = tree("2", &without("extra"), spec(json!({})));
     files.push(("charts/app/templates/cog.yaml", vec![unserved]));

@@ -83,7 +83,7 @@ impl Attempt<'_> {
     pub(crate) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
         if let Some(why) = &self.new.failure {
             // The name can hold values of a Secret.
-            let hidden = "the chart renders an object twice, or one without a name or a kind";
+            let hidden = "the chart renders an object twice, without a kind or a name, or with a generateName";
             return Some(if self.is_private { hidden.to_owned() } else { why.clone() });
         }
         let defined: BTreeSet<GroupKind> = self.definitions().iter().filter_map(kind_of_definition).collect();

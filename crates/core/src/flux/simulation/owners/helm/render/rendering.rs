@@ -11,7 +11,7 @@ use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
 use crate::flux::build::objects::served_versions as defined_versions;
-use crate::flux::build::post_renderers::post_rendered;
+use crate::flux::build::post_renderers::{passes_hooks, post_rendered};
 use crate::flux::build::{BuildContext, BuildFailure, Interrupt};
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::owner_names::NOT_READ;
@@ -231,11 +231,20 @@ impl<'s> Place<'s> {
                 rendered.definitions = definitions;
                 // helm-controller fails in its post-renderer, before anything is applied.
                 rendered.failure = repeated_key.map(|key| twice(&key, is_private)).or(rendered.failure);
+                if rendered.has_unnamed_hook && rendered.failure.is_none() {
+                    if !passes_hooks(spec) {
+                        return Err("a hook of its chart has a generateName, and no name".to_owned().into());
+                    }
+                    rendered.failure = Some(NO_NAME.to_owned());
+                }
                 Ok(Rendering::Done(Box::new(rendered)))
             }
         }
     }
 }
+
+/// Reason why Helm cannot use a hook that passes a post-renderer.
+const NO_NAME: &str = "the chart renders a hook without a name";
 
 /// Returns why Helm cannot use a manifest with a key that is there twice.
 fn twice(key: &str, is_private: bool) -> String {
