@@ -251,8 +251,7 @@ pub fn document(text: &str) -> Result<Value, YamlError> {
     Ok(value)
 }
 
-/// Replaces the merge keys of all mappings by what they add. Keys of the mapping itself come first, then those of earlier entries of
-/// a list.
+/// Replaces the merge keys of all mappings by what they add. A key of the mapping itself wins, then one of an earlier entry.
 fn merge(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(merge),
