@@ -263,8 +263,9 @@ fn acts(step: &FoundStep) -> Vec<Act> {
     sets.chain(step.by_hand.iter().map(|id| Act::Delete(id.clone()))).collect()
 }
 
-/// Returns what a step waits for: the objects that it removes, and those that a finalizer keeps for a while. A namespace has its finalizer
-/// in its spec.
+/// Returns what a step waits for: the objects that it removes, and those that a finalizer keeps for a while.
+///
+/// The finalizer of a namespace is in its spec.
 fn awaited_by(step: &FoundStep) -> Awaited {
     let live = |id: &ObjectId| Some((id.clone(), step.before.object(id)?.uid.clone()));
     let held = step.plan.deletions().map(|change| &change.object.id);

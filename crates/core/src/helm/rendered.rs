@@ -134,14 +134,15 @@ impl Rendered {
             return;
         }
         let (kind, name) = (text_at(manifest, "/kind"), text_at(manifest, "/metadata/name"));
+        let annotations = manifest.pointer("/metadata/annotations").unwrap_or(&Value::Null);
         let generates_name = !text_at(manifest, "/metadata/generateName").is_empty();
         if kind.is_empty() || name.is_empty() {
             let is_object = manifest.as_object().is_some_and(|fields| !fields.is_empty());
-            if generates_name && manifest.pointer("/metadata/annotations").is_some_and(|all| all.get(HOOK).is_some()) {
+            if generates_name && annotations.get(HOOK).is_some() {
                 self.has_unnamed_hook = true;
-            } else if is_object && self.failure.is_none() {
-                let what = if kind.is_empty() { "a manifest without a kind" } else { "a manifest without a name" };
-                self.failure = Some(format!("the chart renders {what}"));
+            } else if is_object {
+                let what = if kind.is_empty() { "kind" } else { "name" };
+                self.failure.get_or_insert_with(|| format!("the chart renders a manifest without a {what}"));
             }
             return;
         }
@@ -161,7 +162,6 @@ impl Rendered {
         if !self.written.insert(key) {
             self.failure = Some(format!("the chart renders {id} twice"));
         }
-        let annotations = manifest.pointer("/metadata/annotations").unwrap_or(&Value::Null);
         let Some(events) = annotations.get(HOOK).and_then(Value::as_str) else {
             if generates_name {
                 self.failure.get_or_insert_with(|| format!("the chart renders {id} with a name and a generateName"));

@@ -540,7 +540,7 @@ impl StepTrees {
     }
 }
 
-/// Content of sources.
+/// Artifacts of planned sources, and the files that they are packed of.
 #[derive(Clone, Default)]
 struct Sources {
     artifacts: BTreeMap<SourceId, Arc<Artifact>>,

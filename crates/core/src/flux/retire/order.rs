@@ -253,7 +253,7 @@ impl<'a> Units<'a> {
             let Some(at) = own.or(of_container) else { continue };
             let Some(serving) = self.serving_unit(object, served)? else { continue };
             if own.is_some_and(|own| own != serving) {
-                self.edges.entry((at, serving)).or_insert_with(|| waits_for_finalizer(&object.id));
+                self.add_edge(Some(at), serving, || waits_for_finalizer(&object.id));
                 continue;
             }
             let root = self.controlling_root(object);
@@ -270,8 +270,9 @@ impl<'a> Units<'a> {
             for unit in &mut self.units {
                 unit.takes.retain(|id| !removes.contains(id));
             }
-            let why = removes.first().map(waits_for_finalizer).unwrap_or_default();
-            self.edges.insert((self.units.len(), serving), why);
+            self.add_edge(Some(self.units.len()), serving, || {
+                removes.first().map(waits_for_finalizer).unwrap_or_default()
+            });
             self.units.push(Unit { way, takes: removes.clone(), removes });
         }
         Ok(())
@@ -316,9 +317,10 @@ impl<'a> Units<'a> {
         Ok(if units.contains(&None) { None } else { units[0] })
     }
 
-    fn add_edge(&mut self, first: &ObjectId, then: usize, why: &str) {
-        if let Some(first) = self.unit_of(first).filter(|first| *first != then) {
-            self.edges.entry((first, then)).or_insert_with(|| why.to_owned());
+    /// Orders a unit before another one. The first reason is kept.
+    fn add_edge(&mut self, first: Option<usize>, then: usize, why: impl FnOnce() -> String) {
+        if let Some(first) = first.filter(|first| *first != then) {
+            self.edges.entry((first, then)).or_insert_with(why);
         }
     }
 
@@ -337,8 +339,8 @@ impl<'a> Units<'a> {
             // Owners go after what they own, and after what an earlier unit takes out of them.
             if let Way::Git(parent) = self.units[at].way.clone() {
                 let parent = ObjectId::new(GROUP, KIND, &parent.namespace, &parent.name);
-                if let Some(then) = self.unit_of(&parent).filter(|then| *then != at) {
-                    self.edges.entry((at, then)).or_insert_with(|| "the other must remove it".to_owned());
+                if let Some(then) = self.unit_of(&parent) {
+                    self.add_edge(Some(at), then, || "the other must remove it".to_owned());
                 }
             }
         }
@@ -350,7 +352,8 @@ impl<'a> Units<'a> {
             for needed in needs {
                 match self.unit_of(&needed.to) {
                     Some(then) => {
-                        self.add_edge(&referrer.object, then, &format!("{} uses {}", referrer.object, needed.to))
+                        let why = || format!("{} uses {}", referrer.object, needed.to);
+                        self.add_edge(self.unit_of(&referrer.object), then, why);
                     }
                     None if needed.to.is_here("", CLAIM) && self.unit_of(&referrer.object).is_some() => {
                         self.claims.insert(needed.to.clone());
@@ -373,8 +376,8 @@ impl<'a> Units<'a> {
     ) -> Result<(), NoOrder> {
         let snapshot = self.snapshot;
         for object in snapshot.objects.iter().filter(|object| is_in(snapshot, &object.id)) {
-            if self.unit_of(&object.id).is_some() {
-                self.add_edge(&object.id, then, "the other would take it along");
+            if let Some(first) = self.unit_of(&object.id) {
+                self.add_edge(Some(first), then, || "the other would take it along".to_owned());
             } else if let OwnershipStatus::Managed(owner) = self.index.status(object) {
                 let rule = format!("{owner}, which stays, manages it, and {container} takes it along");
                 let manager = self.index.owner(&owner).and_then(|owner| owner.object);
@@ -401,7 +404,7 @@ impl<'a> Units<'a> {
         needs.extend(config.map(|name| ObjectId::new("", "Secret", namespace, name)));
         for needed in needs {
             if let Some(then) = self.unit_of(&needed) {
-                self.add_edge(owner, then, "it needs the other");
+                self.add_edge(self.unit_of(owner), then, || "it needs the other".to_owned());
             }
         }
     }
@@ -471,7 +474,7 @@ impl<'a> Units<'a> {
             .iter()
             .zip(circle.iter().cycle().skip(1))
             .map(|(first, then)| {
-                let why = self.edges.get(&(*first, *then)).map_or("", |why| why);
+                let why = &self.edges[&(*first, *then)];
                 format!("{} must be gone before {}, because {why}", named(*first), named(*then))
             })
             .collect();

@@ -117,8 +117,9 @@ pub struct Packed {
     pub artifact: Result<Arc<Artifact>, &'static str>,
 }
 
-/// Returns the artifact of a GitRepository with a spec, packed of the files of a planned source that fetches the same; `None` if no planned
-/// source does.
+/// Returns the artifact of a GitRepository with a spec, packed of the files of the planned source that fetches the same.
+///
+/// Returns `None` without such a source.
 pub fn packed(
     snapshot: &Snapshot,
     trees: &BTreeMap<SourceId, Arc<Artifact>>,

@@ -48,8 +48,7 @@ fn find_out(state: &State<'_>, id: &ObjectId) -> String {
         return manifest_in_cluster(&source.kind.to_lowercase(), &source.object());
     };
     let folder = match folder(&spec) {
-        Some(below) if files.fetched.is_some() => format!("{}/{}", files.folder, below.trim_start_matches("./")),
-        Some(below) => below,
+        Some(below) => format!("{}/{}", files.folder, below.trim_start_matches("./")),
         None => files.folder.clone(),
     };
     let [name, namespace] = [&*id.name, &*id.namespace].map(name_in_command);
