@@ -1,10 +1,14 @@
 //! `plan --contexts` and `plan --snapshots`: the plans of one tree for several clusters, as one answer.
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::{iter, thread};
 
 use clap::Args;
-use futures::{StreamExt, stream};
+use tokio::runtime::Handle;
+use tokio::task::block_in_place;
 
 use super::args::{PlanningArgs, PruneArgs};
 use super::policy::PolicyFile;
@@ -151,11 +155,10 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     let (whole, policy, work) = (&*session, policy.as_ref(), &shared);
     // All parts begin before the first one is planned, so that each knows which clusters are connected to anyway.
     let begun: Vec<_> = clusters.into_iter().map(|cluster| (whole.collecting(&cluster.name), cluster)).collect();
-    let requests = begun.into_iter().map(async |((mut part, messages), NamedCluster { name, file })| {
+    let parts = on_threads(begun, async |((mut part, messages), NamedCluster { name, file })| {
         let planned = plan_part(&args.of_cluster(file), policy, &mut part, work).await;
         Part { name, planned, messages: messages.lines() }
     });
-    let parts: Vec<Part> = stream::iter(requests).buffered(CLUSTERS_AT_ONCE).collect().await;
     tracing::info!("{} for {number}", pluralize(shared.runs(), "build"));
     let (mut answers, mut messages, mut secrets, mut judged) = (vec![], vec![], vec![], Ok(()));
     let mut errors = vec![];
@@ -198,6 +201,25 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     let fleet = Fleet::new(answers, are_recorded);
     print_messages(&messages, &fleet, session);
     show_fleet(&fleet, judged, args, session)
+}
+
+/// Does a task for each of these on a thread of its own, some at once: a plan is computed for the most part. Returns the results
+/// in the same order.
+fn on_threads<T: Send, R: Send>(tasks: Vec<T>, task: impl AsyncFn(T) -> R + Sync) -> Vec<R> {
+    let (runtime, number) = (Handle::current(), tasks.len());
+    let queue = Mutex::new(tasks.into_iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work =
+        || -> Vec<(usize, R)> { iter::from_fn(next).map(|(at, given)| (at, runtime.block_on(task(given)))).collect() };
+    let mut results: Vec<(usize, R)> = block_in_place(|| {
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..CLUSTERS_AT_ONCE.min(number)).map(|_| scope.spawn(work)).collect();
+            let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            joined.flatten().collect()
+        })
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Plans for one cluster.

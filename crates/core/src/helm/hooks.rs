@@ -3,12 +3,56 @@
 //! Source: Helm v4.2.2 `pkg/action/hooks.go`, `execHookWithDelayedShutdown`; `pkg/kube/statuswait.go`, `WatchUntilReady`;
 //! `pkg/release/v1/util/manifest_sorter.go`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::kubernetes::object::ObjectMetadata;
-use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, text_at};
+use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY, HOOK_WEIGHT};
+
+/// Kinds in the order in which Helm creates their objects. Other kinds come after them, by name.
+///
+/// Source: Helm v4.2.2 `pkg/release/v1/util/kind_sorter.go`, `InstallOrder`.
+const INSTALL_ORDER: [&str; 38] = [
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
 
 /// An event that runs hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,30 +81,43 @@ pub(crate) enum HookFate {
     Applied,
 }
 
+impl HookFate {
+    /// Returns true if an object of the identity is there afterwards, unless the hook fails.
+    pub(crate) fn is_left(self) -> bool {
+        matches!(self, Self::Recreated | Self::Applied)
+    }
+}
+
 /// A hook of a chart, or a live object that was one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hook {
     events: BTreeSet<HookEvent>,
     /// Words of the policy; empty without a policy.
     policies: BTreeSet<String>,
+    weight: i64,
     kind: String,
     /// Manifest; null for a live object.
     pub(crate) manifest: Value,
 }
 
 impl Hook {
-    /// Reads the annotations of a hook. `None` if it has no event that Helm knows: Helm then ignores the manifest.
-    pub(crate) fn new(kind: &str, events: &str, policy: &str, manifest: Value) -> Option<Self> {
-        let events: BTreeSet<HookEvent> = words(events).filter_map(|word| event(&word)).collect();
-        let policies = words(policy).filter(|word| !word.is_empty()).collect();
-        (!events.is_empty()).then(|| Self { events, policies, kind: kind.to_owned(), manifest })
+    /// Reads the annotations of a hook. `None` if Helm does not know one of its events, and then ignores the manifest.
+    pub(crate) fn new<'a>(kind: &str, annotation: impl Fn(&str) -> Option<&'a str>, manifest: Value) -> Option<Self> {
+        let events: BTreeSet<HookEvent> = words(annotation(HOOK)?).map(|word| event(&word)).collect::<Option<_>>()?;
+        let policies = words(annotation(HOOK_POLICY).unwrap_or_default()).filter(|word| !word.is_empty()).collect();
+        let weight = annotation(HOOK_WEIGHT).and_then(|weight| weight.parse().ok()).unwrap_or_default();
+        Some(Self { events, policies, weight, kind: kind.to_owned(), manifest })
     }
 
     /// Reads the annotations of a live object; `None` if it is no hook.
     pub(crate) fn of_live(object: &ObjectMetadata) -> Option<Self> {
-        let events = object.annotations.get(HOOK)?;
-        let policy = object.annotations.get(HOOK_POLICY).unwrap_or_default();
-        Self::new(&object.id.kind, events, policy, Value::Null)
+        Self::new(&object.id.kind, |key| object.annotations.get(key), Value::Null)
+    }
+
+    /// Returns the place of the hook among those that an event runs one after the other.
+    fn order(&self) -> impl Ord + '_ {
+        let kind = INSTALL_ORDER.iter().position(|kind| *kind == self.kind).unwrap_or(INSTALL_ORDER.len());
+        (self.weight, text_at(&self.manifest, "/metadata/name"), kind, &self.kind)
     }
 
     /// Returns true if one of these events runs the hook.
@@ -97,6 +154,13 @@ impl Hook {
     }
 }
 
+/// Returns the hooks that an event runs, one after the other.
+pub(crate) fn in_order(hooks: &BTreeMap<ObjectId, Hook>, event: HookEvent) -> Vec<(&ObjectId, &Hook)> {
+    let mut run: Vec<_> = hooks.iter().filter(|(_, hook)| hook.runs_at(&[event])).collect();
+    run.sort_by(|(_, one), (_, other)| one.order().cmp(&other.order()));
+    run
+}
+
 /// Returns the words of a list that commas separate, in lower case.
 fn words(list: &str) -> impl Iterator<Item = String> {
     list.split(',').map(|word| word.trim().to_lowercase())
@@ -119,10 +183,17 @@ fn event(word: &str) -> Option<HookEvent> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn fate(kind: &str, policy: &str) -> HookFate {
-        Hook::new(kind, "pre-upgrade", policy, Value::Null).unwrap().fate()
+        hook(kind, "pre-upgrade", policy, "").unwrap().fate()
+    }
+
+    fn hook(kind: &str, events: &str, policy: &str, weight: &str) -> Option<Hook> {
+        let annotations = BTreeMap::from([(HOOK, events), (HOOK_POLICY, policy), (HOOK_WEIGHT, weight)]);
+        Hook::new(kind, |key| annotations.get(key).copied(), Value::Null)
     }
 
     #[test]
@@ -137,9 +208,25 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_with_unknown_events_only_is_no_hook() {
-        assert!(Hook::new("Job", "crd-install", "", Value::Null).is_none());
-        let hook = Hook::new("Job", "crd-install, Post-Delete", "", Value::Null).unwrap();
-        assert!(hook.runs_at(&[HookEvent::PostDelete]) && !hook.runs_at(&[HookEvent::PreInstall, HookEvent::Test]));
+    fn a_manifest_with_an_unknown_event_is_no_hook() {
+        assert!(hook("Job", "crd-install, Post-Delete", "", "").is_none());
+        let hook = hook("Job", "test-success, Post-Delete", "", "").unwrap();
+        assert!(hook.runs_at(&[HookEvent::PostDelete]) && !hook.runs_at(&[HookEvent::PreInstall]));
+    }
+
+    #[test]
+    fn weight_name_and_kind_order_hooks() {
+        let before = |first: (&str, &str, &str), second: (&str, &str, &str)| {
+            let [first, second] = [first, second].map(|(kind, weight, name)| Hook {
+                manifest: json!({"metadata": {"name": name}}),
+                ..hook(kind, "pre-upgrade", "", weight).unwrap()
+            });
+            first.order() < second.order()
+        };
+        assert!(before(("Job", "-5", "z"), ("Job", "", "a")));
+        assert!(before(("Job", "1", "a"), ("Job", "+1", "b")));
+        assert!(before(("ServiceAccount", "x", "a"), ("Job", "0", "a")));
+        assert!(before(("Job", "0", "a"), ("Cog", "0", "a")));
+        assert!(before(("Cog", "0", "a"), ("Widget", "0", "a")));
     }
 }

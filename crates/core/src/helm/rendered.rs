@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::hooks::{Hook, HookEvent, HookFate};
 use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType, group_of, text_at};
-use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY};
+use crate::ownership::schemes::helm::HOOK;
 use crate::yaml;
 
 /// Annotation that keeps an object of a chart.
@@ -162,16 +162,16 @@ impl Rendered {
         if !self.written.insert(key) {
             self.failure = Some(format!("the chart renders {id} twice"));
         }
-        let Some(events) = annotations.get(HOOK).and_then(Value::as_str) else {
+        let annotation = |key: &str| annotations.get(key).and_then(Value::as_str);
+        if annotation(HOOK).is_none() {
             if generates_name {
                 self.failure.get_or_insert_with(|| format!("the chart renders {id} with a name and a generateName"));
             }
             self.manifests.insert(id.clone(), manifest.clone());
             self.objects.insert(id);
             return;
-        };
-        let policy = annotations.get(HOOK_POLICY).and_then(Value::as_str).unwrap_or_default();
-        self.hooks.extend(Hook::new(kind, events, policy, manifest.clone()).map(|hook| (id, hook)));
+        }
+        self.hooks.extend(Hook::new(kind, annotation, manifest.clone()).map(|hook| (id, hook)));
     }
 
     /// Returns the manifests of the objects that Helm records.
@@ -207,8 +207,8 @@ impl Rendered {
 
     /// Returns what becomes of the objects with the identities of hooks that run before and after an action. `old` is the
     /// manifest that the action replaces. It deletes an object that becomes a hook: one that runs before the action is
-    /// created before it is deleted, and so is none. An object that this manifest has too, which is possible if hooks are
-    /// post-rendered apart from it, is there again after the action.
+    /// created before it is deleted, and so is none. An object that
+    /// this manifest has too, which is possible if hooks are post-rendered apart from it, is there again after the action.
     pub(crate) fn hook_fates(
         &self,
         old: Option<&Self>,

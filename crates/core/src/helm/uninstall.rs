@@ -44,6 +44,10 @@ pub(crate) struct StoredRelease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredChart {
     pub(crate) hooks: BTreeMap<ObjectId, Hook>,
+    /// Hooks of the uninstall that the API server refuses for as long as their kind has its schema, with its messages.
+    pub(crate) refused_hooks: BTreeMap<ObjectId, String>,
+    /// Those that it refuses now, which may change.
+    pub(crate) doubtful_hooks: BTreeSet<ObjectId>,
     /// Objects whose manifest keeps them.
     pub(crate) kept: BTreeSet<ObjectId>,
     /// Those that an upgrade to a new chart keeps, and would not be kept without it, or the other way round.
@@ -158,6 +162,8 @@ mod tests {
             [config_map().annotation(POLICY, "keep").writer("kubectl-annotate", POLICY), config_map()];
         let stored = |kept: &[&ObjectMetadata], has_all_policies| StoredChart {
             hooks: BTreeMap::new(),
+            refused_hooks: BTreeMap::new(),
+            doubtful_hooks: BTreeSet::new(),
             kept: kept.iter().map(|object| object.id.clone()).collect(),
             changing: BTreeSet::new(),
             has_all_policies,

@@ -1,9 +1,9 @@
 //! Work that the plans of several clusters share: one tree is read, packed and built once, whatever cluster needs it.
 
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use tokio::sync::{Mutex, OnceCell};
 
@@ -35,7 +35,7 @@ pub(in crate::commands::prune) struct SharedWork {
     helm: Memo<Vec<PathBuf>, Arc<Helm>>,
     /// Results of the programs, by the kustomize that the controller of a cluster links: it decides what a failure means.
     builds: Mutex<BTreeMap<Option<&'static str>, Answers>>,
-    runs: Cell<usize>,
+    runs: AtomicUsize,
     /// Answers about the trees that the builds of all clusters share.
     trees_of_builds: Answers,
 }
@@ -152,7 +152,7 @@ impl SharedWork {
         let keys = needs.run_keys();
         builds.answer(needs, answers).await?;
         answers.share_runs(&keys, known);
-        self.runs.update(|runs| runs + keys.len());
+        self.runs.fetch_add(keys.len(), Ordering::Relaxed);
         Ok(())
     }
 
@@ -163,27 +163,35 @@ impl SharedWork {
 
     /// Number of builds, charts and ResourceSets with different inputs.
     pub(in crate::commands::prune) fn runs(&self) -> usize {
-        self.runs.get()
+        self.runs.load(Ordering::Relaxed)
     }
 }
 
 /// Results by what they depend on.
-struct Memo<K, V>(RefCell<Vec<(K, Result<V>)>>);
+struct Memo<K, V>(std::sync::Mutex<Entries<K, V>>);
+
+type Entries<K, V> = Vec<(K, Arc<OnceLock<Result<V>>>)>;
 
 impl<K, V> Default for Memo<K, V> {
     fn default() -> Self {
-        Self(RefCell::default())
+        Self(std::sync::Mutex::default())
     }
 }
 
-impl<K: PartialEq, V: Clone> Memo<K, V> {
-    /// Returns the result for a key, which may be a failure. The first call with the key makes it.
+impl<K: PartialEq + Clone, V: Clone> Memo<K, V> {
+    /// Returns the result for a key, which may be a failure. The first call with the key makes it, and others wait for it.
     fn get(&self, key: K, make: impl FnOnce(&K) -> Result<V>) -> Result<V> {
-        let known = self.0.borrow().iter().find(|(known, _)| *known == key).map(|(_, result)| result.clone());
-        known.unwrap_or_else(|| {
-            let result = make(&key);
-            self.0.borrow_mut().push((key, result.clone()));
-            result
-        })
+        let entry = {
+            let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            match entries.iter().find(|(known, _)| *known == key) {
+                Some((_, entry)) => entry.clone(),
+                None => {
+                    let entry = Arc::default();
+                    entries.push((key.clone(), Arc::clone(&entry)));
+                    entry
+                }
+            }
+        };
+        entry.get_or_init(|| make(&key)).clone()
     }
 }

@@ -124,7 +124,7 @@ impl Cause {
             Self::Webhook => is_of_namespace || is_admission || is_policy(changed),
             Self::Quota => is_limit(changed, id) || (changed.namespace == id.namespace && !is_same),
             Self::Allocation => changed.is("", "Service"),
-            Self::Value => is_same || definition == Some(changed),
+            Self::Value => (is_same && !is_of_schema(message)) || definition == Some(changed),
             Self::Unknown => {
                 is_same
                     || definition == Some(changed)
@@ -281,6 +281,9 @@ mod tests {
         let changed = Changed { id: &definition, is_deleted: false };
         let widget = object("e.com", "Widget", "shop", "w");
         assert!(Cause::Value.depends_on(SCHEMA, &widget, Some(&definition), &changed));
+        let same = Changed { id: &widget, is_deleted: true };
+        assert!(!Cause::Value.depends_on(SCHEMA, &widget, Some(&definition), &same));
+        assert!(Cause::Value.depends_on(IMMUTABLE, &widget, Some(&definition), &same));
         assert!(!Cause::Value.depends_on(SCHEMA, &widget, None, &changed));
     }
 }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::bounds::CHART_SIZE;
+use crate::flux::build::go_yaml;
 use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path::{self, secure_join};
@@ -498,7 +499,8 @@ fn unpack_dependencies(files: &mut ChartFiles) -> Result<(), String> {
     CHART_SIZE.check(size).map_err(|error| error.to_string())
 }
 
-/// Returns the values of the `valuesFiles` of a spec, each of which overrides those before it; `None` if it has none.
+/// Returns the values of the `valuesFiles` of a spec as source-controller writes them, each of which overrides those before it;
+/// `None` if it has none.
 fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> Result<Option<Arc<[u8]>>, String> {
     if values_files(spec).next().is_none() {
         return Ok(None);
@@ -506,9 +508,9 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
     let mut merged = Map::new();
     for file in values_files(spec) {
         match file_at(&secure_join(file)) {
-            Some(content) => match document(&content) {
-                Some(Value::Object(values)) => overlay(&mut merged, values),
-                Some(Value::Null) => {}
+            Some(content) => match go_yaml::read(&content).and_then(|values| values.to_json()) {
+                Ok(Value::Object(values)) => overlay(&mut merged, values),
+                Ok(Value::Null) => {}
                 _ => return Err(format!("the values file {file} cannot be read")),
             },
             None if flag_at(spec, "/ignoreMissingValuesFiles") => {}
@@ -558,12 +560,15 @@ mod tests {
         let files = [
             ABOUT,
             ("charts/app/values.yaml", "{old: 1}"),
-            ("a.yaml", "{m: {x: 1, y: 1}, l: [1], n: {z: 1}}"),
-            ("b.yaml", "{m: {x: 2}, l: [2], n: null}"),
+            ("a.yaml", "{m: {a: 1, b: 1}, l: [1], o: {c: 1}}"),
+            ("b.yaml", "{m: {a: 2}, l: [2], o: null}"),
         ];
         let chart = read(&files, json!({"chart": "charts/app", "valuesFiles": ["a.yaml", "./b.yaml"]})).unwrap();
         let values = document(&chart.files["values.yaml"]).unwrap();
-        assert_eq!(values, json!({"m": {"x": 2, "y": 1}, "l": [2], "n": null}));
+        assert_eq!(values, json!({"m": {"a": 2, "b": 1}, "l": [2], "o": null}));
+        let words = [ABOUT, ("a.yaml", "on: true\nmode: 0644\n")];
+        let chart = read(&words, json!({"chart": "charts/app", "valuesFiles": ["a.yaml"]})).unwrap();
+        assert_eq!(document(&chart.files["values.yaml"]), Some(json!({"true": true, "mode": 420})), "as Go reads them");
         let missing = json!({"chart": "charts/app", "valuesFiles": ["none.yaml"]});
         assert!(read(&files, missing.clone()).is_err());
         let mut ignored = missing;

@@ -90,13 +90,15 @@ impl<'a> Scopes<'a> {
 
     /// Returns the outcome of applying a build of a Kustomization with a spec, or of another owner.
     pub(crate) fn apply(&self, built: Vec<BuiltObject>, spec: Option<&KustomizationSpec>) -> PassOutcome {
-        let sent = built.iter().filter(|object| spec.is_none_or(|spec| !self.is_skipped(object, spec)));
+        let skipping = |object: &BuiltObject| spec.filter(|spec| self.is_skipped(object, spec));
+        let built: Vec<_> = built.into_iter().map(|object| (skipping(&object), object)).collect();
+        let sent = built.iter().filter(|(skipping, _)| skipping.is_none()).map(|(_, object)| object);
         let own = OwnScopes::new(sent);
         let mut failures: Vec<Failure> = vec![];
         let mut desired = BuiltObjects::new();
-        for object in built {
+        for (skipping, object) in built {
             let stage = stage(&object.id, &self.flags.custom_stage_kinds);
-            if let Some(spec) = spec.filter(|spec| self.is_skipped(&object, spec)) {
+            if let Some(spec) = skipping {
                 let id = self.identity(&object, &own);
                 if stage < Stage::Custom && is_never_applied(&object, spec) && self.snapshot.object(&id).is_none() {
                     let detail = format!("it waits for {}, which it does not create", object.shown_id());

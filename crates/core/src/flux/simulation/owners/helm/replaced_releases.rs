@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::actions::action::ReleaseAction;
 use super::actions::action_kind::ActionKind;
-use super::actions::applied::{hook_runs, of_chart};
+use super::actions::applied::of_chart;
 use super::actions::conditions::condition;
 use super::actions::failure::Failure;
-use super::actions::remedies::{Remedy, can_fail_later};
+use super::actions::hook_runs::hook_runs;
+use super::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
 use super::deployed::deployed;
 use super::installs::installation::{may_have_release, rendered};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
@@ -217,21 +218,22 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let gone: BTreeSet<ObjectId> = effect.deletes.keys().cloned().collect();
     let attempt = installed.attempt(id, spec, &gone);
     let is_impossible = attempt.obstacle(comparison).is_some();
-    let expected = attempt.failure(comparison, &BTreeSet::new()).0;
     // Without dry-runs, the plan says that nothing of it is rehearsed.
-    let failure = match comparison.state().input.dry_runs {
-        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible),
-        Some(_) => expected,
+    let expected = match comparison.state().input.dry_runs {
+        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible).into(),
+        Some(_) => attempt.expected(comparison, &BTreeSet::new()),
     };
     let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
     let mut action = ReleaseAction::new(ActionKind::Install);
     action.can_fail_later = can_fail_later(spec, action.kind, new);
     action.remedy = Remedy::of(spec, action.kind);
-    action.failure = failure;
+    action.waits_for_objects = waits_for_objects(spec, action.kind, new);
+    action.expect(expected);
     let doubt = doubt(&action);
-    let runs = hook_runs(spec, ActionKind::Install, new, None, &BTreeMap::new());
+    action.hooks = hook_runs(spec, ActionKind::Install, new, None);
     for (id, deletion) in &mut effect.deletes {
-        let comes_back = new.objects.contains(id) || runs.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
+        let comes_back =
+            new.objects.contains(id) || action.hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);
         deletion.open = None;
         if comes_back && !is_impossible && deletion.action == Action::Delete {
             deletion.action = Action::Recreate;
@@ -241,11 +243,12 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if is_impossible {
         return Ok(effect);
     }
-    effect.applies =
-        attempt.applies(comparison, [new], &runs, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
-    action.hooks = runs.into_iter().filter(|(id, _)| !members.contains_key(id)).collect();
+    effect.applies = attempt
+        .applies(comparison, [new], &action.left_hooks(), doubt.is_some())
+        .map(|applies| of_chart(applies, &installed.chart));
+    action.hooks.retain(|id, _| !members.contains_key(id));
     let deployed = live.text("/status/history/0/chartVersion").unwrap_or_default();
     let chart_changes = without_metadata(deployed) != without_metadata(installed.version());
     // source-controller may have the new chart only after the new spec is there.
@@ -259,8 +262,8 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
 /// again, for people; `None` if nothing makes it fail.
 fn doubt(action: &ReleaseAction) -> Option<String> {
     let is_remedied = matches!(action.remedy, Remedy::Uninstall { .. });
-    let may_fail = action.failure != Failure::Unexpected || (is_remedied && action.can_fail_later);
-    let why = action.failure.describe(action.kind).map(|why| format!(": {why}")).unwrap_or_default();
+    let may_fail = action.failure != Failure::Unexpected || (is_remedied && action.may_fail_later());
+    let why = action.failures().next().map(|why| format!(": {why}")).unwrap_or_default();
     may_fail.then(|| format!("it does not come back if the installation fails{why}"))
 }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::actions::hook_runs::{HookPlace, REPLACEMENT_REFUSED, Reached, Stage, uninstall_runs};
 use super::actions::records::{compared, revision};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -39,8 +40,10 @@ pub(super) struct Failure {
 /// Step of an uninstall that fails. It does not get to those after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// Helm reads its records, or runs the hooks before the deletions.
+    /// Helm reads its records.
     Start,
+    /// The hooks before the deletions, as far as the server does not refuse one.
+    Hooks,
     /// The deletion of the objects of the release. Those that the server does not refuse go.
     Deletions,
     /// The comparison of the revision that is uninstalled with that in the status.
@@ -114,7 +117,7 @@ pub(super) fn reason_to_stay(
     }
     let is_record = || state.live_object(id).is_some_and(|object| is_record(&release.content, object));
     let held = failure.filter(|failure| match failure.at {
-        Step::Start => true,
+        Step::Start | Step::Hooks => true,
         // The server deletes the other objects of the release, and nothing that comes after them.
         Step::Deletions => !is_member,
         Step::Comparison => !is_member && !is_record(),
@@ -159,9 +162,10 @@ pub(super) fn failure(state: &State<'_>, release: &Resource, spec: &Value) -> Op
         let why = format!("the API server does not serve {kind} of the release");
         return Some(Failure { why, at: Step::Start });
     }
-    let mut first = hooks(state, release, spec, &[HookEvent::PreDelete]);
-    if let Some(why) = first.find_map(|(object, _)| refusal(state, release, object)) {
-        return Some(Failure { why, at: Step::Start });
+    if let Some(RefusedHook { place, why }) = refused_hook(state, release, spec)
+        && place.stage < Stage::Objects
+    {
+        return Some(Failure { why, at: Step::Hooks });
     }
     let mut others = uninstalled(state, release, spec).into_iter();
     if let Some(why) = others.find_map(|object| refusal(state, release, object)) {
@@ -207,6 +211,29 @@ pub(super) fn hooks<'a>(
     rendered.collect::<Vec<_>>().into_iter().chain(labelled)
 }
 
+/// A hook of an uninstall that the server refuses to create or to replace.
+struct RefusedHook {
+    place: HookPlace,
+    why: String,
+}
+
+/// Returns the first hook of an uninstall that the server refuses. Without a chart that is known, they have no order.
+fn refused_hook(state: &State<'_>, release: &Resource, spec: &Value) -> Option<RefusedHook> {
+    let Some(known) = stored_hooks(state, release, spec, UNINSTALL_EVENTS) else {
+        let mut first = hooks(state, release, spec, &[HookEvent::PreDelete]);
+        let why = first.find_map(|(object, _)| refusal(state, release, object))?;
+        return Some(RefusedHook { place: HookPlace { stage: Stage::HooksBefore, number: 0 }, why });
+    };
+    let messages = &stored_chart(state, release)?.refused_hooks;
+    let runs = uninstall_runs(&known);
+    let refused = runs.iter().filter_map(|(id, run)| {
+        let replaced = || state.live_object(id).and_then(|object| refusal(state, release, object));
+        let refused = || Some(format!("the server refuses the hook {id}: {}", messages.get(id)?));
+        Some((run.places().first()?, replaced().or_else(refused)?))
+    });
+    refused.min_by_key(|(place, _)| **place).map(|(place, why)| RefusedHook { place: *place, why })
+}
+
 /// Returns true if a run of a hook deletes a live object of its identity, unless it fails.
 fn is_deleted(hook: &Hook) -> bool {
     matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted)
@@ -229,24 +256,37 @@ pub(super) fn add_hooks(
 ) {
     let is_at_start = failure.is_some_and(|failure| failure.at == Step::Start);
     let all: Vec<String> = conditions.iter().cloned().chain(while_failing(failing)).collect();
+    let runs = uninstall_runs(&stored_hooks(state, release, spec, UNINSTALL_EVENTS).unwrap_or_default());
+    let end = refused_hook(state, release, spec).map(|hook| hook.place);
     for (object, hook) in hooks(state, release, spec, events(*failure)) {
+        let reached = end.zip(runs.get(&object.id)).map_or(Reached::Runs(hook.fate()), |(end, run)| run.until(end));
         if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
             effect.deletes.remove(&object.id);
             effect.keeps.insert(object.id.clone(), Reason::new(ReasonCode::DeletionRefused, message));
-        } else if let Some(deletion) = hook_deletion(&hook, *kind).filter(|_| !is_at_start) {
+        } else if let Some(deletion) = hook_deletion(&hook, reached, *kind).filter(|_| !is_at_start) {
             effect.deletes.insert(object.id.clone(), under(deletion, &all));
         }
     }
     if !is_at_start {
-        effect.creates = created_hooks(state, release, spec, events(*failure), conditions, failing);
+        let created = created_hooks(state, release, spec, events(*failure), conditions, failing).into_iter();
+        effect.creates =
+            created.filter(|(id, _)| end.is_none() || runs.get(id).is_none_or(|run| run.is_left(end))).collect();
     }
 }
 
 /// Returns the deletion of a live object with the identity of a hook that an uninstall runs; `None` if it deletes nothing.
-fn hook_deletion(hook: &Hook, kind: CascadeKind) -> Option<OwnerDeletion> {
+fn hook_deletion(hook: &Hook, reached: Reached, kind: CascadeKind) -> Option<OwnerDeletion> {
     let mut deletion = OwnerDeletion::new(kind);
     deletion.code = Some(ReasonCode::Hook);
-    match hook.fate() {
+    let fate = match reached {
+        Reached::Runs(fate) => fate,
+        Reached::Refused => {
+            deletion.remark(REPLACEMENT_REFUSED);
+            return Some(deletion);
+        }
+        Reached::Stays => return None,
+    };
+    match fate {
         HookFate::Recreated => {
             deletion.action = Action::Recreate;
             deletion.remark("the uninstall deletes it and creates it again");
@@ -376,7 +416,9 @@ pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value)
     let live = hooks(state, release, spec, &[HookEvent::PreDelete]).map(|(object, hook)| (object.id.clone(), hook));
     let known = stored_hooks(state, release, spec, &[HookEvent::PreDelete]).into_iter().flatten();
     let all = live.chain(known.filter(|(id, _)| !state.is_live(id))).collect::<Vec<_>>();
-    all.into_iter().filter(|(_, hook)| hook.can_fail()).map(|(id, _)| id).collect()
+    let doubtful = stored_chart(state, release).map(|stored| &stored.doubtful_hooks);
+    let can_fail = |id: &ObjectId, hook: &Hook| hook.can_fail() || doubtful.is_some_and(|ids| ids.contains(id));
+    all.into_iter().filter(|(id, hook)| can_fail(id, hook)).map(|(id, _)| id).collect()
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.

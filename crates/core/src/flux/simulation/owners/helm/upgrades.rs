@@ -2,20 +2,21 @@
 //!
 //! Source: docs/reference/flux.md 6.3 and 8.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::actions::action::ReleaseAction;
 use super::actions::action_kind::ActionKind;
-use super::actions::applied::{hook_runs, of_chart};
+use super::actions::applied::of_chart;
 use super::actions::conditions::{condition, unmet_dependency};
 use super::actions::failure::{Attempt, Failure};
+use super::actions::hook_runs::hook_runs;
 use super::actions::records::{
     forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision,
 };
-use super::actions::remedies::{Remedy, can_fail_later, test_fates};
+use super::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
 use super::change::{Change, Prepared, Specs, prepared, prepared_again};
 use super::drift::corrected;
 use super::remarks::described;
@@ -248,11 +249,10 @@ fn acted(
         action.waits.clone_from(&change.condition);
     }
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
-    action.hooks = hook_runs(spec, kind, new, Some(old), &test_fates(spec, new));
+    action.hooks = hook_runs(spec, kind, new, Some(old));
     // Helm leaves a kept object, and applies it again as a hook.
     action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_in_upgrade(state, id)));
-    let removed = old.objects.difference(&new.objects).filter(|id| !action.hooks.contains_key(*id));
-    action.removed = removed.cloned().collect();
+    action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     action.claims = released_claims(state, old, new);
     let is_tightened = |id: &&ObjectId| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id));
@@ -261,7 +261,8 @@ fn acted(
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
         action.undecided.extend(gone.symmetric_difference(&action.removed).map(|id| (id.clone(), DEFINITIONS)));
-        action.removed.extend(gone.into_iter().filter(|id| !action.hooks.contains_key(id)));
+        let gone: Vec<ObjectId> = gone.into_iter().filter(|id| !action.becomes_hook(id)).collect();
+        action.removed.extend(gone);
     }
     if has_failed_upgrade(live) && change.basis.is_none() {
         action.undecided.extend(action.removed.iter().map(|id| (id.clone(), AFTER_FAILURE)));
@@ -275,6 +276,7 @@ fn acted(
     }
     action.has_steps = !between.is_empty();
     action.can_fail_later = can_fail_later(spec, kind, new);
+    action.waits_for_objects = waits_for_objects(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
     if matches!(action.remedy, Remedy::Uninstall { .. }) && !flag_at(spec, "/uninstall/keepHistory") {
@@ -302,7 +304,7 @@ fn acted(
     }
     let removed: BTreeSet<ObjectId> =
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
-    (action.failure, action.refused_deletions) = attempt.failure(comparison, &removed);
+    action.expect(attempt.expected(comparison, &removed));
     if attempt.has_consequences {
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
@@ -321,18 +323,18 @@ fn acted(
     }
     let is_doubtful = action.failure != Failure::Unexpected
         || later.is_some()
-        || (action.can_fail_later && action.remedy == Remedy::Rollback);
+        || (action.may_fail_later() && action.remedy == Remedy::Rollback);
     let manifests = [new].into_iter().chain(later);
-    let none = BTreeMap::new();
+    let none = BTreeSet::new();
     let earlier = between.iter().map(|first| Arc::new(attempt.applied_objects(comparison, [first], &none))).collect();
     effect.applies = attempt
-        .applies(comparison, manifests, &action.hooks, is_doubtful)
+        .applies(comparison, manifests, &action.left_hooks(), is_doubtful)
         .map(|applies| OwnerApply { earlier, ..of_chart(applies, &change.new.chart) });
     let mut remarks = described(live, change);
     if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
         remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
     }
-    remarks.extend(action.failure.describe(kind));
+    remarks.extend(action.failures());
     remarks.extend(action.remedy.describe(kind));
     if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
         let reason = Reason::new(ReasonCode::ApplyRefused, remarks.join("; "));

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::action_kind::ActionKind;
-use super::failure::{Failure, RefusedDeletion};
+use super::failure::{Expected, Failure, RefusedDeletion};
+use super::hook_runs::{HookPlace, HookRun, REPLACEMENT_REFUSED, Reached, RefusedHook, Stage};
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -14,16 +15,6 @@ use crate::helm::rendered::POLICY;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Action, Reason, ReasonCode};
-
-/// Run of a hook by an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HookRun {
-    pub(crate) fate: HookFate,
-    /// It runs before the action changes anything, and so does if the action then fails.
-    pub(crate) is_first: bool,
-    /// It can fail although the API server accepts it, and the object is then still there.
-    pub(crate) can_fail: bool,
-}
 
 /// Effects of an action on live objects.
 pub(crate) struct ReleaseAction {
@@ -45,6 +36,8 @@ pub(crate) struct ReleaseAction {
     pub(crate) waits: Option<String>,
     /// Reason why the action fails before it deletes objects.
     pub(crate) failure: Failure,
+    /// The first hook that the API server refuses, before or after the objects.
+    pub(crate) refused_hook: Option<RefusedHook>,
     /// Deletions that the API server refuses. The action then fails after all others.
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
     /// Another version of the chart or of the values may be installed before.
@@ -54,6 +47,8 @@ pub(crate) struct ReleaseAction {
     pub(crate) remedied: BTreeMap<ObjectId, Action>,
     /// The action can fail after it has deleted objects.
     pub(crate) can_fail_later: bool,
+    /// It waits until objects are ready before the hooks after it run.
+    pub(crate) waits_for_objects: bool,
     /// Helm creates a hook without waiting until the old one is gone.
     pub(crate) does_not_wait: bool,
     /// Assumption about the chart, for people; `None` if the chart is known.
@@ -74,19 +69,77 @@ impl ReleaseAction {
             claims: BTreeSet::new(),
             waits: None,
             failure: Failure::Unexpected,
+            refused_hook: None,
             refused_deletions: BTreeMap::new(),
             has_steps: false,
             remedy: Remedy::None,
             remedied: BTreeMap::new(),
             can_fail_later: false,
+            waits_for_objects: false,
             does_not_wait: false,
             assumption: None,
         }
     }
 
+    /// Sets what is expected of the action.
+    pub(crate) fn expect(&mut self, Expected { failure, refused_hook, refused_deletions }: Expected) {
+        (self.failure, self.refused_hook, self.refused_deletions) = (failure, refused_hook, refused_deletions);
+    }
+
+    /// Returns the hook after the objects that the API server refuses, if the action then fails.
+    pub(crate) fn failing_hook(&self) -> Option<&RefusedHook> {
+        self.refused_hook.as_ref().filter(|hook| hook.place.stage > Stage::Objects && !hook.is_ignored)
+    }
+
+    /// Returns true if the action may fail after it has deleted objects.
+    pub(crate) fn may_fail_later(&self) -> bool {
+        self.can_fail_later || self.failing_hook().is_some() || !self.refused_deletions.is_empty()
+    }
+
+    /// Returns true if it is certain that the action fails after it has deleted objects.
+    pub(crate) fn fails_later(&self) -> bool {
+        let is_refused = self.failing_hook().is_some_and(|hook| hook.is_final);
+        self.failure == Failure::Unexpected
+            && (is_refused || self.refused_deletions.values().any(|refused| refused.is_final))
+    }
+
+    /// Returns the hooks that exist after the action.
+    pub(crate) fn left_hooks(&self) -> BTreeSet<&ObjectId> {
+        let end = self.end();
+        self.hooks.iter().filter(|(_, run)| run.is_left(end)).map(|(id, _)| id).collect()
+    }
+
+    /// Returns the place where it is certain that the action ends; `None` if it may get to its end.
+    fn end(&self) -> Option<HookPlace> {
+        let refused = self.refused_hook.as_ref();
+        match &self.failure {
+            Failure::Always(_) => {
+                let before = refused.filter(|hook| hook.place.stage < Stage::Objects).map(|hook| hook.place);
+                Some(before.unwrap_or(HookPlace { stage: Stage::Objects, number: 0 }))
+            }
+            _ => refused.filter(|hook| hook.is_final && hook.place.stage > Stage::Objects).map(|hook| hook.place),
+        }
+    }
+
+    /// Returns true for the identity of a hook that is not an object which the action then deletes.
+    pub(crate) fn becomes_hook(&self, id: &ObjectId) -> bool {
+        self.hooks.get(id).is_some_and(|run| !run.is_removed)
+    }
+
+    /// Describes why the action fails, or may fail.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
+        let hook = self.failing_hook().map(|RefusedHook { id, message, .. }| {
+            format!("the API server refuses a hook after the {}, as it does now: {id}: {message}", self.kind.word())
+        });
+        self.failure.describe(self.kind).into_iter().chain(hook)
+    }
+
     /// Adds objects that the release has for a while only, with the condition under which it takes them over.
     pub(crate) fn add_passing(&mut self, passing: impl IntoIterator<Item = ObjectId>, condition: &'static str) {
-        for id in passing.into_iter().filter(|id| !self.hooks.contains_key(id)) {
+        for id in passing {
+            if self.becomes_hook(&id) {
+                continue;
+            }
             self.undecided.insert(id.clone(), condition);
             self.removed.insert(id);
         }
@@ -111,7 +164,7 @@ impl ReleaseAction {
         let live = |ids: &BTreeSet<ObjectId>| -> Vec<_> { ids.iter().filter_map(|id| state.live_object(id)).collect() };
         for (id, run) in &self.hooks {
             if let Some(object) = state.live_object(id) {
-                add(object, self.hook(object, *run));
+                add(object, self.hook(object, run));
             }
         }
         for (id, fate) in &self.interrupted_hooks {
@@ -219,7 +272,10 @@ impl ReleaseAction {
         }
         let mut deletion = self.deletion(ReasonCode::NotInChart);
         self.add_failure(&mut deletion);
-        if self.can_fail_later && self.remedy == Remedy::Rollback {
+        if self.remedy == Remedy::Rollback && self.fails_later() {
+            deletion.action = Action::Recreate;
+            deletion.remark(format!("the {} then fails, and its rollback creates it again", self.kind.word()));
+        } else if self.remedy == Remedy::Rollback && self.may_fail_later() {
             deletion.stays_if(format!("a rollback creates it again if the {} fails later", self.kind.word()));
         }
         if self.loosened.contains(id) {
@@ -252,18 +308,22 @@ impl ReleaseAction {
         doubted(deletion)
     }
 
-    fn hook(&self, object: &ObjectMetadata, run: HookRun) -> Option<OwnerDeletion> {
+    fn hook(&self, object: &ObjectMetadata, run: &HookRun) -> Option<OwnerDeletion> {
         if self.is_refused(&object.id) {
             return None;
         }
+        let fate = match self.end().map(|end| run.until(end)) {
+            // Objects that the manifest lacks are deleted as such.
+            None if run.is_removed => return None,
+            None => run.fate,
+            Some(Reached::Runs(fate)) => fate,
+            Some(Reached::Stays) => return None,
+            Some(Reached::Refused) => return Some(self.refused_replacement()),
+        };
         let mut deletion = self.deletion(ReasonCode::Hook);
         self.add_refusal(&mut deletion, &object.id);
-        match (&self.failure, run.is_first) {
-            (Failure::Always(_), false) => return None,
-            (_, false) => self.add_failure(&mut deletion),
-            (_, true) => {}
-        }
-        match run.fate {
+        self.add_failures_before(&mut deletion, run);
+        match fate {
             HookFate::Recreated => {
                 deletion.action = Action::Recreate;
                 deletion.remark(format!("each {} deletes it and creates it again", self.kind.word()));
@@ -287,6 +347,32 @@ impl ReleaseAction {
         Some(doubted(deletion))
     }
 
+    /// Returns the deletion of an object by a hook that is then refused.
+    fn refused_replacement(&self) -> OwnerDeletion {
+        let mut deletion = self.deletion(ReasonCode::Hook);
+        deletion.remark(REPLACEMENT_REFUSED);
+        doubted(deletion)
+    }
+
+    /// Adds the conditions that the action gets to a hook.
+    fn add_failures_before(&self, deletion: &mut OwnerDeletion, run: &HookRun) {
+        let word = self.kind.word();
+        let refused = self.refused_hook.as_ref().filter(|hook| !hook.is_final);
+        if let Some(RefusedHook { id, .. }) = refused.filter(|hook| run.is_after(hook.place)) {
+            deletion.stays_if(format!("it stays while the API server refuses the hook {}", id.shown()));
+        } else if refused.is_some_and(|hook| run.is_at(hook.place)) {
+            deletion.stays_if("nothing replaces it while the API server refuses the hook");
+        } else if !run.is_first() {
+            self.add_failure(deletion);
+        }
+        if !run.is_first() && self.waits_for_objects {
+            deletion.stays_if(format!("it stays if the {word} fails because an object does not become ready"));
+        }
+        if let Some(behind) = &run.behind {
+            deletion.stays_if(format!("it stays if the hook {} fails", behind.shown()));
+        }
+    }
+
     fn claim(&self) -> OwnerDeletion {
         let mut deletion = self.deletion(ReasonCode::ScaledDown);
         deletion.kind = CascadeKind::Dependent { owner_in_other_namespace: false };
@@ -300,8 +386,8 @@ impl ReleaseAction {
         deletion.action = action;
         match &self.failure {
             Failure::Always(_) => {}
-            Failure::Unexpected if self.refused_deletions.values().any(|refused| refused.is_final) => {}
-            Failure::Unexpected if !self.can_fail_later && self.refused_deletions.is_empty() => return None,
+            Failure::Unexpected if self.fails_later() => {}
+            Failure::Unexpected if !self.may_fail_later() => return None,
             _ => deletion.stays_if(format!("it stays unless the {} fails", self.kind.word())),
         }
         Some(doubted(deletion))

@@ -1,12 +1,10 @@
-//! Objects that an install or an upgrade of a release applies, and the hooks that it runs.
+//! Objects that an install or an upgrade of a release applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::action::HookRun;
-use super::action_kind::ActionKind;
 use super::failure::Attempt;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::charts::Chart;
@@ -15,44 +13,20 @@ use crate::flux::simulation::model::affected_owner::OwnerApply;
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::helm::render::release_charts::UNKNOWN_REVISION;
-use crate::helm::hooks::HookFate;
 use crate::helm::rendered::Rendered;
-use crate::kubernetes::object::{ObjectId, flag_at, text_at};
+use crate::kubernetes::object::{ObjectId, text_at};
 use crate::plan::ReasonCode;
-
-/// Returns the runs of hooks in an action, and those of its tests.
-pub(crate) fn hook_runs(
-    spec: &Value,
-    kind: ActionKind,
-    new: &Rendered,
-    old: Option<&Rendered>,
-    tests: &BTreeMap<ObjectId, HookFate>,
-) -> BTreeMap<ObjectId, HookRun> {
-    let [before, after] = kind.events();
-    let runs_hooks = !flag_at(spec, &format!("/{}/disableHooks", kind.field()));
-    let mut fates: BTreeMap<ObjectId, HookFate> = tests.clone();
-    if runs_hooks {
-        fates.extend(new.hook_fates(old, [before, after]));
-    }
-    let runs = fates.into_iter().filter_map(|(id, fate)| {
-        let hook = new.hooks.get(&id)?;
-        let can_fail = hook.can_fail() && !hook.is_deleted_first();
-        let is_first = hook.runs_at(&[before]) && !tests.contains_key(&id);
-        Some((id, HookRun { fate, is_first, can_fail }))
-    });
-    runs.collect()
-}
 
 impl Attempt<'_> {
     /// Returns the objects that helm-controller applies: what the action needs first, those of the manifest that it renders now, or
-    /// of another one, and its hooks that stay; `None` if no pass is known that leads to it. Of a release with values of Secrets
+    /// of another one, and `hooks`, those of its hooks that stay; `None` if no pass is known that leads to it. Of a release with values of Secrets
     /// only the objects that exist are among them: the names of others could hold such values. Nor are those that are named by a
     /// revision of the source, or whose namespace does not exist.
     pub(crate) fn applies<'r>(
         &self,
         comparison: &Comparison<'_, '_, '_>,
         manifests: impl IntoIterator<Item = &'r Rendered>,
-        hooks: &BTreeMap<ObjectId, HookRun>,
+        hooks: &BTreeSet<&ObjectId>,
         is_doubtful: bool,
     ) -> Option<OwnerApply> {
         let (_, trigger) = comparison.state().applied_specs(self.id).last()?;
@@ -71,12 +45,12 @@ impl Attempt<'_> {
         changed.map(|(id, manifest)| (id.clone(), Arc::new(manifest.clone()))).collect()
     }
 
-    /// Returns the objects of manifests that helm-controller applies, and those of their hooks that stay.
+    /// Returns the objects of manifests that helm-controller applies, and `hooks`, those of their hooks that stay.
     pub(crate) fn applied_objects<'r>(
         &self,
         comparison: &Comparison<'_, '_, '_>,
         manifests: impl IntoIterator<Item = &'r Rendered>,
-        hooks: &BTreeMap<ObjectId, HookRun>,
+        hooks: &BTreeSet<&ObjectId>,
     ) -> BuiltObjects {
         let state = comparison.state();
         let mut objects = BuiltObjects::new();
@@ -85,10 +59,7 @@ impl Attempt<'_> {
             let is_shown = |id: &ObjectId| !is_private && !id.name.contains(UNKNOWN_REVISION);
             let known = rendered.manifests().iter().filter(|(id, _)| is_shown(id) || state.live_object(id).is_some());
             objects.extend(known.map(|(id, manifest)| (id.clone(), applied_object(id, manifest, is_private))));
-            let created = rendered.hooks.iter().filter(|(id, _)| {
-                let run = hooks.get(id).map(|run| run.fate);
-                is_shown(id) && matches!(run, Some(HookFate::Recreated | HookFate::Applied))
-            });
+            let created = rendered.hooks.iter().filter(|(id, _)| is_shown(id) && hooks.contains(id));
             objects.extend(created.map(|(id, hook)| (id.clone(), applied_object(id, &hook.manifest, is_private))));
         }
         let first = self.prerequisites(state);

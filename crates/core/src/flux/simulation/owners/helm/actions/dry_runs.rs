@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::hook_runs::{HookPlace, Stage};
+use crate::flux::apply::cause::is_of_schema;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
@@ -17,11 +19,35 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, map_in};
 /// A manifest that Helm applies.
 pub(crate) struct AppliedManifest {
     pub(crate) id: ObjectId,
+    /// Place of its run; `None` for an object.
+    pub(crate) hook: Option<HookPlace>,
     pub(crate) manifest: Value,
     /// The manifest is another one than that of the last release, or the object does not exist.
     pub(crate) is_changed: bool,
     /// The answer of the server is another one by then, because its definition is replaced.
     pub(crate) is_open: bool,
+    /// The live object is deleted before, so that it decides nothing.
+    pub(crate) is_replaced: bool,
+}
+
+/// An object or a hook that the API server refuses, with its message.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    /// Place of its run; `None` for an object.
+    pub(crate) place: Option<HookPlace>,
+    pub(crate) id: ObjectId,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(place: Option<HookPlace>, id: &ObjectId, message: String) -> Self {
+        Self { place, id: id.clone(), message }
+    }
+
+    /// Returns where the action ends.
+    pub(crate) fn stage(&self) -> HookPlace {
+        self.place.unwrap_or(HookPlace { stage: Stage::Objects, number: 0 })
+    }
 }
 
 /// Requests of Helm in one action for a release.
@@ -38,8 +64,8 @@ pub(crate) struct ReleaseChanges<'m> {
 
 /// Answers of the API server about an action.
 pub(crate) struct ReleaseAnswers {
-    /// The first object that it refuses, with its message.
-    pub(crate) refusal: Option<(ObjectId, String)>,
+    /// The first object or hook that it refuses.
+    pub(crate) refusal: Option<Refusal>,
     /// It accepts everything that changes.
     pub(crate) is_proven: bool,
     /// Messages about deletions that it refuses.
@@ -61,21 +87,15 @@ impl Comparison<'_, '_, '_> {
     /// Asks the API server about an action. An object without a clear answer is assumed to be accepted if it does not change.
     pub(crate) fn ask_release(&mut self, changes: &ReleaseChanges<'_>) -> ReleaseAnswers {
         let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
-        for AppliedManifest { id, manifest, is_changed, is_open } in &changes.manifests {
-            // A name that holds values of a Secret would be in the URL of the request, and so in logs.
-            let is_hidden = changes.is_private && !self.state().is_live(id);
-            if *is_open || is_hidden || !changes.is_applied_on_server {
-                answers.is_proven &= !is_changed;
-                continue;
-            }
-            let manifest = manifest_to_apply(manifest, id, changes);
-            match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
+        for applied in &changes.manifests {
+            match self.ask_apply(changes, applied) {
                 Verdict::Accepted => {}
-                Verdict::Refused(message) if answers.refusal.is_none() => {
-                    answers.refusal = Some((id.clone(), message));
+                Verdict::Refused(message) => {
+                    let refusal = Refusal::new(applied.hook, &applied.id, message);
+                    let first = answers.refusal.take().filter(|first| first.stage() <= refusal.stage());
+                    answers.refusal = first.or(Some(refusal));
                 }
-                Verdict::Refused(_) => {}
-                Verdict::Open => answers.is_proven &= !is_changed,
+                Verdict::Open => answers.is_proven &= !applied.is_changed,
             }
         }
         for id in &changes.removed {
@@ -84,6 +104,29 @@ impl Comparison<'_, '_, '_> {
             }
         }
         answers
+    }
+
+    /// Returns the messages about the manifests that the API server refuses to apply.
+    pub(crate) fn refused_manifests(&mut self, changes: &ReleaseChanges<'_>) -> BTreeMap<ObjectId, String> {
+        let refused = changes.manifests.iter().filter_map(|applied| match self.ask_apply(changes, applied) {
+            Verdict::Refused(message) => Some((applied.id.clone(), message)),
+            Verdict::Accepted | Verdict::Open => None,
+        });
+        refused.collect()
+    }
+
+    fn ask_apply(&mut self, changes: &ReleaseChanges<'_>, applied: &AppliedManifest) -> Verdict {
+        let AppliedManifest { id, manifest, is_open, is_replaced, .. } = applied;
+        // A name that holds values of a Secret would be in the URL of the request, and so in logs.
+        let is_hidden = changes.is_private && !self.state().is_live(id);
+        if *is_open || is_hidden || !changes.is_applied_on_server {
+            return Verdict::Open;
+        }
+        let manifest = manifest_to_apply(manifest, id, changes);
+        match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
+            Verdict::Refused(message) if *is_replaced && !is_of_schema(&message) => Verdict::Accepted,
+            verdict => verdict,
+        }
     }
 }
 

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::action_kind::ActionKind;
-use super::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
+use super::dry_runs::{AppliedManifest, Refusal, ReleaseAnswers, ReleaseChanges};
+use super::hook_runs::{HookPlace, RefusedHook, Stage, hooks_in_order, is_ignored};
 use super::remedies::{Remediation, Remedy};
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
@@ -40,6 +41,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Returns the failure of an action of which the API server refuses an object.
+    fn refused(id: &ObjectId, message: &str, is_final: bool) -> Self {
+        let text = format!("{id}: {message}");
+        if is_final { Self::Always(text) } else { Self::Now(text) }
+    }
+
     /// Returns the reason for people; `None` without a failure.
     pub(crate) fn describe(&self, kind: ActionKind) -> Option<String> {
         let word = kind.word();
@@ -58,6 +65,20 @@ pub(crate) struct RefusedDeletion {
     pub(crate) message: String,
     /// Nothing in the change mends that.
     pub(crate) is_final: bool,
+}
+
+/// What is expected of an action.
+pub(crate) struct Expected {
+    pub(crate) failure: Failure,
+    /// The first hook that the API server refuses: one before the objects is the failure.
+    pub(crate) refused_hook: Option<RefusedHook>,
+    pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
+}
+
+impl From<Failure> for Expected {
+    fn from(failure: Failure) -> Self {
+        Self { failure, refused_hook: None, refused_deletions: BTreeMap::new() }
+    }
 }
 
 /// An action whose failures are predicted.
@@ -110,51 +131,60 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns the failure that is expected, and the deletions that the API server refuses. `removed` are the objects that
-    /// the action deletes.
-    pub(crate) fn failure(
-        &self,
-        comparison: &mut Comparison<'_, '_, '_>,
-        removed: &BTreeSet<ObjectId>,
-    ) -> (Failure, BTreeMap<ObjectId, RefusedDeletion>) {
+    /// Returns the failures that are expected. `removed` are the objects that the action deletes.
+    pub(crate) fn expected(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> Expected {
         let planned = self.planned_kinds(comparison);
         let awaited =
             self.new.kinds().into_iter().find(|kind| self.place.snapshot.lacks_type(kind) && planned.contains(kind));
         if let Some(kind) = awaited {
             let why = format!("{kind} is not defined by then");
-            return (Failure::Possible(why), BTreeMap::new());
+            return Failure::Possible(why).into();
         }
         if let Some(kind) = self.leaving_kind(comparison) {
             let why = format!("the definition of {kind} is deleted by then");
-            return (Failure::Possible(why), BTreeMap::new());
+            return Failure::Possible(why).into();
         }
         if let Some(why) = self.unplaced(comparison) {
-            return (Failure::Always(why), BTreeMap::new());
+            return Failure::Always(why).into();
         }
-        let ReleaseAnswers { refusal, is_proven, refused_deletions } = self.ask(comparison, removed);
-        let [before, _] = self.kind.events();
-        let refused_hook =
-            refused_deletions.iter().find(|(id, _)| self.new.hooks_at([before]).any(|(hook, _)| hook == *id));
-        let failure = match refusal.or_else(|| refused_hook.map(|(id, message)| (id.clone(), message.clone()))) {
-            Some((id, message)) => {
-                let text = format!("{id}: {message}");
-                if self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message) {
-                    Failure::Now(text)
-                } else {
-                    Failure::Always(text)
-                }
+        let hooks = hooks_in_order(self.spec, self.kind, self.new);
+        let ReleaseAnswers { refusal, is_proven, refused_deletions } = self.ask(comparison, removed, &hooks);
+        // The first refusal ends the action.
+        let replaced = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first());
+        let mut refused_hooks = replaced
+            .filter_map(|(place, id, _)| Some(Refusal::new(Some(*place), id, refused_deletions.get(*id)?.clone())));
+        let first = refusal.into_iter().chain(refused_hooks.next()).min_by_key(|refusal| refusal.stage());
+        let (refused_object, refused_hook) = match first {
+            Some(refusal @ Refusal { place: Some(_), .. }) => (None, Some(refusal)),
+            refusal => (refusal, None),
+        };
+        let refused_hook = refused_hook.and_then(|Refusal { place, id, message }| {
+            let (place, is_final) = (place?, !self.may_be_tried_again(comparison, &id, &message));
+            let is_ignored = is_ignored(self.spec, self.kind, place);
+            Some(RefusedHook { id, place, message, is_final, is_ignored })
+        });
+        let failed_hook = refused_hook.as_ref().filter(|hook| hook.place.stage < Stage::Objects);
+        let failure = match (refused_object, failed_hook) {
+            (Some(Refusal { id, message, .. }), _) => {
+                Failure::refused(&id, &message, !self.may_be_tried_again(comparison, &id, &message))
             }
-            None if !is_proven && comparison.state().input.dry_runs.is_none() => {
+            (None, Some(RefusedHook { id, message, is_final, .. })) => Failure::refused(id, message, *is_final),
+            _ if !is_proven && comparison.state().input.dry_runs.is_none() => {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
             }
-            None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
-            None => self.failing_step().map_or(Failure::Unexpected, Failure::Possible),
+            _ if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
+            _ => self.failing_step().map_or(Failure::Unexpected, Failure::Possible),
         };
-        let refused = refused_deletions.into_iter().map(|(id, message)| {
+        let refused_deletions = refused_deletions.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
             (id, RefusedDeletion { message, is_final })
         });
-        (failure, refused.collect())
+        Expected { failure, refused_hook, refused_deletions: refused_deletions.collect() }
+    }
+
+    /// Returns true if an action that the API server refuses may succeed later.
+    fn may_be_tried_again(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, message: &str) -> bool {
+        self.is_retried_without(comparison.state(), id) || self.may_be_mended(comparison, id, message)
     }
 
     /// Returns the condition under which the service account of the release may not write the Secret in which Helm records the
@@ -196,15 +226,38 @@ impl Attempt<'_> {
         Some(format!("{what} fails"))
     }
 
-    fn ask(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> ReleaseAnswers {
+    fn ask(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        removed: &BTreeSet<ObjectId>,
+        hooks: &[(HookPlace, &ObjectId, &Hook)],
+    ) -> ReleaseAnswers {
         let state = comparison.state();
         let replaced = self.replaced_kinds(comparison);
-        let mut manifests: Vec<AppliedManifest> = vec![];
+        let first = self.prerequisites(state);
+        let defined: BTreeSet<GroupKind> = first.values().filter_map(kind_of_definition).collect();
+        // No dry-run can show what comes with its namespace or its definition.
+        let asked_hooks = hooks.iter().filter(|(place, id, hook)| {
+            let comes_first = first.contains_key(&id.namespace_object()) || defined.contains(&id.group_kind());
+            let comes_with = place.stage > Stage::Objects
+                && (self.comes_with_namespace(comparison, id) || self.place.snapshot.lacks_type(&id.group_kind()));
+            !(comes_first || comes_with || hook.fate() == HookFate::DeletedOnFailure)
+        });
+        let mut manifests: Vec<AppliedManifest> = asked_hooks
+            .map(|(place, id, hook)| AppliedManifest {
+                id: (*id).clone(),
+                hook: Some(*place),
+                manifest: hook.manifest.clone(),
+                is_changed: place.stage < Stage::Objects,
+                is_open: false,
+                is_replaced: state.is_live(id) && hook.is_deleted_first(),
+            })
+            .collect();
         for (id, manifest) in self.new.manifests() {
             let is_same =
                 !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && state.is_live(id);
             let kind = id.group_kind();
-            // No dry-run can show what comes with its namespace or its definition, or after another object of its name.
+            // Nor can it after another object of its name.
             let comes_with = self.comes_with_namespace(comparison, id)
                 || self.place.snapshot.lacks_type(&kind)
                 || self.gone.contains(id);
@@ -214,23 +267,16 @@ impl Attempt<'_> {
             let is_open = replaced.contains(&kind);
             manifests.push(AppliedManifest {
                 id: id.clone(),
+                hook: None,
                 manifest: manifest.clone(),
                 is_changed: !is_same,
                 is_open,
+                is_replaced: false,
             });
         }
-        let [before, after] = self.kind.events();
-        let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
-        let replaced_hooks =
-            self.new.hooks_at([before, after]).filter(|(_, hook)| runs_hooks && hook.is_deleted_first());
-        let deleted = removed.iter().chain(replaced_hooks.map(|(id, _)| id)).filter(|id| state.is_live(id));
+        let replaced_hooks = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first()).map(|(_, id, _)| *id);
+        let deleted = removed.iter().chain(replaced_hooks).filter(|id| state.is_live(id));
         let deleted: BTreeSet<ObjectId> = deleted.cloned().collect();
-        for (id, hook) in
-            self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && is_asked(hook, state.is_live(id)))
-        {
-            let manifest = hook.manifest.clone();
-            manifests.push(AppliedManifest { id: id.clone(), manifest, is_changed: true, is_open: false });
-        }
         comparison.ask_release(&ReleaseChanges {
             release: self.id,
             spec: self.spec,
@@ -343,9 +389,11 @@ impl Attempt<'_> {
             && live.annotations.get(RELEASE_NAME) == Some(&*self.place.target.name)
     }
 
-    /// Returns true for an object of the release, before or after the action.
+    /// Returns true for an object of the release, before or after the action, or a hook.
     fn has_object(&self, id: &ObjectId) -> bool {
-        self.new.objects.contains(id) || self.old.is_some_and(|old| old.objects.contains(id))
+        self.new.objects.contains(id)
+            || self.new.hooks.contains_key(id)
+            || self.old.is_some_and(|old| old.objects.contains(id))
     }
 
     /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it over.
@@ -374,9 +422,4 @@ impl Attempt<'_> {
         deleted.any(|other| consequences.may_be_deleted(other))
             || applied.iter().any(|other| comparison.is_changed(other))
     }
-}
-
-/// Returns true if a dry-run shows that a hook can be created: Helm deletes some before.
-fn is_asked(hook: &Hook, is_live: bool) -> bool {
-    !(is_live && hook.is_deleted_first()) && hook.fate() != HookFate::DeletedOnFailure
 }

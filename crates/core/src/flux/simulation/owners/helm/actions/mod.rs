@@ -6,5 +6,6 @@ pub(crate) mod applied;
 pub(crate) mod conditions;
 pub(crate) mod dry_runs;
 pub(crate) mod failure;
+pub(crate) mod hook_runs;
 pub(crate) mod records;
 pub(crate) mod remedies;

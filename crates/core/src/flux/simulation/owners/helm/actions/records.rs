@@ -221,9 +221,8 @@ pub(crate) fn outdated_records(
     let first = history.upgraded();
     let mut removed: BTreeMap<&ObjectId, Option<&str>> = first.removed.iter().map(|id| (*id, None)).collect();
     let fails_always = matches!(action.failure, Failure::Always(_)) && !action.has_steps;
-    let fails_last = action.refused_deletions.values().any(|refused| refused.is_final);
-    let condition = (!fails_always && !fails_last).then_some("it stays unless the upgrade fails");
-    if action.failure != Failure::Unexpected || action.can_fail_later || !action.refused_deletions.is_empty() {
+    let condition = (!fails_always && !action.fails_later()).then_some("it stays unless the upgrade fails");
+    if action.failure != Failure::Unexpected || action.may_fail_later() {
         let failed = failed(history, spec, action.remedy);
         failed.removed.into_iter().for_each(|id| _ = removed.entry(id).or_insert(condition));
     }

@@ -181,6 +181,18 @@ pub(crate) fn hook_deletions(
 /// fails, or a test.
 pub(crate) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
     let action = kind.field();
+    let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
+    let [_, after] = kind.events();
+    let has_failing = |event| new.hooks_at([event]).any(|(_, hook)| hook.can_fail());
+    let is_tested = flag_at(spec, "/test/enable") && !ignores_tests(spec, kind);
+    waits_for_objects(spec, kind, new)
+        || (runs_hooks && has_failing(after))
+        || (is_tested && has_failing(HookEvent::Test))
+}
+
+/// Returns true if an action waits until objects are ready, and fails if they are not.
+pub(crate) fn waits_for_objects(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
+    let action = kind.field();
     let waits = !flag_at(spec, &format!("/{action}/disableWait"));
     let is_legacy = text_at(spec, "/waitStrategy/name") == "legacy";
     let waits_for_jobs = !flag_at(spec, &format!("/{action}/disableWaitForJobs"));
@@ -193,30 +205,24 @@ pub(crate) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> 
             !READY_AT_ONCE.contains(&words)
         }
     };
-    let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
-    let [_, after] = kind.events();
-    let has_failing = |event| new.hooks_at([event]).any(|(_, hook)| hook.can_fail());
-    let ignored = spec.pointer(&format!("/{action}/remediation/ignoreTestFailures")).and_then(Value::as_bool);
-    let is_tested = flag_at(spec, "/test/enable") && !ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"));
-    (waits && new.kinds().iter().any(is_waited_for))
-        || (runs_hooks && has_failing(after))
-        || (is_tested && has_failing(HookEvent::Test))
+    waits && new.kinds().iter().any(is_waited_for)
 }
 
-/// Returns what becomes of the live objects of the tests that run after an action.
-pub(crate) fn test_fates(spec: &Value, new: &Rendered) -> BTreeMap<ObjectId, HookFate> {
-    if !flag_at(spec, "/test/enable") {
-        return BTreeMap::new();
-    }
+/// Returns true if a failed test is no failure of an action.
+pub(crate) fn ignores_tests(spec: &Value, kind: ActionKind) -> bool {
+    let ignored = spec.pointer(&format!("/{}/remediation/ignoreTestFailures", kind.field())).and_then(Value::as_bool);
+    ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"))
+}
+
+/// Returns true if a test runs after an action.
+pub(crate) fn is_tested(spec: &Value, test: &ObjectId) -> bool {
     let filters = list_at(spec, "/test/filters");
     let [included, excluded] = [false, true].map(|is_excluded| {
         let found = filters.iter().filter(|filter| flag_at(filter, "/exclude") == is_excluded);
         found.map(|filter| text_at(filter, "/name")).collect::<Vec<_>>()
     });
-    let tests = new
-        .hooks_at([HookEvent::Test])
-        .filter(|(id, _)| !excluded.contains(&&*id.name) && (included.is_empty() || included.contains(&&*id.name)));
-    tests.map(|(id, hook)| (id.clone(), hook.fate())).collect()
+    let is_selected = included.is_empty() || included.contains(&&*test.name);
+    flag_at(spec, "/test/enable") && is_selected && !excluded.contains(&&*test.name)
 }
 
 #[cfg(test)]
@@ -278,11 +284,12 @@ mod tests {
         let rendered = Rendered::read(&(text("a") + &text("b")), "shop", &[], None, false).unwrap();
         let names = |filters: Value| -> Vec<String> {
             let spec = json!({"test": {"enable": true, "filters": filters}});
-            test_fates(&spec, &rendered).into_keys().map(|id| id.name.to_string()).collect()
+            let tests = rendered.hooks.keys().filter(|id| is_tested(&spec, id));
+            tests.map(|id| id.name.to_string()).collect()
         };
         assert_eq!(names(json!([])), ["a", "b"]);
         assert_eq!(names(json!([{"name": "a"}])), ["a"]);
         assert_eq!(names(json!([{"name": "a", "exclude": true}])), ["b"]);
-        assert!(test_fates(&json!({}), &rendered).is_empty());
+        assert!(!rendered.hooks.keys().any(|id| is_tested(&json!({}), id)));
     }
 }

@@ -46,12 +46,12 @@ pub(crate) fn install(
     };
     let mut effect = action.effect(comparison.state(), id);
     // A remedy without a retry leaves nothing of the release.
-    let may_leave = action.can_fail_later && action.remedy == (Remedy::Uninstall { is_retried: false });
+    let may_leave = action.may_fail_later() && action.remedy == (Remedy::Uninstall { is_retried: false });
     let is_doubtful = action.failure != Failure::Unexpected || may_leave;
     let none = BTreeSet::new();
     let attempt = installed.attempt(id, spec, &none);
     effect.applies =
-        attempt.applies(comparison, [new], &action.hooks, is_doubtful).map(|applies| of_chart(applies, chart));
+        attempt.applies(comparison, [new], &action.left_hooks(), is_doubtful).map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     // An installed release is upgraded from what is recorded.
     if live.is_none() {
@@ -59,7 +59,7 @@ pub(crate) fn install(
         first.add_to(&mut effect);
     }
     let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
-    remarks.extend(action.failure.describe(kind));
+    remarks.extend(action.failures());
     remarks.extend(action.remedy.describe(kind).filter(|_| !action.remedied.is_empty()));
     let is_refused = matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty();
     if is_refused {

@@ -17,7 +17,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::actions::action::ReleaseAction;
 use crate::flux::simulation::owners::helm::actions::action_kind::ActionKind;
-use crate::flux::simulation::owners::helm::actions::applied::hook_runs;
+use crate::flux::simulation::owners::helm::actions::hook_runs::hook_runs;
 use crate::flux::simulation::owners::helm::actions::remedies::hook_deletions;
 use crate::flux::simulation::owners::helm::render::release_values::{
     ReleaseValues, values, values_before, values_between,
@@ -114,7 +114,7 @@ fn add_install(
     let (state, manifest) = (comparison.state(), &installed.new);
     let none = BTreeSet::new();
     let attempt = installed.attempt(id, spec, &none);
-    found.applied.push(Arc::new(attempt.applied_objects(comparison, [manifest], &action.hooks)));
+    found.applied.push(Arc::new(attempt.applied_objects(comparison, [manifest], &action.left_hooks())));
     action.waits = Some(INSTALLED_FIRST.to_owned());
     action.removed = match next {
         Next::Upgrade { manifest: new, .. } => manifest.passing(&[new]),
@@ -126,7 +126,7 @@ fn add_install(
         Next::Upgrade { spec, manifest: new } => {
             let mut upgrade = ReleaseAction::new(ActionKind::Upgrade);
             upgrade.waits.clone_from(&action.waits);
-            upgrade.hooks = hook_runs(spec, ActionKind::Upgrade, new, Some(manifest), &BTreeMap::new());
+            upgrade.hooks = hook_runs(spec, ActionKind::Upgrade, new, Some(manifest));
             deletes.extend(upgrade.effect(state, id).deletes);
         }
         Next::Uninstall if !flag_at(spec, "/uninstall/disableHooks") => {

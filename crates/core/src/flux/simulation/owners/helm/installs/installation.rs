@@ -12,11 +12,11 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::actions::action::ReleaseAction;
 use crate::flux::simulation::owners::helm::actions::action_kind::ActionKind;
-use crate::flux::simulation::owners::helm::actions::applied::hook_runs;
 use crate::flux::simulation::owners::helm::actions::conditions::condition;
 use crate::flux::simulation::owners::helm::actions::failure::Attempt;
+use crate::flux::simulation::owners::helm::actions::hook_runs::hook_runs;
 use crate::flux::simulation::owners::helm::actions::records::check_record;
-use crate::flux::simulation::owners::helm::actions::remedies::{Remedy, can_fail_later, test_fates};
+use crate::flux::simulation::owners::helm::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
 use crate::flux::simulation::owners::helm::render::release_charts::{first_chart, packing_failure};
 use crate::flux::simulation::owners::helm::render::release_values::{ReleaseValues, values};
 use crate::flux::simulation::owners::helm::render::rendering::{Draft, Place, Rendering};
@@ -139,8 +139,9 @@ pub(crate) fn prepared(
     action.waits =
         gone.or_else(|| condition(comparison.state(), comparison.derivation.consequences, id, live, spec, false));
     action.does_not_wait = flag_at(spec, "/install/disableWait");
-    action.hooks = hook_runs(spec, kind, new, None, &test_fates(spec, new));
+    action.hooks = hook_runs(spec, kind, new, None);
     action.can_fail_later = can_fail_later(spec, kind, new);
+    action.waits_for_objects = waits_for_objects(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(comparison.state(), spec, new, None);
     let has_consequences = action.can_delete(comparison.state());
@@ -149,10 +150,10 @@ pub(crate) fn prepared(
     if let Some(why) = attempt.obstacle(comparison) {
         return Ok(Err(Followed::blocked(ReasonCode::ApplyRefused, why)));
     }
-    // Without a namespace nothing is created either.
-    let has_consequences = has_consequences || attempt.unplaced(comparison).is_some();
-    if has_consequences {
-        (action.failure, action.refused_deletions) = attempt.failure(comparison, &BTreeSet::new());
+    // Without a namespace nothing is created either. What is only created is not rehearsed without dry-runs.
+    let is_rehearsed = comparison.state().input.dry_runs.is_some();
+    if has_consequences || is_rehearsed || attempt.unplaced(comparison).is_some() {
+        action.expect(attempt.expected(comparison, &BTreeSet::new()));
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     Ok(Ok(action))

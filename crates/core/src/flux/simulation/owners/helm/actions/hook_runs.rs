@@ -1,0 +1,253 @@
+//! Hooks that an action of helm-controller runs one after the other, and how far it gets if the API server refuses one.
+//!
+//! Source: Helm v4.2.2 `pkg/action/hooks.go`, `execHookWithDelayedShutdown`: a hook that cannot be created ends the action, and
+//! what `hook-succeeded` deletes of the hooks before it stays.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::action_kind::ActionKind;
+use super::remedies::{ignores_tests, is_tested};
+use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
+use crate::helm::rendered::Rendered;
+use crate::kubernetes::object::{ObjectId, flag_at};
+
+/// Remark on an object that a hook replaces, of which the API server refuses the creation.
+pub(crate) const REPLACEMENT_REFUSED: &str = "it is deleted, and the API server refuses the hook that replaces it";
+
+/// Step of an action, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    HooksBefore,
+    Objects,
+    HooksAfter,
+    Tests,
+}
+
+/// Place of a hook in an action: its stage, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HookPlace {
+    pub(crate) stage: Stage,
+    pub(crate) number: usize,
+}
+
+/// Runs of a hook by an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HookRun {
+    /// What the action makes of a live object of its identity if it succeeds.
+    pub(crate) fate: HookFate,
+    /// The action then deletes the object, because its manifest no longer has it.
+    pub(crate) is_removed: bool,
+    /// What the hook itself makes of it.
+    own: HookFate,
+    /// The object is gone before the hook is created.
+    replaces: bool,
+    /// Places at which it runs; never empty.
+    places: Vec<HookPlace>,
+    /// It can fail although the API server accepts it, and the object is then still there.
+    pub(crate) can_fail: bool,
+    /// The first hook before it in its stage that can fail although the API server accepts it.
+    pub(crate) behind: Option<ObjectId>,
+}
+
+/// A hook that the API server refuses to create or to replace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RefusedHook {
+    pub(crate) id: ObjectId,
+    pub(crate) place: HookPlace,
+    pub(crate) message: String,
+    /// Nothing in the change mends that.
+    pub(crate) is_final: bool,
+    /// The action succeeds all the same: its failed tests are ignored.
+    pub(crate) is_ignored: bool,
+}
+
+/// What becomes of a live object with the identity of a hook, as far as the action gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    /// The hook runs, with this effect in the end.
+    Runs(HookFate),
+    /// The object is deleted, and the API server refuses the hook that replaces it.
+    Refused,
+    /// The hook does not run, or leaves the object as it is.
+    Stays,
+}
+
+impl HookRun {
+    fn new(hook: &Hook, fate: HookFate) -> Self {
+        Self {
+            fate,
+            is_removed: false,
+            own: hook.fate(),
+            replaces: hook.is_deleted_first(),
+            places: vec![],
+            can_fail: hook.can_fail() && !hook.is_deleted_first(),
+            behind: None,
+        }
+    }
+
+    /// Returns the places at which it runs.
+    pub(crate) fn places(&self) -> &[HookPlace] {
+        &self.places
+    }
+
+    /// Returns true if it runs before the action changes anything.
+    pub(crate) fn is_first(&self) -> bool {
+        self.stage() == Stage::HooksBefore
+    }
+
+    /// Returns the stage of the first run.
+    pub(crate) fn stage(&self) -> Stage {
+        self.places[0].stage
+    }
+
+    /// Returns true if the hook exists after the action, where there is no live object of its identity. `end` is the place where
+    /// the action ends.
+    pub(crate) fn is_left(&self, end: Option<HookPlace>) -> bool {
+        let Some(end) = end else { return !self.is_removed && self.fate.is_left() };
+        let reached = self.places.iter().rev().find(|place| **place < end);
+        reached.is_some_and(|last| last.stage == end.stage || self.own.is_left())
+    }
+
+    /// Returns true if it runs at a place.
+    pub(crate) fn is_at(&self, place: HookPlace) -> bool {
+        self.places.contains(&place)
+    }
+
+    /// Returns true if it first runs after a place.
+    pub(crate) fn is_after(&self, place: HookPlace) -> bool {
+        self.places[0] > place
+    }
+
+    /// Returns what becomes of a live object of its identity if the action ends at a place.
+    pub(crate) fn until(&self, end: HookPlace) -> Reached {
+        let Some(last) = self.places.iter().rev().find(|place| **place <= end) else { return Reached::Stays };
+        let is_refused = *last == end;
+        if is_refused && self.replaces {
+            Reached::Refused
+        } else if is_refused && self.places[0] == *last {
+            Reached::Stays
+        } else if last.stage < end.stage || is_refused {
+            Reached::Runs(self.own)
+        } else if self.replaces {
+            Reached::Runs(HookFate::Recreated)
+        } else {
+            Reached::Stays
+        }
+    }
+}
+
+/// Returns the runs of the hooks of an uninstall: those before and after its deletions.
+pub(crate) fn uninstall_runs(hooks: &BTreeMap<ObjectId, Hook>) -> BTreeMap<ObjectId, HookRun> {
+    let mut runs: BTreeMap<ObjectId, HookRun> = BTreeMap::new();
+    for (stage, event) in [(Stage::HooksBefore, HookEvent::PreDelete), (Stage::HooksAfter, HookEvent::PostDelete)] {
+        for (number, (id, hook)) in in_order(hooks, event).into_iter().enumerate() {
+            let run = runs.entry(id.clone()).or_insert_with(|| HookRun::new(hook, hook.fate()));
+            run.places.push(HookPlace { stage, number });
+        }
+    }
+    runs
+}
+
+/// Returns the hooks that an action runs, in the order of their runs. One that runs at two events is there twice.
+pub(crate) fn hooks_in_order<'r>(
+    spec: &Value,
+    kind: ActionKind,
+    new: &'r Rendered,
+) -> Vec<(HookPlace, &'r ObjectId, &'r Hook)> {
+    let [before, after] = kind.events();
+    let runs_hooks = !flag_at(spec, &format!("/{}/disableHooks", kind.field()));
+    let stages = [(Stage::HooksBefore, before), (Stage::HooksAfter, after), (Stage::Tests, HookEvent::Test)];
+    let mut found = vec![];
+    for (stage, event) in stages {
+        let hooks = in_order(&new.hooks, event).into_iter();
+        let runs = hooks.filter(|(id, _)| if stage == Stage::Tests { is_tested(spec, id) } else { runs_hooks });
+        found.extend(runs.enumerate().map(|(number, (id, hook))| (HookPlace { stage, number }, id, hook)));
+    }
+    found
+}
+
+/// Returns the runs of hooks in an action, and of its tests. `old` is the manifest that it replaces.
+pub(crate) fn hook_runs(
+    spec: &Value,
+    kind: ActionKind,
+    new: &Rendered,
+    old: Option<&Rendered>,
+) -> BTreeMap<ObjectId, HookRun> {
+    let fates = new.hook_fates(old, kind.events());
+    let (mut runs, mut failing): (BTreeMap<ObjectId, HookRun>, Option<(Stage, &ObjectId)>) = (BTreeMap::new(), None);
+    for (place, id, hook) in hooks_in_order(spec, kind, new) {
+        let behind = failing.filter(|(stage, _)| *stage == place.stage).map(|(_, id)| id.clone());
+        if behind.is_none() && hook.can_fail() {
+            failing = Some((place.stage, id));
+        }
+        let (own, is_test) = (hook.fate(), place.stage == Stage::Tests);
+        let fate = fates.get(id).filter(|_| !is_test);
+        let run = runs.entry(id.clone()).or_insert_with(|| HookRun {
+            is_removed: fate.is_none() && !is_test,
+            behind,
+            ..HookRun::new(hook, fate.copied().unwrap_or(own))
+        });
+        run.places.push(place);
+    }
+    runs
+}
+
+/// Returns true if a refusal at a place is no failure of the action.
+pub(crate) fn is_ignored(spec: &Value, kind: ActionKind, place: HookPlace) -> bool {
+    place.stage == Stage::Tests && ignores_tests(spec, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn runs(hooks: &[(&str, &str, &str)]) -> BTreeMap<ObjectId, HookRun> {
+        let text = hooks.iter().map(|(name, events, policy)| {
+            format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: '{events}', \
+                 helm.sh/hook-delete-policy: '{policy}'}}}}\n---\n"
+            )
+        });
+        let rendered = Rendered::read(&text.collect::<String>(), "shop", &[], None, false).unwrap();
+        hook_runs(&json!({"test": {"enable": true}}), ActionKind::Upgrade, &rendered, None)
+    }
+
+    #[test]
+    fn an_action_ends_at_the_hook_that_is_refused() {
+        let found = runs(&[
+            ("a", "pre-upgrade", ""),
+            ("b", "pre-upgrade", "hook-succeeded"),
+            ("c", "pre-upgrade", "before-hook-creation,hook-succeeded"),
+            ("d", "pre-upgrade", ""),
+            ("e", "pre-upgrade", "hook-succeeded"),
+            ("f", "post-upgrade", ""),
+            ("g", "pre-upgrade,post-upgrade", "hook-succeeded"),
+            ("h", "test", ""),
+        ]);
+        let until = |name: &str, stage: Stage, number: usize| {
+            let id = ObjectId::new("", "ConfigMap", "shop", name);
+            found[&id].until(HookPlace { stage, number })
+        };
+        use Reached::{Refused, Runs, Stays};
+        let fourth = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| until(name, Stage::HooksBefore, 3));
+        let recreated = Runs(HookFate::Recreated);
+        assert_eq!(fourth, [recreated, Stays, recreated, Refused, Stays, Stays, Stays, Stays]);
+        assert_eq!(until("e", Stage::HooksBefore, 4), Stays, "nothing is deleted before it");
+        let objects = ["a", "b", "f", "g", "h"].map(|name| until(name, Stage::Objects, 0));
+        assert_eq!(objects, [recreated, Runs(HookFate::Deleted), Stays, Runs(HookFate::Deleted), Stays]);
+        let second_after = ["b", "f", "g", "h"].map(|name| until(name, Stage::HooksAfter, 1));
+        assert_eq!(second_after, [Runs(HookFate::Deleted), recreated, Runs(HookFate::Deleted), Stays]);
+        assert_eq!(until("h", Stage::Tests, 0), Refused);
+        let left = |end: Option<HookPlace>| -> String {
+            found.iter().filter(|(_, run)| run.is_left(end)).map(|(id, _)| &*id.name).collect()
+        };
+        assert_eq!(left(None), "adfh");
+        assert_eq!(left(Some(HookPlace { stage: Stage::HooksBefore, number: 3 })), "abc");
+        assert_eq!(left(Some(HookPlace { stage: Stage::Objects, number: 0 })), "ad");
+        assert_eq!(left(Some(HookPlace { stage: Stage::HooksAfter, number: 1 })), "adf");
+    }
+}
