@@ -147,6 +147,11 @@ impl Hook {
         }
     }
 
+    /// Returns true if a run deletes a live object of its identity, unless the hook fails.
+    pub(crate) fn deletes(&self) -> bool {
+        matches!(self.fate(), HookFate::Recreated | HookFate::Deleted)
+    }
+
     /// Returns true if the object is gone before the hook can fail.
     pub(crate) fn is_deleted_first(&self) -> bool {
         let is_definition = self.kind == "CustomResourceDefinition";

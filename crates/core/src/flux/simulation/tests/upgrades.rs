@@ -268,7 +268,7 @@ fn a_hook_is_created_again_unless_it_terminates_too_slowly_or_is_a_definition() 
     };
     assert_eq!(rows(&[], false), set(&["recreate extra"]));
     assert_eq!(rows(&["kubernetes.io/pvc-protection"], false), set(&["recreate? extra"]));
-    assert_eq!(rows(&["kubernetes.io/pvc-protection"], true), set(&["recreate extra"]));
+    assert_eq!(rows(&["kubernetes.io/pvc-protection"], true), set(&["recreate? extra"]), "the wait can time out");
 }
 
 #[test]

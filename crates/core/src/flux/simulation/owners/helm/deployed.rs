@@ -1,10 +1,9 @@
 //! The manifest and the hooks of a release as it is deployed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::actions::dry_runs::{AppliedManifest, ReleaseChanges};
 use super::actions::records::read_records;
 use super::render::release_charts::{chart_before_spec, last_chart};
 use super::render::release_values::{ReleaseValues, values};
@@ -16,7 +15,7 @@ use crate::helm::hooks::HookEvent;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{StoredChart, StoredRelease};
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::Resource;
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 
@@ -54,41 +53,14 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
     let is_private = rendered.is_private;
-    let (refused, doubtful): (Vec<_>, Vec<_>) =
-        refused_hooks(comparison, live, &rendered).into_iter().partition(|(_, message)| is_of_schema(message));
+    let target = ReleaseTarget::recorded(&live.content)?;
+    let hooks = rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]);
+    let refused = comparison.refused_hooks(&live.object.id, live.spec(), &target, hooks, is_private);
+    let (refused, doubtful): (Vec<_>, Vec<_>) = refused.into_iter().partition(|(_, message)| is_of_schema(message));
     let doubtful_hooks = doubtful.into_iter().map(|(id, _)| id).collect();
     let refused_hooks = refused.into_iter().collect();
     let hooks = rendered.hooks;
     Some(StoredChart { hooks, refused_hooks, doubtful_hooks, kept, changing, has_all_policies, is_private })
-}
-
-/// Returns the hooks of an uninstall that the API server refuses, with its messages.
-fn refused_hooks(
-    comparison: &mut Comparison<'_, '_, '_>,
-    live: &Resource,
-    rendered: &Rendered,
-) -> BTreeMap<ObjectId, String> {
-    let Some(target) = ReleaseTarget::recorded(&live.content) else { return BTreeMap::new() };
-    let state = comparison.state();
-    let manifests =
-        rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]).map(|(id, hook)| AppliedManifest {
-            id: id.clone(),
-            hook: None,
-            manifest: hook.manifest.clone(),
-            is_changed: true,
-            is_open: false,
-            is_replaced: state.is_live(id) && hook.is_deleted_first(),
-        });
-    let changes = ReleaseChanges {
-        release: &live.object.id,
-        spec: live.spec(),
-        target: &target,
-        manifests: manifests.collect(),
-        removed: vec![],
-        is_applied_on_server: true,
-        is_private: rendered.is_private,
-    };
-    comparison.refused_manifests(&changes)
 }
 
 /// Renders a chart with the values of the last release.

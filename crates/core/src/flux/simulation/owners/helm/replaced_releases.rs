@@ -143,7 +143,7 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     if !flag_at(&replacement.spec, "/install/disableHooks") {
         let hooks =
             state.cluster_of(release).into_iter().flat_map(|cluster| live_hooks(cluster, release, INSTALL_EVENTS));
-        let deleted = hooks.filter(|(_, hook)| matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted));
+        let deleted = hooks.filter(|(_, hook)| hook.deletes());
         objects.extend(deleted.map(|(object, _)| object));
     }
     let mut effect = Effect {
@@ -220,17 +220,17 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let is_impossible = attempt.obstacle(comparison).is_some();
     // Without dry-runs, the plan says that nothing of it is rehearsed.
     let expected = match comparison.state().input.dry_runs {
-        None => attempt.failing_step().map_or(Failure::Unexpected, Failure::Possible).into(),
+        None => attempt.failing_step(comparison.state()).map_or(Failure::Unexpected, Failure::Possible).into(),
         Some(_) => attempt.expected(comparison, &BTreeSet::new()),
     };
     let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
     let mut action = ReleaseAction::new(ActionKind::Install);
-    action.can_fail_later = can_fail_later(spec, action.kind, new);
+    action.can_fail_later = can_fail_later(state, spec, action.kind, new);
     action.remedy = Remedy::of(spec, action.kind);
     action.waits_for_objects = waits_for_objects(spec, action.kind, new);
     action.expect(expected);
     let doubt = doubt(&action);
-    action.hooks = hook_runs(spec, ActionKind::Install, new, None);
+    action.hooks = hook_runs(state, spec, ActionKind::Install, new, None);
     for (id, deletion) in &mut effect.deletes {
         let comes_back =
             new.objects.contains(id) || action.hooks.get(id).is_some_and(|run| run.fate != HookFate::Deleted);

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::actions::hook_runs::{HookPlace, REPLACEMENT_REFUSED, Reached, Stage, uninstall_runs};
+use super::actions::hook_runs::{
+    FailingHooks, HookPlace, REPLACEMENT_REFUSED, Reached, Stage, is_gone_later, not_replaced, uninstall_runs,
+};
 use super::actions::records::{compared, revision};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -144,7 +146,7 @@ pub(super) fn finalized(state: &State<'_>, release: &Resource) -> Vec<ObjectId> 
         return vec![];
     }
     let objects = uninstalled(state, release, release.spec()).into_iter();
-    let hooks = hooks(state, release, release.spec(), UNINSTALL_EVENTS).filter(|(_, hook)| is_deleted(hook));
+    let hooks = hooks(state, release, release.spec(), UNINSTALL_EVENTS).filter(|(_, hook)| hook.deletes());
     objects.chain(hooks.map(|(object, _)| object)).map(|object| object.id.clone()).collect()
 }
 
@@ -234,11 +236,6 @@ fn refused_hook(state: &State<'_>, release: &Resource, spec: &Value) -> Option<R
     refused.min_by_key(|(place, _)| **place).map(|(place, why)| RefusedHook { place: *place, why })
 }
 
-/// Returns true if a run of a hook deletes a live object of its identity, unless it fails.
-fn is_deleted(hook: &Hook) -> bool {
-    matches!(hook.fate(), HookFate::Recreated | HookFate::Deleted)
-}
-
 /// Returns a deletion under conditions, which is doubtful if there is one.
 pub(super) fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> OwnerDeletion {
     deletion.conditions.extend(conditions.iter().cloned());
@@ -263,7 +260,10 @@ pub(super) fn add_hooks(
         if let Some(message) = state.owner_refusal(&release.object.id, &object.id) {
             effect.deletes.remove(&object.id);
             effect.keeps.insert(object.id.clone(), Reason::new(ReasonCode::DeletionRefused, message));
-        } else if let Some(deletion) = hook_deletion(&hook, reached, *kind).filter(|_| !is_at_start) {
+        } else if let Some(mut deletion) = hook_deletion(&hook, reached, *kind).filter(|_| !is_at_start) {
+            if deletion.action == Action::Recreate && is_gone_later(object) {
+                deletion.stays_if(not_replaced(flag_at(spec, "/uninstall/disableWait"), "uninstall"));
+            }
             effect.deletes.insert(object.id.clone(), under(deletion, &all));
         }
     }
@@ -417,7 +417,8 @@ pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value)
     let known = stored_hooks(state, release, spec, &[HookEvent::PreDelete]).into_iter().flatten();
     let all = live.chain(known.filter(|(id, _)| !state.is_live(id))).collect::<Vec<_>>();
     let doubtful = stored_chart(state, release).map(|stored| &stored.doubtful_hooks);
-    let can_fail = |id: &ObjectId, hook: &Hook| hook.can_fail() || doubtful.is_some_and(|ids| ids.contains(id));
+    let may_fail = FailingHooks::of(state, spec, "uninstall");
+    let can_fail = |id: &ObjectId, hook: &Hook| may_fail.has(id, hook) || doubtful.is_some_and(|ids| ids.contains(id));
     all.into_iter().filter(|(id, hook)| can_fail(id, hook)).map(|(id, _)| id).collect()
 }
 

@@ -249,7 +249,7 @@ fn acted(
         action.waits.clone_from(&change.condition);
     }
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
-    action.hooks = hook_runs(spec, kind, new, Some(old));
+    action.hooks = hook_runs(state, spec, kind, new, Some(old));
     // Helm leaves a kept object, and applies it again as a hook.
     action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_in_upgrade(state, id)));
     action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
@@ -275,7 +275,7 @@ fn acted(
         action.interrupted_hooks.extend(fates.filter(|(id, _)| runs_hooks && !action.hooks.contains_key(id)));
     }
     action.has_steps = !between.is_empty();
-    action.can_fail_later = can_fail_later(spec, kind, new);
+    action.can_fail_later = can_fail_later(state, spec, kind, new);
     action.waits_for_objects = waits_for_objects(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(state, spec, new, Some(old));
@@ -305,6 +305,10 @@ fn acted(
     let removed: BTreeSet<ObjectId> =
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
     action.expect(attempt.expected(comparison, &removed));
+    let refused_remedy = attempt.refused_remedy(comparison, action.remedy);
+    if refused_remedy.is_some() {
+        action.forgo_remedy();
+    }
     if attempt.has_consequences {
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
@@ -336,6 +340,7 @@ fn acted(
     }
     remarks.extend(action.failures());
     remarks.extend(action.remedy.describe(kind));
+    remarks.extend(refused_remedy.map(|why| format!("the API server refuses a hook of its remedy: {why}")));
     if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
         let reason = Reason::new(ReasonCode::ApplyRefused, remarks.join("; "));
         return Ok(Followed::Blocked { reason, effect: Box::new(effect) });

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::action_kind::ActionKind;
 use super::failure::{Expected, Failure, RefusedDeletion};
-use super::hook_runs::{HookPlace, HookRun, REPLACEMENT_REFUSED, Reached, RefusedHook, Stage};
+use super::hook_runs::{
+    HookPlace, HookRun, REPLACEMENT_REFUSED, Reached, RefusedHook, Stage, is_gone_later, not_replaced,
+};
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -101,6 +103,12 @@ impl ReleaseAction {
         let is_refused = self.failing_hook().is_some_and(|hook| hook.is_final);
         self.failure == Failure::Unexpected
             && (is_refused || self.refused_deletions.values().any(|refused| refused.is_final))
+    }
+
+    /// Gives up the remedy, of which the API server refuses a hook.
+    pub(crate) fn forgo_remedy(&mut self) {
+        self.remedy = Remedy::None;
+        self.remedied.clear();
     }
 
     /// Returns the hooks that exist after the action.
@@ -327,12 +335,8 @@ impl ReleaseAction {
             HookFate::Recreated => {
                 deletion.action = Action::Recreate;
                 deletion.remark(format!("each {} deletes it and creates it again", self.kind.word()));
-                let is_gone_later = !object.finalizers.is_empty() || object.id.is("", "Namespace");
-                if self.does_not_wait && is_gone_later {
-                    let option = format!("{}.disableWait", self.kind.field());
-                    deletion.stays_if(format!(
-                        "nothing replaces it if it is still terminating when Helm creates it ({option})"
-                    ));
+                if is_gone_later(object) {
+                    deletion.stays_if(not_replaced(self.does_not_wait, self.kind.field()));
                 }
             }
             HookFate::Deleted => {

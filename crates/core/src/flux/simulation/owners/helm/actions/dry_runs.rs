@@ -13,6 +13,7 @@ use crate::flux::apply::cause::is_of_schema;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::helm::hooks::Hook;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, map_in};
 
@@ -106,9 +107,28 @@ impl Comparison<'_, '_, '_> {
         answers
     }
 
-    /// Returns the messages about the manifests that the API server refuses to apply.
-    pub(crate) fn refused_manifests(&mut self, changes: &ReleaseChanges<'_>) -> BTreeMap<ObjectId, String> {
-        let refused = changes.manifests.iter().filter_map(|applied| match self.ask_apply(changes, applied) {
+    /// Returns the hooks of a release that the API server refuses to apply, with its messages.
+    pub(crate) fn refused_hooks<'h>(
+        &mut self,
+        release: &ObjectId,
+        spec: &Value,
+        target: &ReleaseTarget,
+        hooks: impl Iterator<Item = (&'h ObjectId, &'h Hook)>,
+        is_private: bool,
+    ) -> BTreeMap<ObjectId, String> {
+        let state = self.state();
+        let manifests = hooks.map(|(id, hook)| AppliedManifest {
+            id: id.clone(),
+            hook: None,
+            manifest: hook.manifest.clone(),
+            is_changed: true,
+            is_open: false,
+            is_replaced: state.is_live(id) && hook.is_deleted_first(),
+        });
+        let manifests = manifests.collect();
+        let (removed, is_applied_on_server) = (vec![], true);
+        let changes = ReleaseChanges { release, spec, target, manifests, removed, is_applied_on_server, is_private };
+        let refused = changes.manifests.iter().filter_map(|applied| match self.ask_apply(&changes, applied) {
             Verdict::Refused(message) => Some((applied.id.clone(), message)),
             Verdict::Accepted | Verdict::Open => None,
         });

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, Refusal, ReleaseAnswers, ReleaseChanges};
-use super::hook_runs::{HookPlace, RefusedHook, Stage, hooks_in_order, is_ignored};
+use super::hook_runs::{FailingHooks, HookPlace, RefusedHook, Stage, hooks_in_order, is_ignored};
 use super::remedies::{Remediation, Remedy};
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
@@ -21,7 +21,7 @@ use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::helm::render::rendering::Place;
-use crate::helm::hooks::{Hook, HookFate};
+use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, text_at};
@@ -173,7 +173,7 @@ impl Attempt<'_> {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
             }
             _ if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
-            _ => self.failing_step().map_or(Failure::Unexpected, Failure::Possible),
+            _ => self.failing_step(comparison.state()).map_or(Failure::Unexpected, Failure::Possible),
         };
         let refused_deletions = refused_deletions.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
@@ -217,13 +217,33 @@ impl Attempt<'_> {
     }
 
     /// Returns what can fail although the API server accepts all objects, for people.
-    pub(crate) fn failing_step(&self) -> Option<String> {
-        let [before, _] = self.kind.events();
-        let runs_hooks = !flag_at(self.spec, &format!("/{}/disableHooks", self.kind.field()));
-        let mut failing = self.new.hooks_at([before]).filter(|(_, hook)| runs_hooks && hook.can_fail());
+    pub(crate) fn failing_step(&self, state: &State<'_>) -> Option<String> {
+        let ([before, _], field) = (self.kind.events(), self.kind.field());
+        let runs_hooks = !flag_at(self.spec, &format!("/{field}/disableHooks"));
+        let may_fail = FailingHooks::of(state, self.spec, field);
+        let mut failing = self.new.hooks_at([before]).filter(|(id, hook)| runs_hooks && may_fail.has(id, hook));
         let (id, _) = failing.next()?;
         let what = if self.is_private { "a hook".to_owned() } else { format!("the hook {id}") };
         Some(format!("{what} fails"))
+    }
+
+    /// Returns the hook of a remedy that the API server refuses before the remedy changes anything, with its message, for people;
+    /// `None` if it refuses none, or the change may mend that.
+    pub(crate) fn refused_remedy(&self, comparison: &mut Comparison<'_, '_, '_>, remedy: Remedy) -> Option<String> {
+        let (rendered, event, field) = match remedy {
+            Remedy::None => return None,
+            Remedy::Uninstall { .. } => (self.new, HookEvent::PreDelete, "uninstall"),
+            Remedy::Rollback => (self.old?, HookEvent::PreRollback, "rollback"),
+        };
+        if flag_at(self.spec, &format!("/{field}/disableHooks")) {
+            return None;
+        }
+        let hooks = in_order(&rendered.hooks, event);
+        let target = &self.place.target;
+        let refused = comparison.refused_hooks(self.id, self.spec, target, hooks.iter().copied(), self.is_private);
+        let mut first = hooks.iter().filter_map(|(id, _)| Some((*id, refused.get(*id)?)));
+        let (id, message) = first.find(|(id, message)| !self.may_be_mended(comparison, id, message))?;
+        Some(format!("{id}: {message}"))
     }
 
     fn ask(

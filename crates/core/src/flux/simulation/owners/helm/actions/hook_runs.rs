@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::action_kind::ActionKind;
 use super::remedies::{ignores_tests, is_tested};
+use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
-use crate::kubernetes::object::{ObjectId, flag_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, flag_at};
 
 /// Remark on an object that a hook replaces, of which the API server refuses the creation.
 pub(crate) const REPLACEMENT_REFUSED: &str = "it is deleted, and the API server refuses the hook that replaces it";
@@ -138,6 +139,40 @@ impl HookRun {
     }
 }
 
+/// Returns true if an object may exist for a while after its deletion.
+pub(crate) fn is_gone_later(object: &ObjectMetadata) -> bool {
+    !object.finalizers.is_empty() || object.id.is("", "Namespace")
+}
+
+/// Returns the condition under which no hook replaces an object that may exist for a while after its deletion. `field` is the
+/// field of the spec with the options of the action.
+pub(crate) fn not_replaced(does_not_wait: bool, field: &str) -> String {
+    if does_not_wait {
+        format!("nothing replaces it if it is still terminating when Helm creates it ({field}.disableWait)")
+    } else {
+        format!("nothing replaces it while it is still terminating at the timeout of the {field}")
+    }
+}
+
+/// Hooks that can fail although the API server accepts them.
+pub(crate) struct FailingHooks<'s, 'a> {
+    state: &'s State<'a>,
+    /// Helm waits until what a hook deletes is gone.
+    waits: bool,
+}
+
+impl<'s, 'a> FailingHooks<'s, 'a> {
+    /// Returns those of an action, which a field of the spec is about.
+    pub(crate) fn of(state: &'s State<'a>, spec: &Value, field: &str) -> Self {
+        Self { state, waits: !flag_at(spec, &format!("/{field}/disableWait")) }
+    }
+
+    /// Returns true for a Job or a Pod, and for a hook that deletes an object which may not go in time.
+    pub(crate) fn has(&self, id: &ObjectId, hook: &Hook) -> bool {
+        hook.can_fail() || (self.waits && hook.deletes() && self.state.live_object(id).is_some_and(is_gone_later))
+    }
+}
+
 /// Returns the runs of the hooks of an uninstall: those before and after its deletions.
 pub(crate) fn uninstall_runs(hooks: &BTreeMap<ObjectId, Hook>) -> BTreeMap<ObjectId, HookRun> {
     let mut runs: BTreeMap<ObjectId, HookRun> = BTreeMap::new();
@@ -170,16 +205,28 @@ pub(crate) fn hooks_in_order<'r>(
 
 /// Returns the runs of hooks in an action, and of its tests. `old` is the manifest that it replaces.
 pub(crate) fn hook_runs(
+    state: &State<'_>,
     spec: &Value,
     kind: ActionKind,
     new: &Rendered,
     old: Option<&Rendered>,
 ) -> BTreeMap<ObjectId, HookRun> {
+    let failing = FailingHooks::of(state, spec, kind.field());
+    runs(spec, kind, new, old, |id, hook| failing.has(id, hook))
+}
+
+fn runs(
+    spec: &Value,
+    kind: ActionKind,
+    new: &Rendered,
+    old: Option<&Rendered>,
+    may_fail: impl Fn(&ObjectId, &Hook) -> bool,
+) -> BTreeMap<ObjectId, HookRun> {
     let fates = new.hook_fates(old, kind.events());
     let (mut runs, mut failing): (BTreeMap<ObjectId, HookRun>, Option<(Stage, &ObjectId)>) = (BTreeMap::new(), None);
     for (place, id, hook) in hooks_in_order(spec, kind, new) {
         let behind = failing.filter(|(stage, _)| *stage == place.stage).map(|(_, id)| id.clone());
-        if behind.is_none() && hook.can_fail() {
+        if behind.is_none() && may_fail(id, hook) {
             failing = Some((place.stage, id));
         }
         let (own, is_test) = (hook.fate(), place.stage == Stage::Tests);
@@ -205,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    fn runs(hooks: &[(&str, &str, &str)]) -> BTreeMap<ObjectId, HookRun> {
+    fn runs_of(hooks: &[(&str, &str, &str)]) -> BTreeMap<ObjectId, HookRun> {
         let text = hooks.iter().map(|(name, events, policy)| {
             format!(
                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: '{events}', \
@@ -213,12 +260,12 @@ mod tests {
             )
         });
         let rendered = Rendered::read(&text.collect::<String>(), "shop", &[], None, false).unwrap();
-        hook_runs(&json!({"test": {"enable": true}}), ActionKind::Upgrade, &rendered, None)
+        runs(&json!({"test": {"enable": true}}), ActionKind::Upgrade, &rendered, None, |_, hook| hook.can_fail())
     }
 
     #[test]
     fn an_action_ends_at_the_hook_that_is_refused() {
-        let found = runs(&[
+        let found = runs_of(&[
             ("a", "pre-upgrade", ""),
             ("b", "pre-upgrade", "hook-succeeded"),
             ("c", "pre-upgrade", "before-hook-creation,hook-succeeded"),

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action_kind::ActionKind;
+use super::hook_runs::FailingHooks;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::Rendered;
@@ -179,11 +180,12 @@ pub(crate) fn hook_deletions(
 
 /// Returns true if an action can fail although the API server accepts all objects: something does not become ready, a hook
 /// fails, or a test.
-pub(crate) fn can_fail_later(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
+pub(crate) fn can_fail_later(state: &State<'_>, spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
     let action = kind.field();
     let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
     let [_, after] = kind.events();
-    let has_failing = |event| new.hooks_at([event]).any(|(_, hook)| hook.can_fail());
+    let may_fail = FailingHooks::of(state, spec, action);
+    let has_failing = |event| new.hooks_at([event]).any(|(id, hook)| may_fail.has(id, hook));
     let is_tested = flag_at(spec, "/test/enable") && !ignores_tests(spec, kind);
     waits_for_objects(spec, kind, new)
         || (runs_hooks && has_failing(after))
@@ -268,7 +270,7 @@ mod tests {
             let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\n");
             Rendered::read(&text, "shop", &[], None, false).unwrap()
         };
-        let can_fail = |kind: &str, spec: Value| can_fail_later(&spec, ActionKind::Upgrade, &rendered(kind));
+        let can_fail = |kind: &str, spec: Value| waits_for_objects(&spec, ActionKind::Upgrade, &rendered(kind));
         assert!(!can_fail("ConfigMap", json!({})));
         assert!(can_fail("Pod", json!({})));
         assert!(!can_fail("Pod", json!({"upgrade": {"disableWait": true}})));

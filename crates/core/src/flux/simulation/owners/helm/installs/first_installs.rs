@@ -126,7 +126,7 @@ fn add_install(
         Next::Upgrade { spec, manifest: new } => {
             let mut upgrade = ReleaseAction::new(ActionKind::Upgrade);
             upgrade.waits.clone_from(&action.waits);
-            upgrade.hooks = hook_runs(spec, ActionKind::Upgrade, new, Some(manifest));
+            upgrade.hooks = hook_runs(state, spec, ActionKind::Upgrade, new, Some(manifest));
             deletes.extend(upgrade.effect(state, id).deletes);
         }
         Next::Uninstall if !flag_at(spec, "/uninstall/disableHooks") => {

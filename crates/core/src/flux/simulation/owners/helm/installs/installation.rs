@@ -139,8 +139,8 @@ pub(crate) fn prepared(
     action.waits =
         gone.or_else(|| condition(comparison.state(), comparison.derivation.consequences, id, live, spec, false));
     action.does_not_wait = flag_at(spec, "/install/disableWait");
-    action.hooks = hook_runs(spec, kind, new, None);
-    action.can_fail_later = can_fail_later(spec, kind, new);
+    action.hooks = hook_runs(comparison.state(), spec, kind, new, None);
+    action.can_fail_later = can_fail_later(comparison.state(), spec, kind, new);
     action.waits_for_objects = waits_for_objects(spec, kind, new);
     action.remedy = Remedy::of(spec, kind);
     action.remedied = action.remedy.deletions(comparison.state(), spec, new, None);
@@ -154,6 +154,9 @@ pub(crate) fn prepared(
     let is_rehearsed = comparison.state().input.dry_runs.is_some();
     if has_consequences || is_rehearsed || attempt.unplaced(comparison).is_some() {
         action.expect(attempt.expected(comparison, &BTreeSet::new()));
+        if attempt.refused_remedy(comparison, action.remedy).is_some() {
+            action.forgo_remedy();
+        }
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     Ok(Ok(action))
