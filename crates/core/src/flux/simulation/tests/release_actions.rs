@@ -246,7 +246,7 @@ fn a_chart_that_always_fails_blocks_the_release() {
         assert_eq!((outcome, plan.is_complete(), plan.summary().delete), (Outcome::Blocked, true, 0), "{why}");
         assert!(why.contains(part), "{why}");
     };
-    let cluster = deployed(spec(json!({})));
+    let mut cluster = deployed(spec(json!({})));
     let mut broken = without("extra");
     broken.push(("charts/app/templates/fail.yaml", "fail", json!({})));
     blocked(&cluster.plan(&tree("2", &broken, spec(json!({})))), "render-fails: ");
@@ -271,7 +271,12 @@ fn a_chart_that_always_fails_blocks_the_release() {
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "cogs.e.com"}, "spec": {"group": "e.com", "names": {"kind": "Cog"}}});
     files.push(("charts/app/crds/cogs.yaml", vec![definition]));
-    assert_eq!(cluster.rows(&files), set(&["delete extra"]), "the definition comes first");
+    assert_eq!(cluster.rows(&files), set(&["delete? extra"]), "the definition comes first, and may be refused");
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&files), set(&["delete extra"]));
+    cluster.upgrades = Some([("cogs.e.com", "is invalid: no")].into());
+    assert_eq!(cluster.rows(&files), set(&["keep extra"]));
+    cluster.upgrades = None;
     let from = with(json!({"valuesFrom": [{"kind": "ConfigMap", "name": "gone"}]}));
     let plan = cluster.plan(&tree("2", &without("extra"), from.clone()));
     assert!(reason(&plan).1.starts_with("values-missing: "), "{}", reason(&plan).1);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::actions::hook_runs::{
-    FailingHooks, HookPlace, REPLACEMENT_REFUSED, Reached, Stage, is_gone_later, not_replaced, uninstall_runs,
+    FailingHooks, REPLACEMENT_REFUSED, Reached, Stage, StepPlace, is_gone_later, not_replaced, uninstall_runs,
 };
 use super::actions::records::{compared, revision};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
@@ -215,7 +215,7 @@ pub(super) fn hooks<'a>(
 
 /// A hook of an uninstall that the server refuses to create or to replace.
 struct RefusedHook {
-    place: HookPlace,
+    place: StepPlace,
     why: String,
 }
 
@@ -224,7 +224,7 @@ fn refused_hook(state: &State<'_>, release: &Resource, spec: &Value) -> Option<R
     let Some(known) = stored_hooks(state, release, spec, UNINSTALL_EVENTS) else {
         let mut first = hooks(state, release, spec, &[HookEvent::PreDelete]);
         let why = first.find_map(|(object, _)| refusal(state, release, object))?;
-        return Some(RefusedHook { place: HookPlace { stage: Stage::HooksBefore, number: 0 }, why });
+        return Some(RefusedHook { place: StepPlace::first(Stage::HooksBefore), why });
     };
     let messages = &stored_chart(state, release)?.refused_hooks;
     let runs = uninstall_runs(&known);

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::action_kind::ActionKind;
 use super::failure::{Expected, Failure, RefusedDeletion};
 use super::hook_runs::{
-    HookPlace, HookRun, REPLACEMENT_REFUSED, Reached, RefusedHook, Stage, is_gone_later, not_replaced,
+    HookRun, REPLACEMENT_REFUSED, Reached, RefusedStep, Stage, StepPlace, is_gone_later, not_replaced,
 };
 use super::remedies::Remedy;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
@@ -38,8 +38,8 @@ pub(crate) struct ReleaseAction {
     pub(crate) waits: Option<String>,
     /// Reason why the action fails before it deletes objects.
     pub(crate) failure: Failure,
-    /// The first hook that the API server refuses, before or after the objects.
-    pub(crate) refused_hook: Option<RefusedHook>,
+    /// The first step that the API server refuses.
+    pub(crate) refused_step: Option<RefusedStep>,
     /// Deletions that the API server refuses. The action then fails after all others.
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
     /// Another version of the chart or of the values may be installed before.
@@ -71,7 +71,7 @@ impl ReleaseAction {
             claims: BTreeSet::new(),
             waits: None,
             failure: Failure::Unexpected,
-            refused_hook: None,
+            refused_step: None,
             refused_deletions: BTreeMap::new(),
             has_steps: false,
             remedy: Remedy::None,
@@ -84,13 +84,13 @@ impl ReleaseAction {
     }
 
     /// Sets what is expected of the action.
-    pub(crate) fn expect(&mut self, Expected { failure, refused_hook, refused_deletions }: Expected) {
-        (self.failure, self.refused_hook, self.refused_deletions) = (failure, refused_hook, refused_deletions);
+    pub(crate) fn expect(&mut self, Expected { failure, refused_step, refused_deletions }: Expected) {
+        (self.failure, self.refused_step, self.refused_deletions) = (failure, refused_step, refused_deletions);
     }
 
     /// Returns the hook after the objects that the API server refuses, if the action then fails.
-    pub(crate) fn failing_hook(&self) -> Option<&RefusedHook> {
-        self.refused_hook.as_ref().filter(|hook| hook.place.stage > Stage::Objects && !hook.is_ignored)
+    pub(crate) fn failing_hook(&self) -> Option<&RefusedStep> {
+        self.refused_step.as_ref().filter(|hook| hook.place.stage > Stage::Objects && !hook.is_ignored)
     }
 
     /// Returns true if the action may fail after it has deleted objects.
@@ -118,13 +118,10 @@ impl ReleaseAction {
     }
 
     /// Returns the place where it is certain that the action ends; `None` if it may get to its end.
-    fn end(&self) -> Option<HookPlace> {
-        let refused = self.refused_hook.as_ref();
+    fn end(&self) -> Option<StepPlace> {
+        let refused = self.refused_step.as_ref();
         match &self.failure {
-            Failure::Always(_) => {
-                let before = refused.filter(|hook| hook.place.stage < Stage::Objects).map(|hook| hook.place);
-                Some(before.unwrap_or(HookPlace { stage: Stage::Objects, number: 0 }))
-            }
+            Failure::Always(_) => Some(refused.map_or(StepPlace::first(Stage::Objects), |refused| refused.place)),
             _ => refused.filter(|hook| hook.is_final && hook.place.stage > Stage::Objects).map(|hook| hook.place),
         }
     }
@@ -136,7 +133,7 @@ impl ReleaseAction {
 
     /// Describes why the action fails, or may fail.
     pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
-        let hook = self.failing_hook().map(|RefusedHook { id, message, .. }| {
+        let hook = self.failing_hook().map(|RefusedStep { id, message, .. }| {
             format!("the API server refuses a hook after the {}, as it does now: {id}: {message}", self.kind.word())
         });
         self.failure.describe(self.kind).into_iter().chain(hook)
@@ -361,9 +358,9 @@ impl ReleaseAction {
     /// Adds the conditions that the action gets to a hook.
     fn add_failures_before(&self, deletion: &mut OwnerDeletion, run: &HookRun) {
         let word = self.kind.word();
-        let refused = self.refused_hook.as_ref().filter(|hook| !hook.is_final);
-        if let Some(RefusedHook { id, .. }) = refused.filter(|hook| run.is_after(hook.place)) {
-            deletion.stays_if(format!("it stays while the API server refuses the hook {}", id.shown()));
+        let refused = self.refused_step.as_ref().filter(|step| !step.is_final);
+        if let Some(RefusedStep { id, .. }) = refused.filter(|step| run.is_after(step.place)) {
+            deletion.stays_if(format!("it stays while the API server refuses {}", id.shown()));
         } else if refused.is_some_and(|hook| run.is_at(hook.place)) {
             deletion.stays_if("nothing replaces it while the API server refuses the hook");
         } else if !run.is_first() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::hook_runs::{HookPlace, Stage};
+use super::hook_runs::{Stage, StepPlace};
 use crate::flux::apply::cause::is_of_schema;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::flux::simulation::model::questions::Verdict;
@@ -20,8 +20,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, map_in};
 /// A manifest that Helm applies.
 pub(crate) struct AppliedManifest {
     pub(crate) id: ObjectId,
-    /// Place of its run; `None` for an object.
-    pub(crate) hook: Option<HookPlace>,
+    pub(crate) place: StepPlace,
     pub(crate) manifest: Value,
     /// The manifest is another one than that of the last release, or the object does not exist.
     pub(crate) is_changed: bool,
@@ -34,20 +33,14 @@ pub(crate) struct AppliedManifest {
 /// An object or a hook that the API server refuses, with its message.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
-    /// Place of its run; `None` for an object.
-    pub(crate) place: Option<HookPlace>,
+    pub(crate) place: StepPlace,
     pub(crate) id: ObjectId,
     pub(crate) message: String,
 }
 
 impl Refusal {
-    pub(crate) fn new(place: Option<HookPlace>, id: &ObjectId, message: String) -> Self {
+    pub(crate) fn new(place: StepPlace, id: &ObjectId, message: String) -> Self {
         Self { place, id: id.clone(), message }
-    }
-
-    /// Returns where the action ends.
-    pub(crate) fn stage(&self) -> HookPlace {
-        self.place.unwrap_or(HookPlace { stage: Stage::Objects, number: 0 })
     }
 }
 
@@ -92,8 +85,8 @@ impl Comparison<'_, '_, '_> {
             match self.ask_apply(changes, applied) {
                 Verdict::Accepted => {}
                 Verdict::Refused(message) => {
-                    let refusal = Refusal::new(applied.hook, &applied.id, message);
-                    let first = answers.refusal.take().filter(|first| first.stage() <= refusal.stage());
+                    let refusal = Refusal::new(applied.place, &applied.id, message);
+                    let first = answers.refusal.take().filter(|first| first.place <= refusal.place);
                     answers.refusal = first.or(Some(refusal));
                 }
                 Verdict::Open => answers.is_proven &= !applied.is_changed,
@@ -119,7 +112,7 @@ impl Comparison<'_, '_, '_> {
         let state = self.state();
         let manifests = hooks.map(|(id, hook)| AppliedManifest {
             id: id.clone(),
-            hook: None,
+            place: StepPlace::first(Stage::HooksBefore),
             manifest: hook.manifest.clone(),
             is_changed: true,
             is_open: false,
@@ -136,10 +129,11 @@ impl Comparison<'_, '_, '_> {
     }
 
     fn ask_apply(&mut self, changes: &ReleaseChanges<'_>, applied: &AppliedManifest) -> Verdict {
-        let AppliedManifest { id, manifest, is_open, is_replaced, .. } = applied;
+        let AppliedManifest { id, place, manifest, is_open, is_replaced, .. } = applied;
+        let is_applied_on_server = changes.is_applied_on_server || place.stage == Stage::Prerequisites;
         // A name that holds values of a Secret would be in the URL of the request, and so in logs.
         let is_hidden = changes.is_private && !self.state().is_live(id);
-        if *is_open || is_hidden || !changes.is_applied_on_server {
+        if *is_open || is_hidden || !is_applied_on_server {
             return Verdict::Open;
         }
         let manifest = manifest_to_apply(manifest, id, changes);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::action_kind::ActionKind;
 use super::dry_runs::{AppliedManifest, Refusal, ReleaseAnswers, ReleaseChanges};
-use super::hook_runs::{FailingHooks, HookPlace, RefusedHook, Stage, hooks_in_order, is_ignored};
+use super::hook_runs::{FailingHooks, RefusedStep, Stage, StepPlace, hooks_in_order, is_ignored};
 use super::remedies::{Remediation, Remedy};
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
@@ -41,12 +41,6 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns the failure of an action of which the API server refuses an object.
-    fn refused(id: &ObjectId, message: &str, is_final: bool) -> Self {
-        let text = format!("{id}: {message}");
-        if is_final { Self::Always(text) } else { Self::Now(text) }
-    }
-
     /// Returns the reason for people; `None` without a failure.
     pub(crate) fn describe(&self, kind: ActionKind) -> Option<String> {
         let word = kind.word();
@@ -70,14 +64,14 @@ pub(crate) struct RefusedDeletion {
 /// What is expected of an action.
 pub(crate) struct Expected {
     pub(crate) failure: Failure,
-    /// The first hook that the API server refuses: one before the objects is the failure.
-    pub(crate) refused_hook: Option<RefusedHook>,
+    /// The first step that the API server refuses: one that is not after the objects is the failure.
+    pub(crate) refused_step: Option<RefusedStep>,
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
 }
 
 impl From<Failure> for Expected {
     fn from(failure: Failure) -> Self {
-        Self { failure, refused_hook: None, refused_deletions: BTreeMap::new() }
+        Self { failure, refused_step: None, refused_deletions: BTreeMap::new() }
     }
 }
 
@@ -151,40 +145,29 @@ impl Attempt<'_> {
         let ReleaseAnswers { refusal, is_proven, refused_deletions } = self.ask(comparison, removed, &hooks);
         // The first refusal ends the action.
         let replaced = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first());
-        let mut refused_hooks = replaced
-            .filter_map(|(place, id, _)| Some(Refusal::new(Some(*place), id, refused_deletions.get(*id)?.clone())));
-        let first = refusal.into_iter().chain(refused_hooks.next()).min_by_key(|refusal| refusal.stage());
-        let (refused_object, refused_hook) = match first {
-            Some(refusal @ Refusal { place: Some(_), .. }) => (None, Some(refusal)),
-            refusal => (refusal, None),
-        };
-        let refused_hook = refused_hook.and_then(|Refusal { place, id, message }| {
-            let (place, is_final) = (place?, !self.may_be_tried_again(comparison, &id, &message));
+        let mut refused_hooks =
+            replaced.filter_map(|(place, id, _)| Some(Refusal::new(*place, id, refused_deletions.get(*id)?.clone())));
+        let first = refusal.into_iter().chain(refused_hooks.next()).min_by_key(|refusal| refusal.place);
+        let refused_step = first.map(|Refusal { place, id, message }| {
+            let is_final =
+                !(self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message));
             let is_ignored = is_ignored(self.spec, self.kind, place);
-            Some(RefusedHook { id, place, message, is_final, is_ignored })
+            RefusedStep { id, place, message, is_final, is_ignored }
         });
-        let failed_hook = refused_hook.as_ref().filter(|hook| hook.place.stage < Stage::Objects);
-        let failure = match (refused_object, failed_hook) {
-            (Some(Refusal { id, message, .. }), _) => {
-                Failure::refused(&id, &message, !self.may_be_tried_again(comparison, &id, &message))
-            }
-            (None, Some(RefusedHook { id, message, is_final, .. })) => Failure::refused(id, message, *is_final),
-            _ if !is_proven && comparison.state().input.dry_runs.is_none() => {
+        let failure = match refused_step.as_ref().filter(|refused| refused.place.stage <= Stage::Objects) {
+            Some(RefusedStep { id, message, is_final: true, .. }) => Failure::Always(format!("{id}: {message}")),
+            Some(RefusedStep { id, message, .. }) => Failure::Now(format!("{id}: {message}")),
+            None if !is_proven && comparison.state().input.dry_runs.is_none() => {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
             }
-            _ if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
-            _ => self.failing_step(comparison.state()).map_or(Failure::Unexpected, Failure::Possible),
+            None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
+            None => self.failing_step(comparison.state()).map_or(Failure::Unexpected, Failure::Possible),
         };
         let refused_deletions = refused_deletions.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
             (id, RefusedDeletion { message, is_final })
         });
-        Expected { failure, refused_hook, refused_deletions: refused_deletions.collect() }
-    }
-
-    /// Returns true if an action that the API server refuses may succeed later.
-    fn may_be_tried_again(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, message: &str) -> bool {
-        self.is_retried_without(comparison.state(), id) || self.may_be_mended(comparison, id, message)
+        Expected { failure, refused_step, refused_deletions: refused_deletions.collect() }
     }
 
     /// Returns the condition under which the service account of the release may not write the Secret in which Helm records the
@@ -250,7 +233,7 @@ impl Attempt<'_> {
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
         removed: &BTreeSet<ObjectId>,
-        hooks: &[(HookPlace, &ObjectId, &Hook)],
+        hooks: &[(StepPlace, &ObjectId, &Hook)],
     ) -> ReleaseAnswers {
         let state = comparison.state();
         let replaced = self.replaced_kinds(comparison);
@@ -263,16 +246,27 @@ impl Attempt<'_> {
                 && (self.comes_with_namespace(comparison, id) || self.place.snapshot.lacks_type(&id.group_kind()));
             !(comes_first || comes_with || hook.fate() == HookFate::DeletedOnFailure)
         });
-        let mut manifests: Vec<AppliedManifest> = asked_hooks
-            .map(|(place, id, hook)| AppliedManifest {
-                id: (*id).clone(),
-                hook: Some(*place),
-                manifest: hook.manifest.clone(),
-                is_changed: place.stage < Stage::Objects,
-                is_open: false,
-                is_replaced: state.is_live(id) && hook.is_deleted_first(),
-            })
-            .collect();
+        let hooks_to_ask = asked_hooks.map(|(place, id, hook)| AppliedManifest {
+            id: (*id).clone(),
+            place: *place,
+            manifest: hook.manifest.clone(),
+            is_changed: place.stage < Stage::Objects,
+            is_open: false,
+            is_replaced: state.is_live(id) && hook.is_deleted_first(),
+        });
+        let is_new = |(id, manifest): &(&ObjectId, &Value)| {
+            let is_old = self.old.is_some_and(|old| old.definitions.contains(manifest));
+            !(is_old && state.is_live(id))
+        };
+        let prerequisites = first.iter().filter(is_new).map(|(id, manifest)| AppliedManifest {
+            id: id.clone(),
+            place: StepPlace::first(Stage::Prerequisites),
+            manifest: manifest.clone(),
+            is_changed: true,
+            is_open: false,
+            is_replaced: false,
+        });
+        let mut manifests: Vec<AppliedManifest> = prerequisites.chain(hooks_to_ask).collect();
         for (id, manifest) in self.new.manifests() {
             let is_same =
                 !self.changes_all && self.old.is_some_and(|old| self.new.has_same(old, id)) && state.is_live(id);
@@ -287,7 +281,7 @@ impl Attempt<'_> {
             let is_open = replaced.contains(&kind);
             manifests.push(AppliedManifest {
                 id: id.clone(),
-                hook: None,
+                place: StepPlace::first(Stage::Objects),
                 manifest: manifest.clone(),
                 is_changed: !is_same,
                 is_open,

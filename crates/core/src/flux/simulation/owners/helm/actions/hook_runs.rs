@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action_kind::ActionKind;
-use super::remedies::{ignores_tests, is_tested};
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, flag_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, flag_at, list_at, text_at};
 
 /// Remark on an object that a hook replaces, of which the API server refuses the creation.
 pub(crate) const REPLACEMENT_REFUSED: &str = "it is deleted, and the API server refuses the hook that replaces it";
@@ -20,17 +19,25 @@ pub(crate) const REPLACEMENT_REFUSED: &str = "it is deleted, and the API server 
 /// Step of an action, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
+    /// Definitions in `crds/`, and the namespace of a new release.
+    Prerequisites,
     HooksBefore,
     Objects,
     HooksAfter,
     Tests,
 }
 
-/// Place of a hook in an action: its stage, and its number there.
+/// Place of a step in an action: its stage, and the number of a hook there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct HookPlace {
+pub(crate) struct StepPlace {
     pub(crate) stage: Stage,
     pub(crate) number: usize,
+}
+
+impl StepPlace {
+    pub(crate) fn first(stage: Stage) -> Self {
+        Self { stage, number: 0 }
+    }
 }
 
 /// Runs of a hook by an action.
@@ -45,18 +52,18 @@ pub(crate) struct HookRun {
     /// The object is gone before the hook is created.
     replaces: bool,
     /// Places at which it runs; never empty.
-    places: Vec<HookPlace>,
+    places: Vec<StepPlace>,
     /// It can fail although the API server accepts it, and the object is then still there.
     pub(crate) can_fail: bool,
     /// The first hook before it in its stage that can fail although the API server accepts it.
     pub(crate) behind: Option<ObjectId>,
 }
 
-/// A hook that the API server refuses to create or to replace.
+/// A step that the API server refuses: to apply an object or a hook, or to delete what a hook replaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedHook {
+pub(crate) struct RefusedStep {
     pub(crate) id: ObjectId,
-    pub(crate) place: HookPlace,
+    pub(crate) place: StepPlace,
     pub(crate) message: String,
     /// Nothing in the change mends that.
     pub(crate) is_final: bool,
@@ -89,7 +96,7 @@ impl HookRun {
     }
 
     /// Returns the places at which it runs.
-    pub(crate) fn places(&self) -> &[HookPlace] {
+    pub(crate) fn places(&self) -> &[StepPlace] {
         &self.places
     }
 
@@ -105,24 +112,24 @@ impl HookRun {
 
     /// Returns true if the hook exists after the action, where there is no live object of its identity. `end` is the place where
     /// the action ends.
-    pub(crate) fn is_left(&self, end: Option<HookPlace>) -> bool {
+    pub(crate) fn is_left(&self, end: Option<StepPlace>) -> bool {
         let Some(end) = end else { return !self.is_removed && self.fate.is_left() };
         let reached = self.places.iter().rev().find(|place| **place < end);
         reached.is_some_and(|last| last.stage == end.stage || self.own.is_left())
     }
 
     /// Returns true if it runs at a place.
-    pub(crate) fn is_at(&self, place: HookPlace) -> bool {
+    pub(crate) fn is_at(&self, place: StepPlace) -> bool {
         self.places.contains(&place)
     }
 
     /// Returns true if it first runs after a place.
-    pub(crate) fn is_after(&self, place: HookPlace) -> bool {
+    pub(crate) fn is_after(&self, place: StepPlace) -> bool {
         self.places[0] > place
     }
 
     /// Returns what becomes of a live object of its identity if the action ends at a place.
-    pub(crate) fn until(&self, end: HookPlace) -> Reached {
+    pub(crate) fn until(&self, end: StepPlace) -> Reached {
         let Some(last) = self.places.iter().rev().find(|place| **place <= end) else { return Reached::Stays };
         let is_refused = *last == end;
         if is_refused && self.replaces {
@@ -179,7 +186,7 @@ pub(crate) fn uninstall_runs(hooks: &BTreeMap<ObjectId, Hook>) -> BTreeMap<Objec
     for (stage, event) in [(Stage::HooksBefore, HookEvent::PreDelete), (Stage::HooksAfter, HookEvent::PostDelete)] {
         for (number, (id, hook)) in in_order(hooks, event).into_iter().enumerate() {
             let run = runs.entry(id.clone()).or_insert_with(|| HookRun::new(hook, hook.fate()));
-            run.places.push(HookPlace { stage, number });
+            run.places.push(StepPlace { stage, number });
         }
     }
     runs
@@ -190,7 +197,7 @@ pub(crate) fn hooks_in_order<'r>(
     spec: &Value,
     kind: ActionKind,
     new: &'r Rendered,
-) -> Vec<(HookPlace, &'r ObjectId, &'r Hook)> {
+) -> Vec<(StepPlace, &'r ObjectId, &'r Hook)> {
     let [before, after] = kind.events();
     let runs_hooks = !flag_at(spec, &format!("/{}/disableHooks", kind.field()));
     let stages = [(Stage::HooksBefore, before), (Stage::HooksAfter, after), (Stage::Tests, HookEvent::Test)];
@@ -198,7 +205,7 @@ pub(crate) fn hooks_in_order<'r>(
     for (stage, event) in stages {
         let hooks = in_order(&new.hooks, event).into_iter();
         let runs = hooks.filter(|(id, _)| if stage == Stage::Tests { is_tested(spec, id) } else { runs_hooks });
-        found.extend(runs.enumerate().map(|(number, (id, hook))| (HookPlace { stage, number }, id, hook)));
+        found.extend(runs.enumerate().map(|(number, (id, hook))| (StepPlace { stage, number }, id, hook)));
     }
     found
 }
@@ -242,8 +249,25 @@ fn runs(
 }
 
 /// Returns true if a refusal at a place is no failure of the action.
-pub(crate) fn is_ignored(spec: &Value, kind: ActionKind, place: HookPlace) -> bool {
+pub(crate) fn is_ignored(spec: &Value, kind: ActionKind, place: StepPlace) -> bool {
     place.stage == Stage::Tests && ignores_tests(spec, kind)
+}
+
+/// Returns true if a failed test is no failure of an action.
+pub(crate) fn ignores_tests(spec: &Value, kind: ActionKind) -> bool {
+    let ignored = spec.pointer(&format!("/{}/remediation/ignoreTestFailures", kind.field())).and_then(Value::as_bool);
+    ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"))
+}
+
+/// Returns true if a test runs after an action.
+fn is_tested(spec: &Value, test: &ObjectId) -> bool {
+    let filters = list_at(spec, "/test/filters");
+    let [included, excluded] = [false, true].map(|is_excluded| {
+        let found = filters.iter().filter(|filter| flag_at(filter, "/exclude") == is_excluded);
+        found.map(|filter| text_at(filter, "/name")).collect::<Vec<_>>()
+    });
+    let is_selected = included.is_empty() || included.contains(&&*test.name);
+    flag_at(spec, "/test/enable") && is_selected && !excluded.contains(&&*test.name)
 }
 
 #[cfg(test)]
@@ -277,7 +301,7 @@ mod tests {
         ]);
         let until = |name: &str, stage: Stage, number: usize| {
             let id = ObjectId::new("", "ConfigMap", "shop", name);
-            found[&id].until(HookPlace { stage, number })
+            found[&id].until(StepPlace { stage, number })
         };
         use Reached::{Refused, Runs, Stays};
         let fourth = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| until(name, Stage::HooksBefore, 3));
@@ -289,12 +313,29 @@ mod tests {
         let second_after = ["b", "f", "g", "h"].map(|name| until(name, Stage::HooksAfter, 1));
         assert_eq!(second_after, [Runs(HookFate::Deleted), recreated, Runs(HookFate::Deleted), Stays]);
         assert_eq!(until("h", Stage::Tests, 0), Refused);
-        let left = |end: Option<HookPlace>| -> String {
+        let left = |end: Option<StepPlace>| -> String {
             found.iter().filter(|(_, run)| run.is_left(end)).map(|(id, _)| &*id.name).collect()
         };
         assert_eq!(left(None), "adfh");
-        assert_eq!(left(Some(HookPlace { stage: Stage::HooksBefore, number: 3 })), "abc");
-        assert_eq!(left(Some(HookPlace { stage: Stage::Objects, number: 0 })), "ad");
-        assert_eq!(left(Some(HookPlace { stage: Stage::HooksAfter, number: 1 })), "adf");
+        assert_eq!(left(Some(StepPlace { stage: Stage::HooksBefore, number: 3 })), "abc");
+        assert_eq!(left(Some(StepPlace { stage: Stage::Objects, number: 0 })), "ad");
+        assert_eq!(left(Some(StepPlace { stage: Stage::HooksAfter, number: 1 })), "adf");
+    }
+
+    #[test]
+    fn filters_select_tests_by_name() {
+        let text = |name: &str| {
+            format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: test}}}}\n---\n")
+        };
+        let rendered = Rendered::read(&(text("a") + &text("b")), "shop", &[], None, false).unwrap();
+        let names = |filters: Value| -> Vec<String> {
+            let spec = json!({"test": {"enable": true, "filters": filters}});
+            let tests = rendered.hooks.keys().filter(|id| is_tested(&spec, id));
+            tests.map(|id| id.name.to_string()).collect()
+        };
+        assert_eq!(names(json!([])), ["a", "b"]);
+        assert_eq!(names(json!([{"name": "a"}])), ["a"]);
+        assert_eq!(names(json!([{"name": "a", "exclude": true}])), ["b"]);
+        assert!(!rendered.hooks.keys().any(|id| is_tested(&json!({}), id)));
     }
 }

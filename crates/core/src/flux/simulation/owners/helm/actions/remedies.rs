@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action_kind::ActionKind;
-use super::hook_runs::FailingHooks;
+use super::hook_runs::{FailingHooks, ignores_tests};
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::Rendered;
-use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, list_at, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, text_at};
 use crate::plan::Action;
 
 /// Action of helm-controller after a failure.
@@ -210,23 +210,6 @@ pub(crate) fn waits_for_objects(spec: &Value, kind: ActionKind, new: &Rendered) 
     waits && new.kinds().iter().any(is_waited_for)
 }
 
-/// Returns true if a failed test is no failure of an action.
-pub(crate) fn ignores_tests(spec: &Value, kind: ActionKind) -> bool {
-    let ignored = spec.pointer(&format!("/{}/remediation/ignoreTestFailures", kind.field())).and_then(Value::as_bool);
-    ignored.unwrap_or_else(|| flag_at(spec, "/test/ignoreFailures"))
-}
-
-/// Returns true if a test runs after an action.
-pub(crate) fn is_tested(spec: &Value, test: &ObjectId) -> bool {
-    let filters = list_at(spec, "/test/filters");
-    let [included, excluded] = [false, true].map(|is_excluded| {
-        let found = filters.iter().filter(|filter| flag_at(filter, "/exclude") == is_excluded);
-        found.map(|filter| text_at(filter, "/name")).collect::<Vec<_>>()
-    });
-    let is_selected = included.is_empty() || included.contains(&&*test.name);
-    flag_at(spec, "/test/enable") && is_selected && !excluded.contains(&&*test.name)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -276,22 +259,5 @@ mod tests {
         assert!(!can_fail("Pod", json!({"upgrade": {"disableWait": true}})));
         let legacy = json!({"waitStrategy": {"name": "legacy"}});
         assert!(can_fail("Endpoints", json!({})) && !can_fail("Endpoints", legacy.clone()) && can_fail("Pod", legacy));
-    }
-
-    #[test]
-    fn filters_select_tests_by_name() {
-        let text = |name: &str| {
-            format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: test}}}}\n---\n")
-        };
-        let rendered = Rendered::read(&(text("a") + &text("b")), "shop", &[], None, false).unwrap();
-        let names = |filters: Value| -> Vec<String> {
-            let spec = json!({"test": {"enable": true, "filters": filters}});
-            let tests = rendered.hooks.keys().filter(|id| is_tested(&spec, id));
-            tests.map(|id| id.name.to_string()).collect()
-        };
-        assert_eq!(names(json!([])), ["a", "b"]);
-        assert_eq!(names(json!([{"name": "a"}])), ["a"]);
-        assert_eq!(names(json!([{"name": "a", "exclude": true}])), ["b"]);
-        assert!(!rendered.hooks.keys().any(|id| is_tested(&json!({}), id)));
     }
 }
