@@ -21,6 +21,8 @@ pub(crate) const POLICY: &str = "helm.sh/resource-policy";
 pub(crate) struct ChartManifests {
     /// Definitions in the folders `crds/` of the chart and of those of its dependencies that are on.
     pub(crate) definitions: Vec<Value>,
+    /// Everything else in these folders: helm-controller reads it and ignores it.
+    pub(crate) beside_definitions: Vec<Value>,
     /// Objects and hooks that its templates render.
     pub(crate) manifests: Vec<Value>,
     /// A key that a mapping of one of them has twice.
@@ -41,8 +43,9 @@ impl ChartManifests {
             let value = yaml::document(&document).map_err(|error| error.to_string())?;
             match &value {
                 Value::Null => {}
-                // helm-controller ignores other kinds there.
-                _ if is_in_crds && text_at(&value, "/kind") != "CustomResourceDefinition" => {}
+                _ if is_in_crds && text_at(&value, "/kind") != "CustomResourceDefinition" => {
+                    read.beside_definitions.push(value);
+                }
                 _ if is_in_crds => read.definitions.push(value),
                 _ => {
                     read.repeated_key = read.repeated_key.take().or_else(|| yaml::repeated_key(&document));
@@ -76,6 +79,8 @@ pub(crate) struct Rendered {
     pub(crate) hooks: BTreeMap<ObjectId, Hook>,
     /// Definitions in `crds/`, which helm-controller applies first.
     pub(crate) definitions: Vec<Value>,
+    /// Everything else in `crds/`.
+    pub(crate) beside_definitions: Vec<Value>,
     /// Reason why Helm cannot use the manifest, whatever is in the cluster, for people.
     pub(crate) failure: Option<String>,
     /// A hook has a `generateName` only. No post-renderer takes it, and Helm creates it only without server-side apply.

@@ -270,6 +270,16 @@ fn a_chart_that_always_fails_blocks_the_release() {
     blocked(&cluster.plan(&files), "does not serve cog.e.com");
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "cogs.e.com"}, "spec": {"group": "e.com", "names": {"kind": "Cog"}}});
+    let beside = |document: Value| {
+        let mut files = tree("2", &without("extra"), spec(json!({})));
+        files.push(("charts/app/crds/other.yaml", vec![document]));
+        cluster.plan(&files)
+    };
+    blocked(&beside(json!("text")), "a file in the crds/ of the chart is no manifest");
+    blocked(
+        &beside(json!({"apiVersion": "e.com/v1", "kind": "Cog"})),
+        "does not serve cog.e.com, which is in the crds/",
+    );
     files.push(("charts/app/crds/cogs.yaml", vec![definition]));
     assert_eq!(cluster.rows(&files), set(&["delete? extra"]), "the definition comes first, and may be refused");
     cluster.upgrades = Some(BTreeMap::new());

@@ -86,6 +86,14 @@ impl ReleaseAction {
     /// Sets what is expected of the action.
     pub(crate) fn expect(&mut self, Expected { failure, refused_step, refused_deletions }: Expected) {
         (self.failure, self.refused_step, self.refused_deletions) = (failure, refused_step, refused_deletions);
+        if self.is_unrecorded() {
+            self.forgo_remedy();
+        }
+    }
+
+    /// Returns true if it is certain that the action fails before Helm records it. It is tried again without a remedy.
+    pub(crate) fn is_unrecorded(&self) -> bool {
+        self.refused_step.as_ref().is_some_and(|step| step.is_final && step.place.stage == Stage::Prerequisites)
     }
 
     /// Returns the hook after the objects that the API server refuses, if the action then fails.
@@ -105,7 +113,7 @@ impl ReleaseAction {
             && (is_refused || self.refused_deletions.values().any(|refused| refused.is_final))
     }
 
-    /// Gives up the remedy, of which the API server refuses a hook.
+    /// Gives up the remedy, which does not run or changes nothing.
     pub(crate) fn forgo_remedy(&mut self) {
         self.remedy = Remedy::None;
         self.remedied.clear();

@@ -24,7 +24,7 @@ use crate::flux::simulation::owners::helm::render::rendering::Place;
 use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, group_of, text_at};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 
 /// A failure before objects are deleted.
@@ -107,6 +107,9 @@ impl Attempt<'_> {
         if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
             return Some(format!("the API server does not serve {kind}"));
         }
+        if let Some(why) = self.unread_crds() {
+            return Some(why);
+        }
         if let Some(kind) = self.old.and_then(|old| old.kinds().into_iter().find(unserved)) {
             return Some(format!(
                 "the API server does not serve {kind}, so Helm cannot read the release that is deployed"
@@ -122,6 +125,22 @@ impl Attempt<'_> {
         let mut live = staying.filter_map(|id| comparison.state().live_object(id));
         live.find(|live| !self.owns(live)).map(|live| {
             format!("{} exists and is not part of the release ({}.disableTakeOwnership)", live.id, self.kind.field())
+        })
+    }
+
+    /// Returns the reason why helm-controller cannot read what is in `crds/` beside definitions, for people. It maps their kinds before it
+    /// applies any definition.
+    fn unread_crds(&self) -> Option<String> {
+        if self.crd_policy() == "Skip" {
+            return None;
+        }
+        self.new.beside_definitions.iter().find_map(|document| {
+            let kind = GroupKind::new(group_of(text_at(document, "/apiVersion")), text_at(document, "/kind"));
+            if kind.kind.is_empty() {
+                return Some("a file in the crds/ of the chart is no manifest".to_owned());
+            }
+            let what = format!("the API server does not serve {kind}, which is in the crds/ of the chart");
+            self.place.snapshot.lacks_type(&kind).then_some(what)
         })
     }
 
@@ -254,9 +273,12 @@ impl Attempt<'_> {
             is_open: false,
             is_replaced: state.is_live(id) && hook.is_deleted_first(),
         });
+        // A definition that exists is replaced only by some actions.
+        let is_applied_on_server = self.is_applied_on_server(comparison);
+        let replaces = is_applied_on_server || self.crd_policy() == "CreateReplace";
         let is_new = |(id, manifest): &(&ObjectId, &Value)| {
             let is_old = self.old.is_some_and(|old| old.definitions.contains(manifest));
-            !(is_old && state.is_live(id))
+            !(state.is_live(id) && (is_old || !replaces))
         };
         let prerequisites = first.iter().filter(is_new).map(|(id, manifest)| AppliedManifest {
             id: id.clone(),
@@ -297,7 +319,7 @@ impl Attempt<'_> {
             target: &self.place.target,
             manifests,
             removed: deleted.into_iter().collect(),
-            is_applied_on_server: self.is_applied_on_server(comparison),
+            is_applied_on_server,
             is_private: self.is_private,
         })
     }

@@ -217,6 +217,9 @@ pub(crate) fn outdated_records(
     known: Option<&ReleaseRecords>,
     action: &ReleaseAction,
 ) -> BTreeMap<ObjectId, OwnerDeletion> {
+    if action.is_unrecorded() {
+        return BTreeMap::new();
+    }
     let history = History::read(state, live, spec, known);
     let first = history.upgraded();
     let mut removed: BTreeMap<&ObjectId, Option<&str>> = first.removed.iter().map(|id| (*id, None)).collect();

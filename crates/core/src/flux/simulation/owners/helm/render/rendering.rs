@@ -209,7 +209,7 @@ impl<'s> Place<'s> {
         spec: &Value,
         is_private: bool,
     ) -> Asked<Rendering> {
-        let ChartManifests { definitions, manifests, repeated_key } =
+        let ChartManifests { definitions, beside_definitions, manifests, repeated_key } =
             ChartManifests::read(text).map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
         let said = |failure: &BuildFailure| {
             let hidden = "its message may hold values of a Secret";
@@ -228,7 +228,7 @@ impl<'s> Place<'s> {
             Ok(manifests) => {
                 let (namespace, types) = (&*self.target.namespace, &self.snapshot.types);
                 let mut rendered = Rendered::new(&manifests, namespace, types, self.cluster.as_ref(), is_private);
-                rendered.definitions = definitions;
+                (rendered.definitions, rendered.beside_definitions) = (definitions, beside_definitions);
                 // helm-controller fails in its post-renderer, before anything is applied.
                 rendered.failure = repeated_key.map(|key| twice(&key, is_private)).or(rendered.failure);
                 if rendered.has_unnamed_hook && rendered.failure.is_none() {
