@@ -1,9 +1,10 @@
 //! The manifest and the hooks of a release as it is deployed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::actions::failure::no_namespace;
 use super::actions::records::read_records;
 use super::render::release_charts::{chart_before_spec, last_chart};
 use super::render::release_values::{ReleaseValues, values};
@@ -15,7 +16,7 @@ use crate::helm::hooks::HookEvent;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{StoredChart, StoredRelease};
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 
@@ -57,8 +58,20 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
     let hooks = rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]);
     let refused = comparison.refused_hooks(&live.object.id, live.spec(), &target, hooks, is_private);
     let (refused, doubtful): (Vec<_>, Vec<_>) = refused.into_iter().partition(|(_, message)| is_of_schema(message));
-    let doubtful_hooks = doubtful.into_iter().map(|(id, _)| id).collect();
-    let refused_hooks = refused.into_iter().collect();
+    let mut doubtful_hooks: BTreeSet<ObjectId> = doubtful.into_iter().map(|(id, _)| id).collect();
+    let mut refused_hooks: BTreeMap<ObjectId, String> = refused.into_iter().collect();
+    let state = comparison.state();
+    for (id, _) in rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]) {
+        let namespace = id.namespace_object();
+        if id.namespace.is_empty() || state.is_live(&namespace) {
+            continue;
+        }
+        if state.is_absent(&namespace) && !state.is_generated(&namespace) {
+            refused_hooks.insert(id.clone(), no_namespace(id));
+        } else {
+            doubtful_hooks.insert(id.clone());
+        }
+    }
     let hooks = rendered.hooks;
     Some(StoredChart { hooks, refused_hooks, doubtful_hooks, kept, changing, has_all_policies, is_private })
 }

@@ -166,7 +166,12 @@ impl Attempt<'_> {
         let replaced = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first());
         let mut refused_hooks =
             replaced.filter_map(|(place, id, _)| Some(Refusal::new(*place, id, refused_deletions.get(*id)?.clone())));
-        let first = refusal.into_iter().chain(refused_hooks.next()).min_by_key(|refusal| refusal.place);
+        let mut unplaced_hooks = hooks
+            .iter()
+            .filter(|(place, id, _)| self.is_unplaced(comparison, *place, id))
+            .map(|(place, id, _)| Refusal::new(*place, id, no_namespace(id)));
+        let all = refusal.into_iter().chain(refused_hooks.next()).chain(unplaced_hooks.next());
+        let first = all.min_by_key(|refusal| refusal.place);
         let refused_step = first.map(|Refusal { place, id, message }| {
             let is_final =
                 !(self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message));
@@ -402,8 +407,16 @@ impl Attempt<'_> {
     /// Returns an object without a namespace, with the message of the API server.
     pub(crate) fn unplaced(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
         let id = self.new.objects.iter().find(|id| self.lacks_namespace(comparison, id))?;
-        let shown = id.shown();
-        Some(format!("{shown}: namespaces {:?} not found", shown.namespace))
+        Some(format!("{}: {}", id.shown(), no_namespace(id)))
+    }
+
+    /// Returns true if the namespace of a hook does not exist when it runs. The objects of the release come after some hooks.
+    fn is_unplaced(&self, comparison: &Comparison<'_, '_, '_>, place: StepPlace, id: &ObjectId) -> bool {
+        let is_late = place.stage < Stage::Objects && !id.namespace.is_empty() && {
+            let (state, namespace) = (comparison.state(), id.namespace_object());
+            state.is_absent(&namespace) && !self.is_made_before(state, &namespace)
+        };
+        is_late || self.lacks_namespace(comparison, id)
     }
 
     /// Returns true if the namespace of an object does not exist yet and is created by the change.
@@ -412,11 +425,15 @@ impl Attempt<'_> {
         if id.namespace.is_empty() || state.is_live(&namespace) {
             return false;
         }
-        let is_own = *self.place.target.namespace == *id.namespace && self.creates_namespace();
+        self.new.objects.contains(&namespace) || self.is_made_before(state, &namespace)
+    }
+
+    /// Returns true if the change creates a namespace before the objects of the release, or helm-controller does.
+    fn is_made_before(&self, state: &State<'_>, namespace: &ObjectId) -> bool {
+        let is_own = *self.place.target.namespace == *namespace.name && self.creates_namespace();
         is_own
-            || self.new.objects.contains(&namespace)
-            || state.is_generated(&namespace)
-            || state.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(&namespace))
+            || state.is_generated(namespace)
+            || state.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(namespace))
     }
 
     /// Returns true if Helm takes a live object for one of the release.
@@ -458,4 +475,9 @@ impl Attempt<'_> {
         deleted.any(|other| consequences.may_be_deleted(other))
             || applied.iter().any(|other| comparison.is_changed(other))
     }
+}
+
+/// Returns the message of the API server about an object whose namespace does not exist.
+pub(crate) fn no_namespace(id: &ObjectId) -> String {
+    format!("namespaces {:?} not found", id.shown().namespace)
 }
