@@ -61,7 +61,7 @@ pub(crate) struct RefusedDeletion {
     pub(crate) is_final: bool,
 }
 
-/// What is expected of an action.
+/// Predicted failures of an action, as far as they are known.
 pub(crate) struct Expected {
     pub(crate) failure: Failure,
     /// The first step that the API server refuses: one that is not after the objects is the failure.

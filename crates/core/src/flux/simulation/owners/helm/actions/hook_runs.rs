@@ -43,11 +43,11 @@ impl StepPlace {
 /// Runs of a hook by an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HookRun {
-    /// What the action makes of a live object of its identity if it succeeds.
+    /// Fate of a live object of its identity if the action succeeds.
     pub(crate) fate: HookFate,
     /// The action then deletes the object, because its manifest no longer has it.
     pub(crate) is_removed: bool,
-    /// What the hook itself makes of it.
+    /// Fate by the policy of the hook alone.
     own: HookFate,
     /// The object is gone before the hook is created.
     replaces: bool,
@@ -71,7 +71,7 @@ pub(crate) struct RefusedStep {
     pub(crate) is_ignored: bool,
 }
 
-/// What becomes of a live object with the identity of a hook, as far as the action gets.
+/// Fate of a live object with the identity of a hook if the action ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reached {
     /// The hook runs, with this effect in the end.
@@ -110,7 +110,7 @@ impl HookRun {
         self.places[0].stage
     }
 
-    /// Returns true if the hook exists after the action, where there is no live object of its identity. `end` is the place where
+    /// Returns true if the action leaves the hook behind, where there is no live object of its identity. `end` is the place where
     /// the action ends.
     pub(crate) fn is_left(&self, end: Option<StepPlace>) -> bool {
         let Some(end) = end else { return !self.is_removed && self.fate.is_left() };
