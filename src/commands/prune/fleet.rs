@@ -203,8 +203,8 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     show_fleet(&fleet, judged, args, session)
 }
 
-/// Does a task for each of these on a thread of its own, some at once: a plan is computed for the most part. Returns the results
-/// in the same order.
+/// Does the tasks on several threads, and returns their results in the same order. A plan is mostly computation, which would
+/// keep other tasks of its thread waiting.
 fn on_threads<T: Send, R: Send>(tasks: Vec<T>, task: impl AsyncFn(T) -> R + Sync) -> Vec<R> {
     let (runtime, number) = (Handle::current(), tasks.len());
     let queue = Mutex::new(tasks.into_iter().enumerate());

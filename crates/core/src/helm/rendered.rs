@@ -212,8 +212,8 @@ impl Rendered {
 
     /// Returns what becomes of the objects with the identities of hooks that run before and after an action. `old` is the
     /// manifest that the action replaces. It deletes an object that becomes a hook: one that runs before the action is
-    /// created before it is deleted, and so is none. An object that
-    /// this manifest has too, which is possible if hooks are post-rendered apart from it, is there again after the action.
+    /// created before it is deleted, and so is none. An object that this manifest has too, which is possible if hooks are
+    /// post-rendered apart from it, is there again after the action.
     pub(crate) fn hook_fates(
         &self,
         old: Option<&Self>,

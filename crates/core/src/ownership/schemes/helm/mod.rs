@@ -17,9 +17,9 @@ use crate::ownership::scheme::{GcEligibility, MetadataKey, OwnerSource, Record, 
 
 /// Annotation of a hook: it carries the labels of the release and is in no record of it.
 pub const HOOK: &str = "helm.sh/hook";
-/// Annotation that says when a hook is deleted.
 /// Annotation with the weight of a hook: those with a lower one run first.
 pub(crate) const HOOK_WEIGHT: &str = "helm.sh/hook-weight";
+/// Annotation that says when a hook is deleted.
 pub(crate) const HOOK_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Annotation of the objects of templates: the name of the release.
 pub(crate) const RELEASE_NAME: &str = "meta.helm.sh/release-name";

@@ -42,7 +42,7 @@ pub(super) struct Failure {
 /// Step of an uninstall that fails. It does not get to those after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// Helm reads its records.
+    /// Helm reads its records, or runs hooks of which the order is not known.
     Start,
     /// The hooks before the deletions, as far as the server does not refuse one.
     Hooks,
@@ -164,10 +164,16 @@ pub(super) fn failure(state: &State<'_>, release: &Resource, spec: &Value) -> Op
         let why = format!("the API server does not serve {kind} of the release");
         return Some(Failure { why, at: Step::Start });
     }
+    let is_ordered = stored_chart(state, release).is_some();
     if let Some(RefusedHook { place, why }) = refused_hook(state, release, spec)
         && place.stage < Stage::Objects
     {
         return Some(Failure { why, at: Step::Hooks });
+    }
+    // Hooks that have no order: it is not known which of them run before.
+    let mut labelled = hooks(state, release, spec, &[HookEvent::PreDelete]).filter(|_| !is_ordered);
+    if let Some(why) = labelled.find_map(|(object, _)| refusal(state, release, object)) {
+        return Some(Failure { why, at: Step::Start });
     }
     let mut others = uninstalled(state, release, spec).into_iter();
     if let Some(why) = others.find_map(|object| refusal(state, release, object)) {
@@ -219,21 +225,17 @@ struct RefusedHook {
     why: String,
 }
 
-/// Returns the first hook of an uninstall that the server refuses. Without a chart that is known, they have no order.
+/// Returns the first hook of an uninstall that the server refuses; `None` without a chart that is known, whose hooks have an order.
 fn refused_hook(state: &State<'_>, release: &Resource, spec: &Value) -> Option<RefusedHook> {
-    let Some(known) = stored_hooks(state, release, spec, UNINSTALL_EVENTS) else {
-        let mut first = hooks(state, release, spec, &[HookEvent::PreDelete]);
-        let why = first.find_map(|(object, _)| refusal(state, release, object))?;
-        return Some(RefusedHook { place: StepPlace::first(Stage::HooksBefore), why });
-    };
+    let known = stored_hooks(state, release, spec, UNINSTALL_EVENTS)?;
     let messages = &stored_chart(state, release)?.refused_hooks;
     let runs = uninstall_runs(&known);
     let refused = runs.iter().filter_map(|(id, run)| {
         let replaced = || state.live_object(id).and_then(|object| refusal(state, release, object));
         let refused = || Some(format!("the server refuses the hook {id}: {}", messages.get(id)?));
-        Some((run.places().first()?, replaced().or_else(refused)?))
+        Some(RefusedHook { place: run.first_place(), why: replaced().or_else(refused)? })
     });
-    refused.min_by_key(|(place, _)| **place).map(|(place, why)| RefusedHook { place: *place, why })
+    refused.min_by_key(|hook| hook.place)
 }
 
 /// Returns a deletion under conditions, which is doubtful if there is one.

@@ -12,6 +12,7 @@ use super::hook_runs::{Stage, StepPlace};
 use crate::flux::apply::cause::is_of_schema;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
 use crate::flux::simulation::model::questions::Verdict;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::hooks::Hook;
 use crate::helm::target::ReleaseTarget;
@@ -28,6 +29,20 @@ pub(crate) struct AppliedManifest {
     pub(crate) is_open: bool,
     /// The live object is deleted before, so that it decides nothing.
     pub(crate) is_replaced: bool,
+}
+
+impl AppliedManifest {
+    /// Returns the manifest of a hook that runs at a place.
+    pub(crate) fn of_hook(state: &State<'_>, place: StepPlace, id: &ObjectId, hook: &Hook) -> Self {
+        Self {
+            id: id.clone(),
+            place,
+            manifest: hook.manifest.clone(),
+            is_changed: place.stage < Stage::Objects,
+            is_open: false,
+            is_replaced: state.is_live(id) && hook.is_deleted_first(),
+        }
+    }
 }
 
 /// An object or a hook that the API server refuses, with its message.
@@ -110,15 +125,8 @@ impl Comparison<'_, '_, '_> {
         is_private: bool,
     ) -> BTreeMap<ObjectId, String> {
         let state = self.state();
-        let manifests = hooks.map(|(id, hook)| AppliedManifest {
-            id: id.clone(),
-            place: StepPlace::first(Stage::HooksBefore),
-            manifest: hook.manifest.clone(),
-            is_changed: true,
-            is_open: false,
-            is_replaced: state.is_live(id) && hook.is_deleted_first(),
-        });
-        let manifests = manifests.collect();
+        let place = StepPlace::first(Stage::HooksBefore);
+        let manifests = hooks.map(|(id, hook)| AppliedManifest::of_hook(state, place, id, hook)).collect();
         let (removed, is_applied_on_server) = (vec![], true);
         let changes = ReleaseChanges { release, spec, target, manifests, removed, is_applied_on_server, is_private };
         let refused = changes.manifests.iter().filter_map(|applied| match self.ask_apply(&changes, applied) {

@@ -128,8 +128,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns the reason why helm-controller cannot read what is in `crds/` beside definitions, for people. It maps their kinds before it
-    /// applies any definition.
+    /// Returns the reason why helm-controller cannot read what is in `crds/` beside definitions, for people. The API server must
+    /// already serve every kind there.
     fn unread_crds(&self) -> Option<String> {
         if self.crd_policy() == "Skip" {
             return None;
@@ -270,17 +270,8 @@ impl Attempt<'_> {
                 && (self.comes_with_namespace(comparison, id) || self.place.snapshot.lacks_type(&id.group_kind()));
             !(comes_first || comes_with || hook.fate() == HookFate::DeletedOnFailure)
         });
-        let hooks_to_ask = asked_hooks.map(|(place, id, hook)| AppliedManifest {
-            id: (*id).clone(),
-            place: *place,
-            manifest: hook.manifest.clone(),
-            is_changed: place.stage < Stage::Objects,
-            is_open: false,
-            is_replaced: state.is_live(id) && hook.is_deleted_first(),
-        });
-        // A definition that exists is replaced only by some actions.
-        let is_applied_on_server = self.is_applied_on_server(comparison);
-        let replaces = is_applied_on_server || self.crd_policy() == "CreateReplace";
+        let hooks_to_ask = asked_hooks.map(|(place, id, hook)| AppliedManifest::of_hook(state, *place, id, hook));
+        let replaces = self.replaces_definitions(comparison);
         let is_new = |(id, manifest): &(&ObjectId, &Value)| {
             let is_old = self.old.is_some_and(|old| old.definitions.contains(manifest));
             !(state.is_live(id) && (is_old || !replaces))
@@ -324,7 +315,7 @@ impl Attempt<'_> {
             target: &self.place.target,
             manifests,
             removed: deleted.into_iter().collect(),
-            is_applied_on_server,
+            is_applied_on_server: self.is_applied_on_server(comparison),
             is_private: self.is_private,
         })
     }
@@ -377,10 +368,15 @@ impl Attempt<'_> {
         if self.crd_policy() == "Skip" { &[] } else { &self.new.definitions }
     }
 
-    /// Returns the kinds whose definitions the action replaces by others. helm-controller creates definitions by server-side
-    /// apply, which replaces those that exist, also with the policy `Create`.
+    /// Returns true if the action replaces definitions that exist. helm-controller creates them by server-side apply, which replaces
+    /// them also with the policy `Create`.
+    fn replaces_definitions(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+        self.crd_policy() == "CreateReplace" || self.is_applied_on_server(comparison)
+    }
+
+    /// Returns the kinds whose definitions the action replaces by others.
     fn replaced_kinds(&self, comparison: &Comparison<'_, '_, '_>) -> BTreeSet<GroupKind> {
-        if self.crd_policy() != "CreateReplace" && !self.is_applied_on_server(comparison) {
+        if !self.replaces_definitions(comparison) {
             return BTreeSet::new();
         }
         let old = self.old.map(|old| &*old.definitions).unwrap_or_default();
@@ -412,11 +408,12 @@ impl Attempt<'_> {
 
     /// Returns true if the namespace of a hook does not exist when it runs. The objects of the release come after some hooks.
     fn is_unplaced(&self, comparison: &Comparison<'_, '_, '_>, place: StepPlace, id: &ObjectId) -> bool {
-        let is_late = place.stage < Stage::Objects && !id.namespace.is_empty() && {
-            let (state, namespace) = (comparison.state(), id.namespace_object());
-            state.is_absent(&namespace) && !self.is_made_before(state, &namespace)
-        };
-        is_late || self.lacks_namespace(comparison, id)
+        let (state, namespace) = (comparison.state(), id.namespace_object());
+        let comes_with_objects = place.stage > Stage::Objects && self.new.objects.contains(&namespace);
+        !id.namespace.is_empty()
+            && state.is_absent(&namespace)
+            && !comes_with_objects
+            && !self.is_made_before(state, &namespace)
     }
 
     /// Returns true if the namespace of an object does not exist yet and is created by the change.

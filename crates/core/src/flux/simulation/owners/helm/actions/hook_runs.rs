@@ -95,23 +95,17 @@ impl HookRun {
         }
     }
 
-    /// Returns the places at which it runs.
-    pub(crate) fn places(&self) -> &[StepPlace] {
-        &self.places
+    /// Returns the place of the first run.
+    pub(crate) fn first_place(&self) -> StepPlace {
+        self.places[0]
     }
 
     /// Returns true if it runs before the action changes anything.
     pub(crate) fn is_first(&self) -> bool {
-        self.stage() == Stage::HooksBefore
+        self.first_place().stage == Stage::HooksBefore
     }
 
-    /// Returns the stage of the first run.
-    pub(crate) fn stage(&self) -> Stage {
-        self.places[0].stage
-    }
-
-    /// Returns true if the action leaves the hook behind, where there is no live object of its identity. `end` is the place where
-    /// the action ends.
+    /// Returns true if the hook exists afterwards and did not before. `end` is the refused step; `None` if no step is refused.
     pub(crate) fn is_left(&self, end: Option<StepPlace>) -> bool {
         let Some(end) = end else { return !self.is_removed && self.fate.is_left() };
         let reached = self.places.iter().rev().find(|place| **place < end);
@@ -125,7 +119,7 @@ impl HookRun {
 
     /// Returns true if it first runs after a place.
     pub(crate) fn is_after(&self, place: StepPlace) -> bool {
-        self.places[0] > place
+        self.first_place() > place
     }
 
     /// Returns what becomes of a live object of its identity if the action ends at a place.
@@ -134,7 +128,7 @@ impl HookRun {
         let is_refused = *last == end;
         if is_refused && self.replaces {
             Reached::Refused
-        } else if is_refused && self.places[0] == *last {
+        } else if is_refused && self.first_place() == *last {
             Reached::Stays
         } else if last.stage < end.stage || is_refused {
             Reached::Runs(self.own)
@@ -184,9 +178,9 @@ impl<'s, 'a> FailingHooks<'s, 'a> {
 pub(crate) fn uninstall_runs(hooks: &BTreeMap<ObjectId, Hook>) -> BTreeMap<ObjectId, HookRun> {
     let mut runs: BTreeMap<ObjectId, HookRun> = BTreeMap::new();
     for (stage, event) in [(Stage::HooksBefore, HookEvent::PreDelete), (Stage::HooksAfter, HookEvent::PostDelete)] {
-        for (number, (id, hook)) in in_order(hooks, event).into_iter().enumerate() {
+        for (place, id, hook) in placed(stage, in_order(hooks, event)) {
             let run = runs.entry(id.clone()).or_insert_with(|| HookRun::new(hook, hook.fate()));
-            run.places.push(StepPlace { stage, number });
+            run.places.push(place);
         }
     }
     runs
@@ -205,9 +199,17 @@ pub(crate) fn hooks_in_order<'r>(
     for (stage, event) in stages {
         let hooks = in_order(&new.hooks, event).into_iter();
         let runs = hooks.filter(|(id, _)| if stage == Stage::Tests { is_tested(spec, id) } else { runs_hooks });
-        found.extend(runs.enumerate().map(|(number, (id, hook))| (StepPlace { stage, number }, id, hook)));
+        found.extend(placed(stage, runs));
     }
     found
+}
+
+/// Adds the places of the hooks of a stage, which are in their order.
+fn placed<'h>(
+    stage: Stage,
+    hooks: impl IntoIterator<Item = (&'h ObjectId, &'h Hook)>,
+) -> impl Iterator<Item = (StepPlace, &'h ObjectId, &'h Hook)> {
+    hooks.into_iter().enumerate().map(move |(number, (id, hook))| (StepPlace { stage, number }, id, hook))
 }
 
 /// Returns the runs of hooks in an action, and of its tests. `old` is the manifest that it replaces.
