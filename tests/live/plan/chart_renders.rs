@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::releases::{objects, unplanned};
+use super::releases::{objects, objects_after, unplanned};
 use super::upgrades::{is_own, planned_deletions, publish_chart, ready};
 use test_support::cluster::LIMIT;
 use test_support::flux::{self, applied, settled};
@@ -197,8 +197,7 @@ fn renders_are_those_of_the_controller() {
     for case in &cases {
         if case.outcome == "blocked" { failed(cluster, case.name) } else { ready(cluster, case.name, "2") }
     }
-    std::thread::sleep(Duration::from_secs(8));
-    let after = objects(cluster);
+    let after = objects_after(cluster, planned.keys(), Duration::from_secs(8));
     for case in cases.iter().filter(|case| case.outcome == "applies" && case.name != "cr-library") {
         let label = ["get", "configmap", "stays", "-n", case.name, "-o", "jsonpath={.metadata.labels.chart}"];
         assert_eq!(cluster.kubectl(&label).unwrap(), "2.0.0", "{}", case.name);

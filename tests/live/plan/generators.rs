@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use test_support::cluster::LIMIT;
 use test_support::flux::{applied, kustomization, settled};
 use test_support::folder::{commit, folder, init};
 use test_support::tree_plan::{document, plan, rows};
 use xtask::cluster::{Cluster, Flux, Options};
 
-use super::releases::{objects, unplanned};
+use super::releases::{objects, objects_after, unplanned};
 use super::upgrades::planned_deletions;
 
 /// Files of every repository. ConfigMaps have the name of their file.
@@ -342,10 +341,7 @@ fn kustomizations_of_generated_artifacts_delete_what_was_planned() {
         let revision = cluster.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
         applied(cluster, case.name, "root", &revision);
     }
-    let gone = || Ok(planned.keys().all(|uid| !objects(cluster).contains_key(uid)));
-    let _ = cluster.wait_for("the planned deletions", LIMIT, gone);
-    std::thread::sleep(Duration::from_secs(8));
-    assert_effect(&before, &objects(cluster), &planned);
+    assert_effect(&before, &objects_after(cluster, planned.keys(), Duration::from_secs(8)), &planned);
 }
 
 #[test]

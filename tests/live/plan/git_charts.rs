@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::releases::{objects, unplanned};
+use super::releases::{objects, objects_after, unplanned};
 use super::upgrades::{is_own, planned_deletions, ready};
 use test_support::cluster::LIMIT;
 use test_support::flux::{applied, kustomization};
@@ -562,14 +562,14 @@ fn charts_of_a_git_repository_are_packed_and_upgraded_as_planned() {
         let head = xtask::git::run(tree, &["rev-parse", "HEAD"]).unwrap();
         applied(cluster, case.name, "apps", &format!("main@sha1:{}", head.trim()));
     }
-    let is_done = || {
-        let upgraded = upgraded(cluster);
-        Ok(cases.iter().filter(|case| case.is_upgraded == Some(true)).all(|case| upgraded.contains(case.name)))
-    };
-    cluster.wait_for("the upgrades", LIMIT, is_done).unwrap_or_else(|error| wrong.push(error.to_string()));
-    // What should not be upgraded has had the time for it.
-    std::thread::sleep(Duration::from_secs(10));
-    let (after, upgraded) = (objects(cluster), upgraded(cluster));
+    for case in cases.iter().filter(|case| case.is_upgraded == Some(true)) {
+        let is_done = || Ok(upgraded(cluster).contains(case.name));
+        let done = cluster.wait_for(&format!("the upgrade in {}", case.name), LIMIT, is_done);
+        done.unwrap_or_else(|error| wrong.push(error.to_string()));
+    }
+    let certain = planned.keys().filter(|uid| !open.contains(*uid));
+    let after = objects_after(cluster, certain, Duration::from_secs(10));
+    let upgraded = upgraded(cluster);
     for case in cases.iter().filter(|case| case.is_upgraded == Some(!upgraded.contains(case.name))) {
         wrong.push(format!("{}: upgraded: {}", case.name, upgraded.contains(case.name)));
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::git_charts::{Edit, write};
-use super::releases::{objects, unplanned};
+use super::releases::{objects, objects_after, unplanned};
 use super::upgrades::{is_own, planned_deletions, ready};
 use test_support::cluster::{LIMIT, with_kustomize_controller};
 use test_support::flux::{applied, kustomization, settled};
@@ -266,9 +266,8 @@ fn a_source_that_the_commit_changes_is_followed() {
         let head = xtask::git::run(repositories.join(case.name), &["rev-parse", "HEAD"]).unwrap();
         applied(cluster, case.name, "apps", &format!("main@sha1:{}", head.trim()));
     }
-    // What should stay has had the time to go.
-    std::thread::sleep(Duration::from_secs(30));
-    let after = objects(cluster);
+    let certain = planned.keys().filter(|uid| !open.contains(*uid));
+    let after = objects_after(cluster, certain, Duration::from_secs(30));
     planned.retain(|uid, _| !(open.contains(uid) && after.contains_key(uid)));
     wrong.extend(unplanned(&before, &after, &planned));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

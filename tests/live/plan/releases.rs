@@ -149,6 +149,20 @@ pub(super) fn objects(cluster: &Cluster) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Returns what is there once the objects with these uids are gone, or once that takes too long, and some seconds later: what
+/// should stay has had the time to go.
+pub(super) fn objects_after<'a>(
+    cluster: &Cluster,
+    deletions: impl IntoIterator<Item = &'a String>,
+    more: Duration,
+) -> BTreeMap<String, String> {
+    let deletions: BTreeSet<&String> = deletions.into_iter().collect();
+    let are_gone = || Ok(objects(cluster).keys().all(|uid| !deletions.contains(uid)));
+    let _ = cluster.wait_for("the planned deletions", LIMIT, are_gone);
+    std::thread::sleep(more);
+    objects(cluster)
+}
+
 /// Returns the objects, by uid, that are gone and were not planned to go, and those that are there although they were.
 pub(super) fn unplanned(
     before: &BTreeMap<String, String>,
@@ -262,8 +276,8 @@ fn uninstalled_and_replaced_releases_delete_what_was_planned() {
             }
         }
     }
-    std::thread::sleep(Duration::from_secs(8));
-    let after = objects(cluster);
+    let certain = planned.iter().filter(|(_, (_, is_certain))| *is_certain).map(|(uid, _)| uid);
+    let after = objects_after(cluster, certain, Duration::from_secs(8));
     let identities: BTreeSet<&String> = after.values().collect();
     let mut wrong = vec![];
     for (uid, what) in &before {

@@ -18,7 +18,7 @@ use xtask::controlplane::{bin, ensure};
 use xtask::say;
 
 use super::generators::{assert_effect, deploy};
-use super::releases::objects;
+use super::releases::{objects, objects_after};
 
 /// Templates of ConfigMaps, each a part of the YAML list `spec.resources`. `NS` stands for the namespace of the case.
 const CONFIG_MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: << inputs.app >>, namespace: NS}}";
@@ -358,12 +358,10 @@ fn play(cluster: &Cluster, cases: &[Case]) -> [usize; 2] {
         let revision = cluster.publish(&format!("GitRepository/{}/src", case.name), tree).unwrap();
         applied(cluster, &case.name, "root", &revision);
     }
-    let gone = || Ok(planned.keys().all(|uid| !objects(cluster).contains_key(uid)));
-    let _ = cluster.wait_for("the planned deletions", LIMIT, gone);
-    std::thread::sleep(Duration::from_secs(8));
+    let after = objects_after(cluster, planned.keys(), Duration::from_secs(8));
     let is_certain = |(uid, _): &(&String, &String)| !open.contains(*uid);
     let certain = before.iter().filter(is_certain).map(|(uid, what)| (uid.clone(), what.clone())).collect();
-    assert_effect(&certain, &objects(cluster), &planned);
+    assert_effect(&certain, &after, &planned);
     counts
 }
 

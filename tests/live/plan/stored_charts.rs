@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::releases::{objects, unplanned};
+use super::releases::{objects, objects_after, unplanned};
 use super::upgrades::{is_own, planned_deletions, ready};
 use test_support::chart::chart;
 use test_support::cluster::LIMIT;
@@ -278,8 +278,7 @@ fn upgrades_of_stored_charts_delete_what_was_planned() {
     }
     let upgraded = cases.iter().filter(|case| ![REFUSED, "sc-absent"].contains(&case.name));
     upgraded.for_each(|case| ready(cluster, case.name, case.revision()));
-    std::thread::sleep(Duration::from_secs(8));
-    let after = objects(cluster);
+    let after = objects_after(cluster, planned.keys(), Duration::from_secs(8));
     let wrong = unplanned(&before, &after, &planned);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::releases::objects;
+use super::releases::{objects, objects_after};
 use serde_json::Value;
 use test_support::cluster::LIMIT;
 use test_support::flux::{self, applied, settled};
@@ -464,8 +464,7 @@ fn upgrades_delete_what_was_planned() {
         cluster.kubectl(&["annotate", "helmrelease", "app", "-n", namespace, requested]).unwrap();
     }
     cases.iter().for_each(|case| ready(cluster, case.name, case.revision()));
-    std::thread::sleep(Duration::from_secs(8));
-    let after = objects(cluster);
+    let after = objects_after(cluster, planned.keys(), Duration::from_secs(8));
     let identities: BTreeSet<&String> = after.values().collect();
     let mut wrong = vec![];
     for (uid, what) in &before {
