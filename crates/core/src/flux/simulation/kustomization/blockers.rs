@@ -70,7 +70,7 @@ pub(crate) fn denied_source(state: &State<'_>, key: &NamespacedName, spec: &Kust
 /// Returns a blocker if the Secret with the keys for decryption does not exist: every build then fails.
 fn missing_keys(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
     let secret = ObjectId::new("", "Secret", &key.namespace, spec.keys_secret()?);
-    state.is_absent(&secret).then(|| {
+    state.stays_absent(&secret).then(|| {
         let detail = format!("{secret} with its keys for decryption does not exist");
         Blocker::certain(ReasonCode::KeysMissing, detail)
     })
@@ -78,7 +78,7 @@ fn missing_keys(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpe
 
 /// Returns a blocker if the object of `spec.kubeConfig` does not exist.
 fn missing_kube_config(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-    let id = state.kube_config(&key.namespace, spec.value()).filter(|id| state.is_absent(id))?;
+    let id = state.kube_config(&key.namespace, spec.value()).filter(|id| state.stays_absent(id))?;
     let detail = format!("{id}, by which it reaches its cluster, does not exist");
     Some(Blocker::certain(ReasonCode::KubeConfigMissing, detail))
 }

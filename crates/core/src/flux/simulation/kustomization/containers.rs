@@ -104,8 +104,28 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
             pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
         } else if let Some((Effect::Depends(condition), _)) = effects.first() {
             pass.add_condition(Reason::new(ReasonCode::ContainerDeleted, condition.clone()));
+        } else if let Some(condition) = awaited_container(derivation.state, objects, &pass.spec) {
+            pass.add_condition(Reason::new(ReasonCode::MayBeRefused, condition));
         }
     }
+}
+
+/// Returns the condition under which another owner creates a namespace or a definition that a pass needs, unless that is certain. Until
+/// then the pass is tried again.
+fn awaited_container(state: &State<'_>, objects: &BuiltObjects, spec: &KustomizationSpec) -> Option<String> {
+    let doubtful = state.owner_effects().filter_map(|(owner, effect)| {
+        let applies = effect.applies.as_ref()?;
+        (!effect.is_certain() || applies.is_doubtful).then_some((owner, applies))
+    });
+    let mut made = doubtful.flat_map(|(owner, applies)| applies.objects.values().map(move |built| (owner, built)));
+    made.find_map(|(owner, made)| {
+        let is_new =
+            is_container(&made.id) && !state.is_live(&made.id) && state.nodes.applying(&made.id).next().is_none();
+        let defined = defined_kind(made).map(|(kind, _)| kind);
+        let needs = |id: &ObjectId| id.namespace_object() == made.id || defined.as_ref() == Some(&id.group_kind());
+        let is_needed = is_new && objects.iter().any(|(id, built)| needs(id) && !is_never_applied(built, spec));
+        is_needed.then(|| format!("it applies only if {owner} creates {}", made.id))
+    })
 }
 
 /// Returns the effect of a container of an object on a pass; `None` if the container stays.

@@ -200,7 +200,7 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
         return Finalization::Depends(detail);
     }
     if let Some(config) = derivation.state.kube_config(&live.object.id.namespace, spec.value()) {
-        if derivation.state.is_absent(&config) {
+        if derivation.state.stays_absent(&config) {
             return Finalization::Depends(format!("it stays Terminating until its {config} exists"));
         }
         if derivation.consequences.may_be_deleted(&config) {

@@ -46,7 +46,7 @@ impl<'r, 'a> Derivation<'r, 'a> {
         let flags = &state.input.flags;
         let clusters = state.input.snapshot.clusters();
         let scopes =
-            clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, &state.nodes, flags))).collect();
+            clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, state, flags))).collect();
         let definitions = applied_definitions(&state.nodes);
         let Answers { builds: answers, dry_runs } = answers;
         let needs = build::Needs::default();

@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::simulation::model::node::{BuiltObjects, Node, PassOutcome};
+use crate::flux::simulation::model::node::{BuiltObjects, PassOutcome};
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
+use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
@@ -50,7 +51,7 @@ impl DefinedKinds {
     }
 }
 
-/// Kinds and namespaces that exist, or that some Kustomization applies.
+/// Kinds and namespaces that exist, or that some Kustomization or another owner applies.
 pub(crate) struct Scopes<'a> {
     /// Reading of the cluster.
     snapshot: &'a Snapshot,
@@ -67,19 +68,20 @@ impl<'a> Scopes<'a> {
     pub(crate) fn new(
         name: Option<&Arc<str>>,
         snapshot: &'a Snapshot,
-        nodes: &[Node],
+        state: &'a State<'_>,
         flags: &'a ControllerFlags,
     ) -> Self {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
         let has_namespaces = !namespaces.is_empty();
         let mut defined = DefinedKinds::default();
-        let passes = nodes.iter().flat_map(|node| &node.passes);
+        let passes = state.nodes.iter().flat_map(|node| &node.passes);
+        let generated = state.owner_applies().flat_map(|(_, applies)| applies.objects.values());
         let applied = passes.flat_map(|pass| {
             let objects = pass.applied_objects().into_iter().flat_map(BuiltObjects::values);
             objects.filter(|built| !is_never_applied(built, &pass.spec))
         });
-        for built in applied.filter(|built| built.id.cluster.as_ref() == name) {
+        for built in applied.chain(generated).filter(|built| built.id.cluster.as_ref() == name) {
             defined.add(built);
             if built.id.is("", "Namespace") {
                 namespaces.insert(built.id.name.to_string());

@@ -64,12 +64,23 @@ pub(crate) struct Effect {
     pub(crate) condition: Option<String>,
     /// Reason why the owner stays terminating once it is deleted, for people; `None` if its finalizer succeeds.
     pub(crate) stuck: Option<String>,
-    /// The action of the controller may fail, so that the owner is not ready.
-    pub(crate) may_fail: bool,
+    /// What is known of the health of the owner after it.
+    pub(crate) readiness: Readiness,
     /// Assumption on which the effect rests, for people; `None` if everything is known.
     pub(crate) assumption: Option<String>,
     /// Reason why it is not known what else is deleted.
     pub(crate) unknown: Option<Reason>,
+}
+
+/// What is known of the health of an owner, once its controller has seen its last spec.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Readiness {
+    /// Nothing makes its controller fail.
+    Ready,
+    /// Its controller fails, for this reason.
+    Fails(String),
+    #[default]
+    Open,
 }
 
 /// Objects that the controller of an owner applies.

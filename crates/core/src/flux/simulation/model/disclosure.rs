@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction, Readiness};
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::plan::{Reason, ReasonCode};
 
@@ -103,7 +103,14 @@ fn hidden_effect(effect: Effect) -> Effect {
         applies: effect.applies,
         // Their names can hold values of a Secret.
         creates: BTreeMap::new(),
-        may_fail: effect.may_fail,
+        readiness: hidden_readiness(effect.readiness),
+    }
+}
+
+fn hidden_readiness(readiness: Readiness) -> Readiness {
+    match readiness {
+        Readiness::Fails(_) => Readiness::Fails(DETAIL.to_owned()),
+        Readiness::Ready | Readiness::Open => readiness,
     }
 }
 

@@ -121,9 +121,14 @@ impl<'a> State<'a> {
 }
 
 impl State<'_> {
-    /// Returns true if an object does not exist and nothing applies it.
+    /// Returns true if an object does not exist and no Kustomization applies it.
     pub(crate) fn is_absent(&self, id: &ObjectId) -> bool {
         self.input.snapshot.lacks(id) && self.nodes.applying(id).next().is_none()
+    }
+
+    /// Returns true if an object does not exist and nothing creates it.
+    pub(crate) fn stays_absent(&self, id: &ObjectId) -> bool {
+        self.is_absent(id) && !self.is_generated(id)
     }
 
     /// Returns true if a live Kustomization is ready, or was before the reconciliation that is in progress.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::flux::simulation::model::affected_owner::Readiness;
+use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::owner_names::owner_id;
@@ -68,7 +70,7 @@ impl Health<'_, '_> {
 
     /// Returns an obstacle if an object of `spec.healthChecks` does not exist when it is checked.
     fn missing(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
-        if self.state.is_absent(id) || is_pruned(self.state, node, pass, id) {
+        if self.state.stays_absent(id) || is_pruned(self.state, node, pass, id) {
             return Some(Obstacle::certain(format!("whose health check names {id}, which does not exist then")));
         }
         let possible = Some(Obstacle::possible(format!("whose health check may come after {id} is deleted")));
@@ -146,12 +148,16 @@ impl Health<'_, '_> {
         }
     }
 
-    /// Returns an obstacle if the health check of a live Kustomization fails now.
+    /// Returns an obstacle if the health check of a live Kustomization fails now, or did not succeed yet.
     fn present_failure(self, node: &Node) -> Option<Obstacle> {
         let live = self.state.live.get(&node.id.key).filter(|_| !node.id.is_new)?;
         let ready = live.condition("Ready")?;
-        (ready.status == "False" && ready.reason == "HealthCheckFailed")
-            .then(|| Obstacle::possible("whose health check fails now".to_owned()))
+        let clause = match ready.status {
+            "False" if ready.reason == "HealthCheckFailed" => "whose health check fails now",
+            "Unknown" if !self.state.is_ready(&node.id.key) => "whose health check has not succeeded yet",
+            _ => return None,
+        };
+        Some(Obstacle::possible(clause.to_owned()))
     }
 
     /// Returns an obstacle if a pass creates or changes an object that it checks and that need not become healthy, or if it checks
@@ -163,7 +169,7 @@ impl Health<'_, '_> {
             let is_plain = is_healthy_at_once(id) && pass.spec.health_exprs(&id.group_kind()).is_empty();
             !is_plain && !id.is_here(GROUP, KIND)
         });
-        let mut candidates = with_state.filter(|id| checked.is_empty() || checked.contains(id));
+        let candidates = with_state.filter(|id| checked.is_empty() || checked.contains(id));
         let live = node.passes.first().map(|pass| (&pass.spec, self.state.health_checks(key, &pass.spec)));
         let is_checked_anew = |id: &ObjectId| {
             live.as_ref().is_some_and(|(spec, checked)| {
@@ -171,20 +177,41 @@ impl Health<'_, '_> {
                 !is_checked || spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
             })
         };
-        candidates.find_map(|id| {
-            let verb = if !self.state.is_live(id) {
-                "creates"
-            } else if self.consequences.may_be_recreated(id) {
-                "recreates"
-            } else if self.state.changed_health.contains(&(key.clone(), id.clone())) {
-                "changes"
-            } else if is_checked_anew(id) {
-                "checks in another way"
-            } else {
-                return None;
-            };
-            Some(Obstacle::possible(format!("which {verb} {id}")))
-        })
+        let mut obstacles: Vec<Obstacle> = candidates
+            .filter_map(|id| {
+                let verb = if !self.state.is_live(id) {
+                    "creates"
+                } else if self.consequences.may_be_recreated(id) {
+                    "recreates"
+                } else if self.state.changed_health.contains(&(key.clone(), id.clone())) {
+                    "changes"
+                } else if is_checked_anew(id) {
+                    "checks in another way"
+                } else {
+                    // Its chart or its values may change before or after the check.
+                    let is_affected = self.state.affected.iter().any(|owner| owner.id == *id);
+                    return match owner_readiness(self.state, id)? {
+                        Readiness::Fails(why) if !is_affected => {
+                            Some(Obstacle::certain(format!("which waits for {id}, which is not ready: {why}")))
+                        }
+                        Readiness::Fails(_) | Readiness::Open if is_affected => {
+                            Some(Obstacle::possible(format!("which waits for {id}, which may not be ready then")))
+                        }
+                        _ => None,
+                    };
+                };
+                let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
+                match owner_readiness(self.state, id).filter(|_| !has_expressions) {
+                    Some(Readiness::Ready) => None,
+                    Some(Readiness::Fails(why)) => {
+                        Some(Obstacle::certain(format!("which {verb} {id}, which is not ready: {why}")))
+                    }
+                    Some(Readiness::Open) | None => Some(Obstacle::possible(format!("which {verb} {id}"))),
+                }
+            })
+            .collect();
+        obstacles.sort_by_key(|obstacle| !obstacle.is_certain);
+        obstacles.into_iter().next()
     }
 }
 

@@ -10,7 +10,7 @@ use crate::flux::build::Interrupt;
 use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::kustomization::deletions::changed_rule;
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction, Readiness};
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -65,9 +65,15 @@ pub(crate) enum Followed {
 }
 
 impl Followed {
-    /// Returns an action of which the controller records nothing, and which deletes nothing.
+    /// Returns an action of which the controller records nothing, and which deletes nothing. Another one may succeed before.
     pub(crate) fn blocked(code: ReasonCode, why: String) -> Self {
         Self::Blocked { reason: Reason::new(code, why), effect: Box::default() }
+    }
+
+    /// Returns such an action if none succeeds before.
+    pub(crate) fn failing(reason: Reason) -> Self {
+        let readiness = Readiness::Fails(reason.detail.clone());
+        Self::Blocked { reason, effect: Box::new(Effect { readiness, ..Effect::default() }) }
     }
 }
 

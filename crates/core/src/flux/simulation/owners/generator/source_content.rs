@@ -41,7 +41,7 @@ pub(super) fn source_content(
         return Ok(SourceContent::Unknown(why));
     }
     if !state.is_live(&id) {
-        if state.is_absent(&id) {
+        if state.stays_absent(&id) {
             return Err(format!("its source {source} does not exist"));
         }
         return Ok(SourceContent::Unknown(format!("{source} could not be read")));

@@ -24,7 +24,7 @@ use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::KIND;
-use crate::plan::ReasonCode;
+use crate::plan::{Reason, ReasonCode};
 
 /// Specs of a HelmRelease for which its release changes.
 pub(super) struct Specs {
@@ -126,7 +126,7 @@ fn prepared_managed(
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => {
-            return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what)));
+            return Ok(Prepared::Blocked(Followed::failing(Reason::new(ReasonCode::ValuesMissing, what))));
         }
     };
     let ReleaseValues::Known(old_values) = old_values else {
@@ -229,7 +229,7 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => {
-            return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what)));
+            return Ok(Prepared::Blocked(Followed::failing(Reason::new(ReasonCode::ValuesMissing, what))));
         }
     };
     let new = Version { chart, values };

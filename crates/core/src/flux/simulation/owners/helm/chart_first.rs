@@ -12,7 +12,9 @@ use super::installs::installation::is_not_installed;
 use super::render::release_charts::chart_before_spec;
 use super::upgrades;
 use crate::flux::build::Interrupt;
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerApply, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{
+    AffectedOwner, Effect, OwnerApply, OwnerDeletion, Reaction, Readiness,
+};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{Followed, may_be_deleted};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -151,7 +153,9 @@ fn joined(last: Option<Effect>, first: Effect, is_last: bool) -> Effect {
     if is_alone {
         joined.condition = Some(CHART_FIRST.to_owned());
     }
-    joined.may_fail |= first.may_fail;
+    if first.readiness != Readiness::Ready && joined.readiness == Readiness::Ready {
+        joined.readiness = Readiness::Open;
+    }
     let Some(first) = first.applies else { return joined };
     joined.applies = Some(match joined.applies {
         Some(mut applies) => {

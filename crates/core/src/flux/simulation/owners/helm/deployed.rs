@@ -66,7 +66,7 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
         if id.namespace.is_empty() || state.is_live(&namespace) {
             continue;
         }
-        if state.is_absent(&namespace) && !state.is_generated(&namespace) {
+        if state.stays_absent(&namespace) {
             refused_hooks.insert(id.clone(), no_namespace(id));
         } else {
             doubtful_hooks.insert(id.clone());

@@ -342,7 +342,7 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     let account = service_account(release);
     let rights = account.iter().flat_map(|_| rights_of_accounts(state, release));
     let named = state.kube_config(&id.namespace, release.spec());
-    let config = named.filter(|config| state.is_absent(config) || consequences.may_be_deleted(config));
+    let config = named.filter(|config| state.stays_absent(config) || consequences.may_be_deleted(config));
     let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
     let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
     conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));

@@ -115,12 +115,12 @@ pub(super) fn followed(
         Prepared::Changed(change) => change,
     };
     if let Some(reason) = unmet_dependency(comparison.state(), &live.object.id, &change.spec) {
-        return Ok(Some(Followed::Blocked { reason, effect: Box::default() }));
+        return Ok(Some(Followed::failing(reason)));
     }
     let mut place = Place::find(comparison, &live.object.id, live.spec(), release_target(live))?;
     let followed = match renders(comparison, live, &change, &mut place)? {
         Ok(renders) => acted(comparison, live, &change, &renders, &place)?,
-        Err(why) => Followed::blocked(ReasonCode::RenderFails, why),
+        Err(why) => Followed::failing(Reason::new(ReasonCode::RenderFails, why)),
     };
     Ok(Some(followed))
 }
@@ -139,7 +139,7 @@ pub(super) fn taken_over(comparison: &mut Comparison<'_, '_, '_>, assumed: &Reso
     let mut place = Place::find(comparison, &assumed.object.id, &change.spec, target)?;
     match renders(comparison, assumed, &change, &mut place)? {
         Ok(renders) => acted(comparison, assumed, &change, &renders, &place),
-        Err(why) => Ok(Followed::blocked(ReasonCode::RenderFails, why)),
+        Err(why) => Ok(Followed::failing(Reason::new(ReasonCode::RenderFails, why))),
     }
 }
 
@@ -300,7 +300,12 @@ fn acted(
         is_private,
     };
     if let Some(why) = attempt.obstacle(comparison) {
-        return Ok(Followed::blocked(ReasonCode::ApplyRefused, why));
+        let reason = Reason::new(ReasonCode::ApplyRefused, why);
+        return Ok(if action.has_steps {
+            Followed::Blocked { reason, effect: Box::default() }
+        } else {
+            Followed::failing(reason)
+        });
     }
     let removed: BTreeSet<ObjectId> =
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();

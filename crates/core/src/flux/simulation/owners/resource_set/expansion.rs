@@ -16,15 +16,17 @@ use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{SetRun, generated_objects, has_nameless, permuted};
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
+use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, group_of, list_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
@@ -58,13 +60,13 @@ pub(super) fn expand(
     let found = if is_passing { Ok(Generated::default()) } else { generated(comparison, id, &new_spec, true) };
     let Generated { objects: new, failure, is_refused } = match found {
         Err(Interrupt::Failed(why)) if always_fails(&why, live.is_some_and(|live| *live.spec() == new_spec)) => {
-            return Ok(Followed::Blocked { reason: Reason::new(ReasonCode::BuildFailed, why), effect: Box::default() });
+            return Ok(failing(Reason::new(ReasonCode::BuildFailed, why), &earlier_specs));
         }
         found => found?,
     };
     if is_refused {
         let reason = Reason::new(ReasonCode::ApplyRefused, "it generates a resource without a name");
-        return Ok(Followed::Blocked { reason, effect: Box::default() });
+        return Ok(failing(reason, &earlier_specs));
     }
     let mut earlier = earlier_objects(comparison, id, live, &earlier_specs, &new_spec)?;
     if is_passing {
@@ -88,7 +90,9 @@ pub(super) fn expand(
     let refusal = set.refusal(comparison, &expansion, &changed);
     let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
     let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
-    let condition = waits(comparison.state(), live, &new_spec, &trigger, &changed).or(fails).or(refusal);
+    let condition = waits(comparison.state(), comparison.derivation.consequences, live, &new_spec, &trigger, &changed)
+        .or(fails)
+        .or(refusal);
     let removed: BTreeSet<ObjectId> =
         expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
@@ -100,10 +104,20 @@ pub(super) fn expand(
         keeps: kept(comparison.state(), id, &removed),
         deletes,
         applies: Some(OwnerApply { replaced, earlier: expansion.earlier, ..generated }),
+        readiness: if condition.is_some() || flag_at(&new_spec, "/wait") { Readiness::Open } else { Readiness::Ready },
         condition,
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Returns a generation that fails with the last spec, and may succeed with an earlier one.
+fn failing(reason: Reason, earlier_specs: &[Value]) -> Followed {
+    if earlier_specs.is_empty() {
+        Followed::failing(reason)
+    } else {
+        Followed::Blocked { reason, effect: Box::default() }
+    }
 }
 
 /// Objects that a ResourceSet generates before, during and after the change.
@@ -517,6 +531,7 @@ fn sets_force(state: &State<'_>, id: &ObjectId, live: Option<&Resource>) -> bool
 /// Returns the condition under which flux-operator gets as far as deleting.
 fn waits(
     state: &State<'_>,
+    consequences: &Consequences<'_>,
     live: Option<&Resource>,
     spec: &Value,
     trigger: &PassId,
@@ -525,7 +540,9 @@ fn waits(
     if let Some(condition) = state.pass(trigger).and_then(|pass| pass.condition.as_ref()) {
         return Some(condition.detail.clone());
     }
-    if let Some(dependency) = spec.pointer("/dependsOn/0") {
+    if let Some(dependency) =
+        list_at(spec, "/dependsOn").iter().find(|dependency| !is_met(state, consequences, dependency))
+    {
         let (kind, name) = (text_at(dependency, "/kind"), text_at(dependency, "/name"));
         return Some(format!("it waits until {} {name} is ready", kind.to_lowercase()));
     }
@@ -535,6 +552,16 @@ fn waits(
     }
     let steps = spec.get("steps").and_then(Value::as_array).map_or(0, Vec::len);
     (steps > 1 && !changed.is_empty()).then(|| "it stays until the objects of earlier steps are ready".to_owned())
+}
+
+/// Returns true if it is certain that a set does not wait for an entry of its `dependsOn`.
+fn is_met(state: &State<'_>, consequences: &Consequences<'_>, dependency: &Value) -> bool {
+    let [group, kind, namespace, name] =
+        ["/apiVersion", "/kind", "/namespace", "/name"].map(|field| text_at(dependency, field));
+    let id = ObjectId::new(group_of(group), kind, namespace, name);
+    let is_ready = !flag_at(dependency, "/ready")
+        || (text_at(dependency, "/readyExpr").is_empty() && owner_readiness(state, &id) == Some(Readiness::Ready));
+    is_ready && state.is_live(&id) && !consequences.may_be_deleted(&id)
 }
 
 /// Returns true if the namespace or the definition of an object is created with it, so that no dry-run can show it.

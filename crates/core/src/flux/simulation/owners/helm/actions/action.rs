@@ -10,7 +10,7 @@ use super::hook_runs::{
     HookRun, REPLACEMENT_REFUSED, Reached, RefusedStep, Stage, StepPlace, is_gone_later, not_replaced,
 };
 use super::remedies::Remedy;
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::HookFate;
 use crate::helm::rendered::POLICY;
@@ -113,6 +113,21 @@ impl ReleaseAction {
             && (is_refused || self.refused_deletions.values().any(|refused| refused.is_final))
     }
 
+    /// Returns what is known of the health of the release after the action.
+    fn readiness(&self) -> Readiness {
+        let always = match &self.failure {
+            Failure::Always(_) => true,
+            _ => self.fails_later(),
+        };
+        if always && !self.has_steps {
+            return Readiness::Fails(self.failures().collect::<Vec<_>>().join("; "));
+        }
+        match self.failure {
+            Failure::Unexpected if !self.may_fail_later() => Readiness::Ready,
+            _ => Readiness::Open,
+        }
+    }
+
     /// Gives up the remedy, which does not run or changes nothing.
     pub(crate) fn forgo_remedy(&mut self) {
         self.remedy = Remedy::None;
@@ -209,7 +224,7 @@ impl ReleaseAction {
             keeps: self.kept(state),
             condition: self.waits.clone(),
             assumption: self.assumption.clone(),
-            may_fail: self.failure != Failure::Unexpected,
+            readiness: self.readiness(),
             ..Effect::default()
         }
     }

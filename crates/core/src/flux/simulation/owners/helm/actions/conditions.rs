@@ -5,12 +5,12 @@
 use serde_json::Value;
 
 use crate::flux::build::charts::values::values_sources;
-use crate::flux::simulation::model::affected_owner::Reaction;
+use crate::flux::simulation::model::affected_owner::{Reaction, Readiness};
+use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::effective_fields::add_defaults;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, list_at, text_at};
-use crate::ownership::OwnerStatus;
-use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
@@ -41,18 +41,15 @@ pub(crate) fn condition(
         return Some(condition.detail.clone());
     }
     for (dependency, expression) in dependencies(id, spec) {
-        let live = state.input.snapshot.resource(&dependency);
-        let is_ready = live.is_some_and(|live| status(&live.object, &live.content, None) == OwnerStatus::Ready);
-        if !is_ready
+        if owner_readiness(state, &dependency) != Some(Readiness::Ready)
             || !expression.is_empty()
             || waits_for(state, &dependency, id)
-            || may_fail(state, &dependency)
             || consequences.may_be_deleted(&dependency)
         {
             return Some(format!("it waits until {dependency} is ready"));
         }
     }
-    if let Some(config) = state.kube_config(&id.namespace, spec).filter(|config| state.is_absent(config)) {
+    if let Some(config) = state.kube_config(&id.namespace, spec).filter(|config| state.stays_absent(config)) {
         return Some(format!("it waits until {config} exists"));
     }
     for source in values_sources(&id.namespace, spec) {
@@ -93,7 +90,13 @@ pub(crate) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -
             let detail = format!("it depends on {dependency}, which is never ready");
             return Some(Reason::new(ReasonCode::DependencyNotReady, detail));
         }
-        if state.is_absent(&dependency) && !state.is_generated(&dependency) {
+        if let Some(Readiness::Fails(why)) = owner_readiness(state, &dependency)
+            && (reaction.is_none() || changes_first(state, &dependency, id))
+        {
+            let detail = format!("it depends on {dependency}, which is not ready: {why}");
+            return Some(Reason::new(ReasonCode::DependencyNotReady, detail));
+        }
+        if state.stays_absent(&dependency) {
             let detail = format!("it depends on {dependency}, which does not exist");
             return Some(Reason::new(ReasonCode::DependencyMissing, detail));
         }
@@ -126,12 +129,19 @@ pub(crate) fn waits_for_prerequisite(release: &Resource) -> bool {
     missing_prerequisite(release).is_some()
 }
 
-/// Returns true if it is not certain that a HelmRelease is ready again after the change.
-fn may_fail(state: &State<'_>, id: &ObjectId) -> bool {
-    let affected = state.affected.iter().find(|owner| owner.id == *id);
-    affected.is_some_and(|owner| match &owner.reaction {
-        Reaction::Acts(_) => owner.effect.as_ref().is_some_and(|effect| !effect.is_certain() || effect.may_fail),
-        Reaction::Waits(_) | Reaction::Unknown(_) => true,
-        Reaction::Installs(_) | Reaction::Elsewhere { .. } => false,
-    })
+/// Returns true if the spec of a HelmRelease changes before that of another one: a run applies them by namespace and name. The other
+/// one then knows that it is not reconciled yet.
+fn changes_first(state: &State<'_>, id: &ObjectId, other: &ObjectId) -> bool {
+    let pass_of = |id: &ObjectId| {
+        let mut passes = state.applied_specs(id);
+        passes.next().filter(|_| passes.next().is_none())
+    };
+    let (Some((spec, pass)), Some((_, other_pass))) = (pass_of(id), pass_of(other)) else { return false };
+    let live = state.input.snapshot.resource(id);
+    let complete = |mut spec: Value| {
+        add_defaults(KIND, &mut spec);
+        spec
+    };
+    let is_changed = live.is_some_and(|live| complete(spec) != complete(live.spec().clone()));
+    is_changed && pass == other_pass && (&id.namespace, &id.name) < (&other.namespace, &other.name)
 }

@@ -384,12 +384,14 @@ impl Attempt<'_> {
         changed.filter_map(kind_of_definition).collect()
     }
 
-    /// Returns the kinds that Kustomizations define.
+    /// Returns the kinds that Kustomizations and other owners define.
     fn planned_kinds(&self, comparison: &Comparison<'_, '_, '_>) -> BTreeSet<GroupKind> {
         let state = comparison.state();
         let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
-        applied.filter_map(defined_kind).map(|(kind, _)| kind).collect()
+        let others = state.owner_applies().filter(|(owner, _)| *owner != self.id);
+        let generated = others.flat_map(|(_, applies)| applies.objects.values());
+        applied.chain(generated).filter_map(defined_kind).map(|(kind, _)| kind).collect()
     }
 
     /// Returns true if the namespace of an object does not exist and nothing in the change creates it.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::first_installs::{Next, first_installs, installed_before_failure};
 use super::installation::{Installed, prepared, rendered};
+use crate::flux::simulation::model::affected_owner::Readiness;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::helm::actions::action_kind::ActionKind;
@@ -31,7 +32,7 @@ pub(crate) fn install(
     let specs = comparison.state().specs_after(id);
     let Some((spec, earlier)) = specs.split_last() else { return Err("it has no spec".to_owned().into()) };
     if let Some(reason) = unmet_dependency(comparison.state(), id, spec) {
-        return Ok(Followed::Blocked { reason, effect: Box::default() });
+        return Ok(Followed::failing(reason));
     }
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,
@@ -57,6 +58,9 @@ pub(crate) fn install(
     if live.is_none() {
         let first = first_installs(comparison, id, earlier, Next::Upgrade { spec, manifest: new })?;
         first.add_to(&mut effect);
+    }
+    if !earlier.is_empty() || comparison.state().input.dry_runs.is_none() {
+        effect.readiness = Readiness::Open;
     }
     let mut remarks = vec![format!("chart {} {}", chart.name, without_metadata(&chart.version))];
     remarks.extend(action.failures());
