@@ -25,7 +25,7 @@ use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request}
 use crate::flux::apply::rights::RBAC;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::kustomize_controller;
-use crate::flux::simulation::kustomization::dependencies::health::awaited_health;
+use crate::flux::simulation::kustomization::dependencies::health::{awaited_health, checked_by_name};
 use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::Standing;
@@ -104,7 +104,8 @@ impl Rehearsal {
         let DryRuns { refusals, refused_deletions, delays, forced, mut changed, .. } =
             DryRuns::collect(&self.asked, answers);
         let awaited = awaited_health(state);
-        changed.retain(|(owner, _)| awaited.contains(owner));
+        let checked = checked_by_name(state, &awaited);
+        changed.retain(|(owner, id)| awaited.contains(owner) || checked.contains(id));
         let is_changed = refusals != state.refusals
             || refused_deletions != state.deletion_refusals
             || delays != state.delays

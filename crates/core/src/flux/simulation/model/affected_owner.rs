@@ -112,6 +112,11 @@ impl OwnerApply {
         Self { trigger, objects, replaced, earlier: vec![], manager, code, is_doubtful: false, chart: None }
     }
 
+    /// Returns true if it may change an object: of a private owner, any.
+    pub(crate) fn changes(&self, id: &ObjectId) -> bool {
+        self.objects.contains_key(id) && (self.replaced.is_empty() || self.replaced.contains_key(id))
+    }
+
     /// Returns everything that it may apply, in order.
     pub(crate) fn steps(&self) -> impl Iterator<Item = &BuiltObjects> {
         self.earlier.iter().chain([&self.objects]).map(|objects| &**objects)

@@ -30,7 +30,7 @@ pub(crate) struct State<'a> {
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) delays: Vec<Delay>,
     pub(crate) forced: Vec<ForcedDeletion>,
-    /// Objects whose health a dependant waits for and whose spec an apply changes, with their Kustomizations.
+    /// Objects whose health a dependant waits for and whose spec an apply changes, with the Kustomizations that apply them.
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     pub(crate) owner_refusals: OwnerRefusals,

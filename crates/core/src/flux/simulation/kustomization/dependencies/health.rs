@@ -160,59 +160,82 @@ impl Health<'_, '_> {
         Some(Obstacle::possible(clause.to_owned()))
     }
 
-    /// Returns an obstacle if a pass creates or changes an object that it checks and that need not become healthy, or if it checks
-    /// the object in another way than the live Kustomization.
-    fn unproven(self, node: &Node, pass: &Pass, checked: &[ObjectId]) -> Option<Obstacle> {
-        let key = &node.id.key;
-        let applied = pass.applied_objects()?.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
-        let with_state = applied.map(|(id, _)| id).filter(|id| {
-            let is_plain = is_healthy_at_once(id) && pass.spec.health_exprs(&id.group_kind()).is_empty();
-            !is_plain && !id.is_here(GROUP, KIND)
-        });
-        let candidates = with_state.filter(|id| checked.is_empty() || checked.contains(id));
-        let live = node.passes.first().map(|pass| (&pass.spec, self.state.health_checks(key, &pass.spec)));
-        let is_checked_anew = |id: &ObjectId| {
-            live.as_ref().is_some_and(|(spec, checked)| {
-                let is_checked = spec.checks_health() && (checked.is_empty() || checked.contains(id));
-                !is_checked || spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
-            })
-        };
-        let mut obstacles: Vec<Obstacle> = candidates
-            .filter_map(|id| {
-                let verb = if !self.state.is_live(id) {
-                    "creates"
-                } else if self.consequences.may_be_recreated(id) {
-                    "recreates"
-                } else if self.state.changed_health.contains(&(key.clone(), id.clone())) {
-                    "changes"
-                } else if is_checked_anew(id) {
-                    "checks in another way"
-                } else {
-                    // Its chart or its values may change before or after the check.
-                    let is_affected = self.state.affected.iter().any(|owner| owner.id == *id);
-                    return match owner_readiness(self.state, id)? {
-                        Readiness::Fails(why) if !is_affected => {
-                            Some(Obstacle::certain(format!("which waits for {id}, which is not ready: {why}")))
-                        }
-                        Readiness::Fails(_) | Readiness::Open if is_affected => {
-                            Some(Obstacle::possible(format!("which waits for {id}, which may not be ready then")))
-                        }
-                        _ => None,
-                    };
-                };
-                let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
-                match owner_readiness(self.state, id).filter(|_| !has_expressions) {
-                    Some(Readiness::Ready) => None,
-                    Some(Readiness::Fails(why)) => {
-                        Some(Obstacle::certain(format!("which {verb} {id}, which is not ready: {why}")))
-                    }
-                    Some(Readiness::Open) | None => Some(Obstacle::possible(format!("which {verb} {id}"))),
-                }
-            })
-            .collect();
-        obstacles.sort_by_key(|obstacle| !obstacle.is_certain);
-        obstacles.into_iter().next()
+    /// Returns the obstacles among the objects that a pass checks and that need not become healthy: those that it creates or changes,
+    /// or checks in another way than the live Kustomization, and those that others change.
+    fn unproven(self, node: &Node, pass: &Pass, checked: &[ObjectId]) -> Vec<Obstacle> {
+        let Some(applied) = pass.applied_objects() else { return vec![] };
+        let own = applied
+            .iter()
+            .filter(|(id, built)| !is_never_applied(built, &pass.spec) && (checked.is_empty() || checked.contains(id)));
+        let own = own.map(|(id, _)| id).filter(|id| need_not_be_healthy(pass, id));
+        let others = checked.iter().filter(|id| !pass.applies(id) && need_not_be_healthy(pass, id));
+        let of_others = others.filter_map(|id| self.changed_by_others(id));
+        own.filter_map(|id| self.unproven_object(node, pass, id)).chain(of_others).collect()
     }
+
+    /// Returns an obstacle if an object that a pass applies and checks does not become healthy, or may not.
+    fn unproven_object(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
+        let (state, key) = (self.state, &node.id.key);
+        let readiness = owner_readiness(state, id);
+        let verb = if !state.is_live(id) {
+            "creates"
+        } else if self.consequences.may_be_recreated(id) {
+            "recreates"
+        } else if state.changed_health.contains(&(key.clone(), id.clone())) {
+            "changes"
+        } else if checks_anew(state, node, pass, id) {
+            "checks in another way"
+        } else {
+            return match readiness? {
+                Readiness::Fails(why) if !is_affected(state, id) => {
+                    Some(Obstacle::certain(format!("which waits for {id}, which is not ready: {why}")))
+                }
+                _ => self.changed_by_others(id),
+            };
+        };
+        let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
+        match readiness.filter(|_| !has_expressions) {
+            Some(Readiness::Ready) => None,
+            Some(Readiness::Fails(why)) => {
+                Some(Obstacle::certain(format!("which {verb} {id}, which is not ready: {why}")))
+            }
+            Some(Readiness::Open) | None => Some(Obstacle::possible(format!("which {verb} {id}"))),
+        }
+    }
+
+    /// Returns an obstacle if something else changes an object, before or after it is checked: another Kustomization, or an owner
+    /// whose chart or values change.
+    fn changed_by_others(self, id: &ObjectId) -> Option<Obstacle> {
+        let state = self.state;
+        let is_changed = match owner_readiness(state, id) {
+            Some(readiness) => is_affected(state, id) && readiness != Readiness::Ready,
+            None => {
+                let is_replaced = state.owner_applies().any(|(_, applies)| applies.changes(id));
+                is_replaced || state.changed_health.iter().any(|(_, changed)| changed == id)
+            }
+        };
+        is_changed.then(|| Obstacle::possible(format!("which waits for {id}, which may not be ready then")))
+    }
+}
+
+/// Returns true if the change affects an owner that is no Kustomization.
+fn is_affected(state: &State<'_>, id: &ObjectId) -> bool {
+    state.affected.iter().any(|owner| owner.id == *id)
+}
+
+/// Returns true for an object that exists without being healthy, and is no Kustomization.
+fn need_not_be_healthy(pass: &Pass, id: &ObjectId) -> bool {
+    let is_plain = is_healthy_at_once(id) && pass.spec.health_exprs(&id.group_kind()).is_empty();
+    !is_plain && !id.is_here(GROUP, KIND)
+}
+
+/// Returns true if a pass checks an object in another way than the live Kustomization.
+fn checks_anew(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool {
+    node.passes.first().is_some_and(|first| {
+        let checked = state.health_checks(&node.id.key, &first.spec);
+        let is_checked = first.spec.checks_health() && (checked.is_empty() || checked.contains(id));
+        !is_checked || first.spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
+    })
 }
 
 /// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
@@ -273,6 +296,13 @@ fn is_healthy_at_once(id: &ObjectId) -> bool {
     ];
     let is_built_in = !id.group.contains('.') || id.group.ends_with(".k8s.io");
     is_built_in && !WITH_STATE.contains(&&*id.kind)
+}
+
+/// Returns the objects that Kustomizations with these names check by name.
+pub(crate) fn checked_by_name(state: &State<'_>, keys: &BTreeSet<NamespacedName>) -> BTreeSet<ObjectId> {
+    let passes =
+        keys.iter().flat_map(|key| state.lifetimes(key).filter_map(move |node| Some((key, node.last_pass()?))));
+    passes.flat_map(|(key, pass)| state.health_checks(key, &pass.spec)).collect()
 }
 
 /// Returns the Kustomizations whose health others wait for: those on which a Kustomization depends, and what they wait for.

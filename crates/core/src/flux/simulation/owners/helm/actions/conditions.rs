@@ -74,6 +74,11 @@ fn dependencies<'s>(id: &'s ObjectId, spec: &'s Value) -> impl Iterator<Item = (
     })
 }
 
+/// Returns true if a release with this spec waits until another one is ready.
+pub(crate) fn depends_on(id: &ObjectId, spec: &Value, other: &ObjectId) -> bool {
+    dependencies(id, spec).any(|(dependency, expression)| dependency == *other && expression.is_empty())
+}
+
 /// Returns the reason why a dependency is never ready, so that the release is not reconciled; `None` if it may be.
 pub(crate) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
     let unmet = dependencies(id, spec).filter(|(_, expression)| expression.is_empty());

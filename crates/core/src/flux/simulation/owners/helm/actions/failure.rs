@@ -9,12 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::action_kind::ActionKind;
+use super::conditions::depends_on;
 use super::dry_runs::{AppliedManifest, Refusal, ReleaseAnswers, ReleaseChanges};
 use super::hook_runs::{FailingHooks, RefusedStep, Stage, StepPlace, hooks_in_order, is_ignored};
 use super::remedies::{Remediation, Remedy};
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
-use crate::flux::build::objects::{defined_kind, kind_of_definition};
+use crate::flux::apply::schema::{Fit, validate};
+use crate::flux::build::objects::{BuiltObject, defined_kind, kind_of_definition};
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::questions::Verdict;
@@ -146,11 +148,11 @@ impl Attempt<'_> {
 
     /// Returns the failures that are expected. `removed` are the objects that the action deletes.
     pub(crate) fn expected(&self, comparison: &mut Comparison<'_, '_, '_>, removed: &BTreeSet<ObjectId>) -> Expected {
-        let planned = self.planned_kinds(comparison);
-        let awaited =
-            self.new.kinds().into_iter().find(|kind| self.place.snapshot.lacks_type(kind) && planned.contains(kind));
-        if let Some(kind) = awaited {
-            let why = format!("{kind} is not defined by then");
+        if let Some(why) = self.unproven_resource(comparison.state()) {
+            return Failure::Possible(why).into();
+        }
+        if let Some(namespace) = self.awaited_namespace(comparison) {
+            let why = format!("the namespace {} does not exist by then", namespace.name);
             return Failure::Possible(why).into();
         }
         if let Some(kind) = self.leaving_kind(comparison) {
@@ -389,9 +391,80 @@ impl Attempt<'_> {
         let state = comparison.state();
         let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
         let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
-        let others = state.owner_applies().filter(|(owner, _)| *owner != self.id);
-        let generated = others.flat_map(|(_, applies)| applies.objects.values());
+        let generated = self.of_other_owners(state).map(|(_, built)| built);
         applied.chain(generated).filter_map(defined_kind).map(|(kind, _)| kind).collect()
+    }
+
+    /// Returns what other owners than Kustomizations apply, each with its owner.
+    fn of_other_owners<'r>(&self, state: &'r State<'_>) -> impl Iterator<Item = (&'r ObjectId, &'r BuiltObject)> {
+        let others = state.owner_applies().filter(|(owner, _)| *owner != self.id);
+        others.flat_map(|(owner, applies)| applies.objects.values().map(move |built| (owner, built)))
+    }
+
+    /// Returns the reason why an object of a kind that the change defines is perhaps not applied, for people. Until the kind is served,
+    /// Helm records no release, and the action is tried again.
+    fn unproven_resource(&self, state: &State<'_>) -> Option<String> {
+        let mut lacking =
+            self.new.manifests().iter().filter(|(id, _)| self.place.snapshot.lacks_type(&id.group_kind()));
+        lacking.find_map(|(id, manifest)| {
+            let kind = id.group_kind();
+            let defines = |built: &BuiltObject| defined_kind(built).is_some_and(|(defined, _)| defined == kind);
+            let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
+            let certain = passes.clone().filter(|pass| pass.condition.is_none()).filter_map(Pass::applied_objects);
+            let is_certain = certain.flat_map(BTreeMap::values).any(defines)
+                || self.of_other_owners(state).any(|(owner, built)| defines(built) && self.is_certain(state, owner));
+            let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
+            let mut definitions = applied
+                .chain(self.of_other_owners(state).map(|(_, built)| built))
+                .filter(|built| defines(built))
+                .peekable();
+            definitions.peek()?;
+            let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default();
+            let fits = |built: &BuiltObject| validate(manifest, &built.manifest, version, true) == Fit::Valid;
+            if !is_certain {
+                return Some(format!("{kind} is not defined by then"));
+            }
+            (!definitions.all(fits)).then(|| format!("the API server refuses {id}, once {kind} is defined"))
+        })
+    }
+
+    /// Returns true if another owner certainly applies what it does.
+    fn is_certain(&self, state: &State<'_>, owner: &ObjectId) -> bool {
+        let mut effects = state.owner_effects().filter(|(id, _)| *id == owner);
+        effects.any(|(_, effect)| {
+            (effect.is_certain() || depends_on(self.id, self.spec, owner))
+                && effect.applies.as_ref().is_some_and(|applies| !applies.is_doubtful)
+        })
+    }
+
+    /// Returns a namespace of an object of the release that the change creates, perhaps too late.
+    fn awaited_namespace(&self, comparison: &Comparison<'_, '_, '_>) -> Option<ObjectId> {
+        let state = comparison.state();
+        let is_own = |namespace: &ObjectId| {
+            self.new.objects.contains(namespace)
+                || (*self.place.target.namespace == *namespace.name && self.creates_namespace())
+        };
+        let mut namespaces =
+            self.new.objects.iter().filter(|id| !id.namespace.is_empty()).map(ObjectId::namespace_object);
+        namespaces.find(|namespace| {
+            !state.is_live(namespace)
+                && !is_own(namespace)
+                && !state.stays_absent(namespace)
+                && !self.comes_first(state, |built| built.id == *namespace)
+        })
+    }
+
+    /// Returns true if it is certain that something is applied before the action: by the Kustomization that applies the HelmRelease, or
+    /// by one on which the HelmRelease depends.
+    fn comes_first(&self, state: &State<'_>, is_meant: impl Fn(&BuiltObject) -> bool) -> bool {
+        let mut passes =
+            state.nodes.applying(self.id).flat_map(|node| &node.passes).filter(|pass| pass.applies(self.id)).peekable();
+        let is_beside = passes.peek().is_some()
+            && passes.all(|pass| pass.applied_objects().is_some_and(|objects| objects.values().any(&is_meant)));
+        is_beside
+            || self
+                .of_other_owners(state)
+                .any(|(owner, built)| is_meant(built) && depends_on(self.id, self.spec, owner))
     }
 
     /// Returns true if the namespace of an object does not exist and nothing in the change creates it.
@@ -472,6 +545,7 @@ impl Attempt<'_> {
             decides(other, true) && !self.has_object(other) && !self.has_object(&other.namespace_object())
         });
         deleted.any(|other| consequences.may_be_deleted(other))
+            || self.of_other_owners(state).any(|(_, built)| decides(&built.id, false))
             || applied.iter().any(|other| comparison.is_changed(other))
     }
 }
