@@ -13,6 +13,7 @@ mod generators;
 mod image_automation;
 mod instances;
 mod many_owners;
+mod owner_health;
 mod premises;
 mod references;
 mod refusals;
