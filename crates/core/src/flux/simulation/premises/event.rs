@@ -42,6 +42,14 @@ impl Event {
         self.kustomization().as_ref() == Some(key)
     }
 
+    /// Returns true if this owner causes the event, which then comes after the apply of the owner.
+    pub(super) fn is_by(&self, id: &ObjectId) -> bool {
+        self.owner
+            .as_ref()
+            .is_some_and(|owner| owner.kind == *id.kind && owner.namespace == *id.namespace && owner.name == *id.name)
+            && !self.is_deleted
+    }
+
     /// Returns the Kustomization that causes the event.
     pub(super) fn kustomization(&self) -> Option<NamespacedName> {
         let owner = self.owner.as_ref().filter(|owner| &*owner.kind == KIND)?;

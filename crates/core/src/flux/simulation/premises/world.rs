@@ -226,6 +226,9 @@ impl<'s, 'a> World<'s, 'a> {
             let is_first = !event.is_deleted && stage(&event.id, custom) < stage(id, custom);
             return if is_first { Precedence::Before } else { Precedence::After };
         }
+        if event.is_by(id) {
+            return Precedence::After;
+        }
         let order = self.order.get_or_init(|| event_order(self.state));
         let change = event.premise().and_then(|premise| event_of(&premise, &self.state.nodes));
         let Some((change, apply)) = change.zip(self.last_apply(owner)) else { return Precedence::Unknown };
