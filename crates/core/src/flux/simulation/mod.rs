@@ -48,7 +48,7 @@ use owners::generator::generated;
 pub use owners::generator::repositories::{Packed, packed};
 use owners::search::{Found, find_affected};
 use premises::world::event_order;
-use rehearsal::{Reconsidered, Rehearsal};
+use rehearsal::{Reconsidered, Rehearsal, take_changed_health};
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::explore::explore;
@@ -121,6 +121,9 @@ impl<'a> Preview<'a> {
         loop {
             match self.settle(answers) {
                 Progress::Done(plan) => {
+                    if take_changed_health(&mut self.state, answers) {
+                        continue;
+                    }
                     match self.rehearsal.reconsider(&mut self.state, &plan, answers) {
                         Reconsidered::Confirmed => {}
                         // The plan changes what its answers depend on.

@@ -67,6 +67,28 @@ pub(super) struct Rehearsal {
     builds: Option<AppliedBuilds>,
 }
 
+/// Writes to the state whose health may change, from the manifests alone: nothing is asked without dry-runs. Returns true if it is
+/// more than before.
+pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> bool {
+    let awaited = if state.input.dry_runs.is_none() { awaited_health(state) } else { BTreeSet::new() };
+    if awaited.is_empty() {
+        return false;
+    }
+    let checked = checked_by_name(state, &awaited);
+    let applies_checked =
+        |key: &NamespacedName| checked.iter().any(|id| state.nodes.applying(id).any(|node| node.id.key == *key));
+    let builds = state.applied_builds(&answers.builds, |key| awaited.contains(key) || applies_checked(key));
+    let is_changed = |owner: &NamespacedName, _: &KustomizationSpec, built: &BuiltObject| {
+        let before = builds.value(owner, built, "/spec");
+        (awaited.contains(owner) || checked.contains(&built.id))
+            && before.is_some_and(|before| *before != built.manifest["spec"])
+    };
+    let changed = applied_objects_if(state, is_changed).into_iter().map(|object| (object.owner, object.id));
+    let known = state.changed_health.len();
+    state.changed_health = state.changed_health.iter().cloned().chain(changed).collect();
+    state.changed_health.len() > known
+}
+
 impl Rehearsal {
     /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
     /// the plan must be made again.
@@ -170,7 +192,7 @@ impl Rehearsal {
         let builds = match self.builds.take() {
             Some(builds) => builds,
             None if scope.compares_all => AppliedBuilds::default(),
-            None => state.applied_builds(&answers.builds),
+            None => state.applied_builds(&answers.builds, |_| true),
         };
         let parameters = live_parameters(state, &builds, answers);
         let changed = state.changed_objects(&builds, &parameters).into_iter();

@@ -55,10 +55,14 @@ impl AppliedBuilds {
 }
 
 impl State<'_> {
-    /// Builds the last applied revisions that were verified. Their builds are known once there is a plan.
-    pub(in crate::flux::simulation) fn applied_builds(&self, answers: &build::Answers) -> AppliedBuilds {
+    /// Builds the last applied revisions of Kustomizations that were verified. Their builds are known once there is a plan.
+    pub(in crate::flux::simulation) fn applied_builds(
+        &self,
+        answers: &build::Answers,
+        is_needed: impl Fn(&NamespacedName) -> bool,
+    ) -> AppliedBuilds {
         let mut builds = BTreeMap::new();
-        for (key, artifact) in &self.input.last_applied {
+        for (key, artifact) in self.input.last_applied.iter().filter(|(key, _)| is_needed(key)) {
             let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);
             let Some(live) = self.live.get(key).filter(|_| is_verified && self.is_ready(key)) else { continue };
             let (spec, mut needs) = (KustomizationSpec::of(live), build::Needs::default());

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
+use super::premises::verified_with;
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
 use crate::plan::Certainty;
@@ -297,4 +298,29 @@ fn a_label_that_is_no_text_makes_the_controller_drop_the_others() {
     assert!(creates(&cluster, &ignored));
     cluster.kustomization("k").object.finalizers.clear();
     assert_eq!(cluster.rows(&vec![("root/x.yaml", vec![cm("x")])]), set(&["delete k", "delete? a", "delete? b"]));
+}
+
+#[test]
+fn without_dry_runs_a_changed_manifest_may_become_unhealthy() {
+    let web = |image: &str| {
+        let spec = json!({"template": {"spec": {"containers": [{"name": "c", "image": image}]}}});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": NS}, "spec": spec})
+    };
+    let files = |image: &str, dropped: bool| {
+        let mut files = two(json!({"wait": true}), json!({"dependsOn": [{"name": "d"}]}), dropped);
+        files[2].1.push(web(image));
+        files
+    };
+    let before = files("1", false);
+    let mut cluster = TestCluster::new(&before);
+    cluster.snapshot.types.push(testing::resource_type("apps", "Deployment", "deployments", true));
+    cluster.add(&web("1"), Some("d"));
+    cluster.snapshot.normalise();
+    cluster.history = Some(before);
+    let certainty = |after: &Files| {
+        let (plan, _) = verified_with(&cluster, after, None);
+        plan.changes().iter().find(|row| &*row.object.id.name == "a").map(|row| row.certainty)
+    };
+    assert_eq!(certainty(&files("1", true)), Some(Certainty::Certain));
+    assert_eq!(certainty(&files("2", true)), Some(Certainty::Race));
 }

@@ -168,10 +168,19 @@ fn common_metadata_overwrites_marks() {
 /// Plays a preview after the Kustomizations were built again as they were applied. Returns its plan, and the names of the
 /// objects that the API server is asked about.
 pub(super) fn verified(cluster: &TestCluster, files: &Files) -> (Plan, BTreeSet<String>) {
+    verified_with(cluster, files, Some(DryRunScope::default()))
+}
+
+/// Plays such a preview with these dry-runs, or without any.
+pub(super) fn verified_with(
+    cluster: &TestCluster,
+    files: &Files,
+    dry_runs: Option<DryRunScope>,
+) -> (Plan, BTreeSet<String>) {
     let input = cluster.input(files);
     let fidelity = input.last_applied.keys().map(|key| (key.clone(), Fidelity::Verified)).collect();
     let last_applied = input.last_applied.clone();
-    let input = PreviewInput { fidelity, dry_runs: Some(DryRunScope::default()), ..input };
+    let input = PreviewInput { fidelity, dry_runs, ..input };
     let (mut preview, mut names) = (Preview::new(input), BTreeSet::new());
     let finished = cluster.finish(|answers| {
         let mut needs = build::Needs::default();
