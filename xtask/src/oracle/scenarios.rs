@@ -24,6 +24,7 @@ const FILES: [&str; 13] = [
     include_str!("../../scenarios/workloads.txt"),
     include_str!("../../scenarios/references.txt"),
     include_str!("../../scenarios/releases.txt"),
+    include_str!("../../scenarios/health.txt"),
 ];
 
 /// Place in which the plan finds the edit.
