@@ -75,7 +75,7 @@ pub(super) fn scenario(
     number: usize,
 ) -> Result<Comparison> {
     let lines = [&scenario.cluster, &scenario.before, &scenario.between, &scenario.live, &scenario.after];
-    let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget "));
+    let has_widgets = lines.into_iter().flatten().any(|line| line.contains("widget ") || line.contains("kind: Widget"));
     let (is_on_request, has_releases) = (scenario.is_on_request, scenario.has_releases());
     let (prefix, folder) = (format!("s{number:03}x"), folder(number)?);
     let run = Run { cluster, reader, has_widgets, has_releases, is_on_request, prefix, folder };

@@ -49,10 +49,44 @@ fn a_kustomization_that_waits_is_as_healthy_as_its_release() {
         |after: &Value, checks: &Value| cluster(&files(&before, checks, true)).rows(&files(after, checks, false));
     assert_eq!(rows(&with(&json!({})), &waits), set(&["delete extra", "delete gone"]));
     assert_eq!(rows(&failing(), &waits), set(&[]));
+    let outcome = cluster(&files(&before, &waits, true)).outcome(&files(&failing(), &waits, false), "a");
+    let why = "configmap/none -n flux-system in its valuesFrom does not exist";
+    assert_eq!(
+        outcome,
+        format!(
+            "Blocked: dependency-not-ready: it depends on kustomization/i -n flux-system, which changes \
+             helmrelease.helm.toolkit.fluxcd.io/app -n flux-system, which is not ready: {why}"
+        )
+    );
     assert_eq!(rows(&with(&json!({"suspend": true})), &waits), set(&["delete gone"]), "its conditions stay");
     let expression = json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "current": "true"});
     let checks = json!({"wait": true, "healthCheckExprs": [expression]});
     assert_eq!(rows(&failing(), &checks), set(&["delete? gone"]), "an expression can call it healthy");
+}
+
+#[test]
+fn an_upgrade_with_a_refused_hook_is_not_ready_unless_its_remedy_installs_the_release_again() {
+    let (waits, before) = (json!({"wait": true}), spec(json!({})));
+    let hooked = |release: &Value, before: bool| {
+        let mut files = files(release, &waits, before);
+        let mut hook = cm("hook");
+        hook["metadata"]["annotations"] = json!({"helm.sh/hook": "post-upgrade"});
+        files.push(("charts/app/templates/hook.yaml", vec![hook]));
+        files
+    };
+    let outcome = |strategy: &str| {
+        let remediation = json!({"retries": 1, "strategy": strategy});
+        let mut cluster = cluster(&hooked(&before, true));
+        cluster.add(&cm("hook"), None);
+        cluster.snapshot.normalise();
+        cluster.upgrades = Some(BTreeMap::from([("hook", "denied")]));
+        cluster.outcome(&hooked(&with(&json!({"upgrade": {"remediation": remediation}})), false), "a")
+    };
+    let rolled_back = outcome("rollback");
+    assert!(rolled_back.starts_with("Blocked: dependency-not-ready: "), "{rolled_back}");
+    assert!(rolled_back.contains("denied"), "{rolled_back}");
+    let installed_again = outcome("uninstall");
+    assert!(installed_again.contains("race: it applies only if"), "{installed_again}");
 }
 
 #[test]

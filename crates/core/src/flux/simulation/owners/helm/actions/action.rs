@@ -119,7 +119,10 @@ impl ReleaseAction {
             Failure::Always(_) => true,
             _ => self.fails_later(),
         };
-        if always && !self.has_steps {
+        // An upgrade that is remedied by an uninstall is followed by an install of what it refuses to change.
+        let is_last = !self.has_steps
+            && !(self.kind == ActionKind::Upgrade && self.remedy == (Remedy::Uninstall { is_retried: true }));
+        if always && is_last {
             return Readiness::Fails(self.failures().collect::<Vec<_>>().join("; "));
         }
         match self.failure {
