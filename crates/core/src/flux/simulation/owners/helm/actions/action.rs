@@ -120,9 +120,9 @@ impl ReleaseAction {
             _ => self.fails_later(),
         };
         // An upgrade that is remedied by an uninstall is followed by an install of what it refuses to change.
-        let is_last = !self.has_steps
-            && !(self.kind == ActionKind::Upgrade && self.remedy == (Remedy::Uninstall { is_retried: true }));
-        if always && is_last {
+        let installs_again =
+            self.kind == ActionKind::Upgrade && self.remedy == (Remedy::Uninstall { is_retried: true });
+        if always && !self.has_steps && !installs_again {
             return Readiness::Fails(self.failures().collect::<Vec<_>>().join("; "));
         }
         match self.failure {
