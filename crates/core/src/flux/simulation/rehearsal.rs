@@ -67,8 +67,8 @@ pub(super) struct Rehearsal {
     builds: Option<AppliedBuilds>,
 }
 
-/// Writes to the state whose health may change, from the manifests alone: nothing is asked without dry-runs. Returns true if it is
-/// more than before.
+/// Writes to the state whose health may change, from the manifests alone: nothing is asked without dry-runs. Returns true if
+/// objects are added.
 pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> bool {
     let awaited = if state.input.dry_runs.is_none() { awaited_health(state) } else { BTreeSet::new() };
     if awaited.is_empty() {

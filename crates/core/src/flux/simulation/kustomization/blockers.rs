@@ -70,15 +70,20 @@ pub(crate) fn denied_source(state: &State<'_>, key: &NamespacedName, spec: &Kust
 /// Returns a blocker if the Secret with the keys for decryption does not exist: every build then fails.
 fn missing_keys(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
     let secret = ObjectId::new("", "Secret", &key.namespace, spec.keys_secret()?);
-    state.stays_absent(&secret).then(|| {
+    state.is_absent(&secret).then(|| {
         let detail = format!("{secret} with its keys for decryption does not exist");
-        Blocker::certain(ReasonCode::KeysMissing, detail)
+        missing(state, &secret, Reason::new(ReasonCode::KeysMissing, detail))
     })
 }
 
 /// Returns a blocker if the object of `spec.kubeConfig` does not exist.
 fn missing_kube_config(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec) -> Option<Blocker> {
-    let id = state.kube_config(&key.namespace, spec.value()).filter(|id| state.stays_absent(id))?;
+    let id = state.kube_config(&key.namespace, spec.value()).filter(|id| state.is_absent(id))?;
     let detail = format!("{id}, by which it reaches its cluster, does not exist");
-    Some(Blocker::certain(ReasonCode::KubeConfigMissing, detail))
+    Some(missing(state, &id, Reason::new(ReasonCode::KubeConfigMissing, detail)))
+}
+
+/// Returns the blocker of an object that does not exist: it is certain unless another owner creates the object.
+fn missing(state: &State<'_>, id: &ObjectId, reason: Reason) -> Blocker {
+    Blocker { reason, is_certain: state.stays_absent(id) }
 }

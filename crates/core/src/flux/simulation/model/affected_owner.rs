@@ -64,7 +64,7 @@ pub(crate) struct Effect {
     pub(crate) condition: Option<String>,
     /// Reason why the owner stays terminating once it is deleted, for people; `None` if its finalizer succeeds.
     pub(crate) stuck: Option<String>,
-    /// What is known of the health of the owner after it.
+    /// Health of the owner after it, as far as it is known.
     pub(crate) readiness: Readiness,
     /// Assumption on which the effect rests, for people; `None` if everything is known.
     pub(crate) assumption: Option<String>,
@@ -72,7 +72,7 @@ pub(crate) struct Effect {
     pub(crate) unknown: Option<Reason>,
 }
 
-/// What is known of the health of an owner, once its controller has seen its last spec.
+/// Health of an owner once its controller has seen its last spec, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Readiness {
     /// Nothing makes its controller fail.

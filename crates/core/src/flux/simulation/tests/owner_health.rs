@@ -103,6 +103,10 @@ fn a_release_that_fails_and_is_not_tried_again_keeps_its_kustomization_unhealthy
         status["conditions"] = json!([{"type": "Ready", "status": "Unknown", "reason": "Progressing"}]);
         status["lastAttemptedRevision"] = "main@sha1:ffffffffffffffffffffffffffffffffffffffff".into();
         assert_eq!(cluster.rows(&files(&release, &waits, false)), expected, "{stalled}");
+        let expression = json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "current": "true"});
+        cluster.kustomization("i").content["spec"]["healthCheckExprs"] = json!([expression]);
+        let checks = json!({"wait": true, "healthCheckExprs": [expression]});
+        assert_eq!(cluster.rows(&files(&release, &checks, false)), set(&["delete? gone"]), "an expression decides");
     }
 }
 

@@ -176,7 +176,8 @@ impl Health<'_, '_> {
     /// Returns an obstacle if an object that a pass applies and checks does not become healthy, or may not.
     fn unproven_object(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
         let (state, key) = (self.state, &node.id.key);
-        let readiness = owner_readiness(state, id);
+        let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
+        let readiness = owner_readiness(state, id).filter(|_| !has_expressions);
         let verb = if !state.is_live(id) {
             "creates"
         } else if self.consequences.may_be_recreated(id) {
@@ -186,15 +187,14 @@ impl Health<'_, '_> {
         } else if checks_anew(state, node, pass, id) {
             "checks in another way"
         } else {
-            return match readiness? {
-                Readiness::Fails(why) if !is_affected(state, id) => {
+            return match readiness {
+                Some(Readiness::Fails(why)) if !is_affected(state, id) => {
                     Some(Obstacle::certain(format!("which waits for {id}, which is not ready: {why}")))
                 }
                 _ => self.changed_by_others(id),
             };
         };
-        let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
-        match readiness.filter(|_| !has_expressions) {
+        match readiness {
             Some(Readiness::Ready) => None,
             Some(Readiness::Fails(why)) => {
                 Some(Obstacle::certain(format!("which {verb} {id}, which is not ready: {why}")))

@@ -123,7 +123,10 @@ impl ReleaseAction {
         let installs_again =
             self.kind == ActionKind::Upgrade && self.remedy == (Remedy::Uninstall { is_retried: true });
         if always && !self.has_steps && !installs_again {
-            return Readiness::Fails(self.failures().collect::<Vec<_>>().join("; "));
+            let deletions = self.refused_deletions.iter();
+            let refused =
+                deletions.map(|(id, refused)| format!("the API server refuses to delete {id}: {}", refused.message));
+            return Readiness::Fails(self.failures().chain(refused).collect::<Vec<_>>().join("; "));
         }
         match self.failure {
             Failure::Unexpected if !self.may_fail_later() => Readiness::Ready,
