@@ -54,8 +54,9 @@ impl Preview<'_> {
             }
         }
         let is_deleted = |id: &ObjectId| plan.changes().iter().any(|row| row.is_deletion() && row.object.id == *id);
-        let is_affected = |id: &ObjectId| self.state.affected.iter().any(|owner| owner.id == *id);
-        for (owner, listed) in recorded.iter().filter(|(id, _)| !is_affected(id) && !is_deleted(id)) {
+        for (owner, listed) in
+            recorded.iter().filter(|(id, _)| self.state.affected_owner(id).is_none() && !is_deleted(id))
+        {
             declared.add(&secrets.written(owner), listed.iter(), &is_wanted);
         }
         for (owner, applies) in self.state.owner_applies() {

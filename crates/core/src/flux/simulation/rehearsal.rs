@@ -25,7 +25,7 @@ use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey, Request}
 use crate::flux::apply::rights::RBAC;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::kustomize_controller;
-use crate::flux::simulation::kustomization::dependencies::health::{awaited_health, checked_by_name};
+use crate::flux::simulation::kustomization::dependencies::health::AwaitedHealth;
 use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::Standing;
@@ -67,25 +67,26 @@ pub(super) struct Rehearsal {
     builds: Option<AppliedBuilds>,
 }
 
-/// Writes to the state whose health may change, from the manifests alone: nothing is asked without dry-runs. Returns true if
-/// objects are added.
+/// Adds to the state the objects whose health may change, as their manifests tell: without dry-runs, nothing is asked. Returns true if
+/// there are new ones.
 pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> bool {
-    let awaited = if state.input.dry_runs.is_none() { awaited_health(state) } else { BTreeSet::new() };
-    if awaited.is_empty() {
+    if state.input.dry_runs.is_some() {
         return false;
     }
-    let checked = checked_by_name(state, &awaited);
-    let applies_checked =
-        |key: &NamespacedName| checked.iter().any(|id| state.nodes.applying(id).any(|node| node.id.key == *key));
-    let builds = state.applied_builds(&answers.builds, |key| awaited.contains(key) || applies_checked(key));
+    let awaited = AwaitedHealth::find(state);
+    if awaited.owners.is_empty() {
+        return false;
+    }
+    let appliers = awaited.appliers(state);
+    let builds = state.applied_builds(&answers.builds, |key| appliers.contains(key));
     let is_changed = |owner: &NamespacedName, _: &KustomizationSpec, built: &BuiltObject| {
         let before = builds.value(owner, built, "/spec");
-        (awaited.contains(owner) || checked.contains(&built.id))
-            && before.is_some_and(|before| *before != built.manifest["spec"])
+        awaited.concerns(owner, &built.id) && before.is_some_and(|before| *before != built.manifest["spec"])
     };
     let changed = applied_objects_if(state, is_changed).into_iter().map(|object| (object.owner, object.id));
+    let changed: Vec<_> = changed.collect();
     let known = state.changed_health.len();
-    state.changed_health = state.changed_health.iter().cloned().chain(changed).collect();
+    state.changed_health.extend(changed);
     state.changed_health.len() > known
 }
 
@@ -125,9 +126,8 @@ impl Rehearsal {
     fn take_answers(&self, state: &mut State<'_>, answers: &Answers) -> bool {
         let DryRuns { refusals, refused_deletions, delays, forced, mut changed, .. } =
             DryRuns::collect(&self.asked, answers);
-        let awaited = awaited_health(state);
-        let checked = checked_by_name(state, &awaited);
-        changed.retain(|(owner, id)| awaited.contains(owner) || checked.contains(id));
+        let awaited = AwaitedHealth::find(state);
+        changed.retain(|(owner, id)| awaited.concerns(owner, id));
         let is_changed = refusals != state.refusals
             || refused_deletions != state.deletion_refusals
             || delays != state.delays

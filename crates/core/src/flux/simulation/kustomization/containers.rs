@@ -113,11 +113,11 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
 /// Returns the condition under which another owner creates a namespace or a definition that a pass needs, unless that is certain. Until
 /// then the pass is tried again.
 fn awaited_container(state: &State<'_>, objects: &BuiltObjects, spec: &KustomizationSpec) -> Option<String> {
-    let doubtful = state.owner_effects().filter_map(|(owner, effect)| {
-        let applies = effect.applies.as_ref()?;
-        (!effect.is_certain() || applies.is_doubtful).then_some((owner, applies))
+    let doubtful = state.owner_effects().filter(|(_, effect)| !effect.certainly_applies());
+    let mut made = doubtful.flat_map(|(owner, effect)| {
+        let objects = effect.applies.iter().flat_map(|applies| applies.objects.values());
+        objects.map(move |built| (owner, built))
     });
-    let mut made = doubtful.flat_map(|(owner, applies)| applies.objects.values().map(move |built| (owner, built)));
     made.find_map(|(owner, made)| {
         let is_new =
             is_container(&made.id) && !state.is_live(&made.id) && state.nodes.applying(&made.id).next().is_none();

@@ -43,10 +43,8 @@ pub(crate) struct Derivation<'r, 'a> {
 impl<'r, 'a> Derivation<'r, 'a> {
     /// Creates a computation without needs.
     pub(crate) fn new(state: &'r State<'a>, consequences: &'r Consequences<'a>, answers: &'r Answers) -> Self {
-        let flags = &state.input.flags;
         let clusters = state.input.snapshot.clusters();
-        let scopes =
-            clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, state, flags))).collect();
+        let scopes = clusters.map(|(name, cluster)| (name.cloned(), Scopes::new(name, cluster, state))).collect();
         let definitions = applied_definitions(&state.nodes);
         let Answers { builds: answers, dry_runs } = answers;
         let needs = build::Needs::default();

@@ -65,12 +65,7 @@ pub(crate) struct Scopes<'a> {
 
 impl<'a> Scopes<'a> {
     /// Collects the kinds and namespaces of a cluster and of the builds for it so far. The cluster itself has no name.
-    pub(crate) fn new(
-        name: Option<&Arc<str>>,
-        snapshot: &'a Snapshot,
-        state: &'a State<'_>,
-        flags: &'a ControllerFlags,
-    ) -> Self {
+    pub(crate) fn new(name: Option<&Arc<str>>, snapshot: &'a Snapshot, state: &'a State<'_>) -> Self {
         let live = snapshot.objects.iter().filter(|object| object.id.is("", "Namespace"));
         let mut namespaces: BTreeSet<String> = live.map(|object| object.id.name.to_string()).collect();
         let has_namespaces = !namespaces.is_empty();
@@ -87,7 +82,7 @@ impl<'a> Scopes<'a> {
                 namespaces.insert(built.id.name.to_string());
             }
         }
-        Self { snapshot, defined, namespaces, has_namespaces, flags }
+        Self { snapshot, defined, namespaces, has_namespaces, flags: &state.input.flags }
     }
 
     /// Returns the outcome of applying a build of a Kustomization with a spec, or of another owner.

@@ -169,6 +169,11 @@ impl AffectedOwner {
 }
 
 impl Effect {
+    /// Returns true if it is certain that the controller applies all of its objects.
+    pub(crate) fn certainly_applies(&self) -> bool {
+        self.is_certain() && self.applies.as_ref().is_some_and(|applies| !applies.is_doubtful)
+    }
+
     /// Returns true if every order of events has it.
     pub(crate) fn is_certain(&self) -> bool {
         self.condition.is_none() && self.assumption.is_none()

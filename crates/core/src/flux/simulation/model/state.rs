@@ -89,6 +89,11 @@ impl<'a> State<'a> {
         nodes_by_object
     }
 
+    /// Returns an owner if the change affects it.
+    pub(crate) fn affected_owner(&self, id: &ObjectId) -> Option<&AffectedOwner> {
+        self.affected.iter().map(|owner| &**owner).find(|owner| owner.id == *id)
+    }
+
     /// Returns the affected owners whose objects change, with what their controllers do.
     pub(crate) fn owner_effects(&self) -> impl Iterator<Item = (&ObjectId, &Arc<Effect>)> {
         self.affected.iter().filter_map(|owner| Some((&owner.id, owner.effect.as_ref()?)))

@@ -302,14 +302,15 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
             change.make_race(format!("nothing creates it again if {by} is reconciled before it is deleted"));
             continue;
         }
-        let mut applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
-        let other = applying.find(|(by, _)| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
-        let Some((by, applies)) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };
+        let applying = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(&id));
+        let other = applying
+            .map(|(by, _)| by)
+            .find(|by| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
+        let Some(by) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };
         change.action = Action::Recreate;
         change.reason.add_detail(&format!("{by} creates it again"));
-        let is_certain = state.affected.iter().find(|owner| owner.id == *by).is_some_and(|owner| {
-            owner.effect.as_ref().is_some_and(|effect| effect.is_certain()) && !applies.is_doubtful
-        });
+        let effect = state.affected_owner(by).and_then(|owner| owner.effect.as_ref());
+        let is_certain = effect.is_some_and(|effect| effect.certainly_applies());
         if !is_certain {
             change.make_race(format!("it depends on whether {by} is reconciled"));
         } else if consequences.may_be_deleted(by) {

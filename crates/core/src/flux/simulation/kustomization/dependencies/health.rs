@@ -150,32 +150,39 @@ impl Health<'_, '_> {
 
     /// Returns an obstacle if the health check of a live Kustomization fails now, or did not succeed yet.
     fn present_failure(self, node: &Node) -> Option<Obstacle> {
-        let live = self.state.live.get(&node.id.key).filter(|_| !node.id.is_new)?;
-        let ready = live.condition("Ready")?;
-        let clause = match ready.status {
-            "False" if ready.reason == "HealthCheckFailed" => "whose health check fails now",
-            "Unknown" if !self.state.is_ready(&node.id.key) => "whose health check has not succeeded yet",
-            _ => return None,
-        };
+        let clause = present_failure(self.state, &node.id.key).filter(|_| !node.id.is_new)?;
         Some(Obstacle::possible(clause.to_owned()))
     }
 
     /// Returns the obstacles among the objects that a pass checks and that need not become healthy: those that it creates or changes,
     /// or checks in another way than the live Kustomization, and those that others change.
     fn unproven(self, node: &Node, pass: &Pass, checked: &[ObjectId]) -> Vec<Obstacle> {
-        let Some(applied) = pass.applied_objects() else { return vec![] };
-        let own = applied
-            .iter()
-            .filter(|(id, built)| !is_never_applied(built, &pass.spec) && (checked.is_empty() || checked.contains(id)));
-        let own = own.map(|(id, _)| id).filter(|id| need_not_be_healthy(pass, id));
-        let others = checked.iter().filter(|id| !pass.applies(id) && need_not_be_healthy(pass, id));
-        let of_others = others.filter_map(|id| self.changed_by_others(id));
-        own.filter_map(|id| self.unproven_object(node, pass, id)).chain(of_others).collect()
+        if pass.applied_objects().is_none() {
+            return vec![];
+        }
+        let is_other = |id: &&ObjectId| !id.is_here(GROUP, KIND);
+        let first = node.passes.first().map(|first| (first, self.state.health_checks(&node.id.key, &first.spec)));
+        let checks_anew = |id: &ObjectId| {
+            first.as_ref().is_some_and(|(first, before)| {
+                let is_checked = first.spec.checks_health() && (before.is_empty() || before.contains(id));
+                !is_checked || first.spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
+            })
+        };
+        let own = checked_with_state(pass, checked).filter(is_other);
+        let own = own.filter_map(|id| self.unproven_object(&node.id.key, pass, id, checks_anew(id)));
+        let others = checked.iter().filter(|id| !pass.applies(id) && has_state(pass, id)).filter(is_other);
+        own.chain(others.filter_map(|id| self.changed_by_others(id))).collect()
     }
 
     /// Returns an obstacle if an object that a pass applies and checks does not become healthy, or may not.
-    fn unproven_object(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
-        let (state, key) = (self.state, &node.id.key);
+    fn unproven_object(
+        self,
+        key: &NamespacedName,
+        pass: &Pass,
+        id: &ObjectId,
+        is_checked_anew: bool,
+    ) -> Option<Obstacle> {
+        let state = self.state;
         let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
         let readiness = owner_readiness(state, id).filter(|_| !has_expressions);
         let verb = if !state.is_live(id) {
@@ -184,11 +191,11 @@ impl Health<'_, '_> {
             "recreates"
         } else if state.changed_health.contains(&(key.clone(), id.clone())) {
             "changes"
-        } else if checks_anew(state, node, pass, id) {
+        } else if is_checked_anew {
             "checks in another way"
         } else {
             return match readiness {
-                Some(Readiness::Fails(why)) if !is_affected(state, id) => {
+                Some(Readiness::Fails(why)) if state.affected_owner(id).is_none() => {
                     Some(Obstacle::certain(format!("which waits for {id}, which is not ready: {why}")))
                 }
                 _ => self.changed_by_others(id),
@@ -208,7 +215,7 @@ impl Health<'_, '_> {
     fn changed_by_others(self, id: &ObjectId) -> Option<Obstacle> {
         let state = self.state;
         let is_changed = match owner_readiness(state, id) {
-            Some(readiness) => is_affected(state, id) && readiness != Readiness::Ready,
+            Some(readiness) => state.affected_owner(id).is_some() && readiness != Readiness::Ready,
             None => {
                 let is_replaced = state.owner_applies().any(|(_, applies)| applies.changes(id));
                 is_replaced || state.changed_health.iter().any(|(_, changed)| changed == id)
@@ -218,24 +225,16 @@ impl Health<'_, '_> {
     }
 }
 
-/// Returns true if the change affects an owner that is no Kustomization.
-fn is_affected(state: &State<'_>, id: &ObjectId) -> bool {
-    state.affected.iter().any(|owner| owner.id == *id)
+/// Returns the objects that a pass applies and checks, and that need not be healthy as soon as they exist.
+fn checked_with_state<'p>(pass: &'p Pass, checked: &[ObjectId]) -> impl Iterator<Item = &'p ObjectId> {
+    let applied = pass.applied_objects().into_iter().flatten();
+    let sent = applied.filter(|(_, built)| !is_never_applied(built, &pass.spec)).map(|(id, _)| id);
+    sent.filter(|id| (checked.is_empty() || checked.contains(id)) && has_state(pass, id))
 }
 
-/// Returns true for an object that exists without being healthy, and is no Kustomization.
-fn need_not_be_healthy(pass: &Pass, id: &ObjectId) -> bool {
-    let is_plain = is_healthy_at_once(id) && pass.spec.health_exprs(&id.group_kind()).is_empty();
-    !is_plain && !id.is_here(GROUP, KIND)
-}
-
-/// Returns true if a pass checks an object in another way than the live Kustomization.
-fn checks_anew(state: &State<'_>, node: &Node, pass: &Pass, id: &ObjectId) -> bool {
-    node.passes.first().is_some_and(|first| {
-        let checked = state.health_checks(&node.id.key, &first.spec);
-        let is_checked = first.spec.checks_health() && (checked.is_empty() || checked.contains(id));
-        !is_checked || first.spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
-    })
+/// Returns true for an object that need not be healthy as soon as it exists, as a pass checks it.
+fn has_state(pass: &Pass, id: &ObjectId) -> bool {
+    !is_healthy_at_once(id) || !pass.spec.health_exprs(&id.group_kind()).is_empty()
 }
 
 /// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
@@ -254,31 +253,25 @@ pub(crate) fn busy_with_health(state: &State<'_>) -> BTreeSet<NamespacedName> {
     let busy = deleted.filter(|node| {
         let key = &node.id.key;
         let mut checking = node.passes.iter().filter(|pass| pass.spec.checks_health());
-        checking.any(|pass| waits_now(state, key) || creates_what_needs_time(state, key, pass))
+        checking.any(|pass| present_failure(state, key).is_some() || creates_what_needs_time(state, key, pass))
     });
     busy.map(|node| node.id.key.clone()).collect()
 }
 
-/// Returns true if a live Kustomization waits for health, or has just stopped and begins again soon.
-fn waits_now(state: &State<'_>, key: &NamespacedName) -> bool {
-    let ready = state.live.get(key).and_then(|live| live.condition("Ready"));
-    ready.is_some_and(|ready| match ready.status {
-        "Unknown" => !state.is_ready(key),
-        "False" => ready.reason == "HealthCheckFailed",
-        _ => false,
-    })
+/// Returns how the health check of a live Kustomization stands, as a relative clause; `None` if it has succeeded.
+fn present_failure(state: &State<'_>, key: &NamespacedName) -> Option<&'static str> {
+    let ready = state.live.get(key)?.condition("Ready")?;
+    match ready.status {
+        "False" if ready.reason == "HealthCheckFailed" => Some("whose health check fails now"),
+        "Unknown" if !state.is_ready(key) => Some("whose health check has not succeeded yet"),
+        _ => None,
+    }
 }
 
 /// Returns true if a pass creates an object that it checks and that is not healthy as soon as it exists.
 fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass) -> bool {
     let checked = state.health_checks(key, &pass.spec);
-    let mut applied = pass.applied_objects().into_iter().flatten();
-    applied.any(|(id, built)| {
-        (checked.is_empty() || checked.contains(id))
-            && !state.is_live(id)
-            && (!is_healthy_at_once(id) || !pass.spec.health_exprs(&id.group_kind()).is_empty())
-            && !is_never_applied(built, &pass.spec)
-    })
+    checked_with_state(pass, &checked).any(|id| !state.is_live(id))
 }
 
 /// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
@@ -298,15 +291,37 @@ fn is_healthy_at_once(id: &ObjectId) -> bool {
     is_built_in && !WITH_STATE.contains(&&*id.kind)
 }
 
-/// Returns the objects that Kustomizations with these names check by name.
-pub(crate) fn checked_by_name(state: &State<'_>, keys: &BTreeSet<NamespacedName>) -> BTreeSet<ObjectId> {
-    let passes =
-        keys.iter().flat_map(|key| state.lifetimes(key).filter_map(move |node| Some((key, node.last_pass()?))));
-    passes.flat_map(|(key, pass)| state.health_checks(key, &pass.spec)).collect()
+/// The health for which others wait.
+pub(crate) struct AwaitedHealth {
+    /// Kustomizations that check it.
+    pub(crate) owners: BTreeSet<NamespacedName>,
+    /// Objects that they check by name.
+    checked: BTreeSet<ObjectId>,
+}
+
+impl AwaitedHealth {
+    pub(crate) fn find(state: &State<'_>) -> Self {
+        let owners = awaited_kustomizations(state);
+        let passes =
+            owners.iter().flat_map(|key| state.lifetimes(key).filter_map(move |node| Some((key, node.last_pass()?))));
+        let checked = passes.flat_map(|(key, pass)| state.health_checks(key, &pass.spec)).collect();
+        Self { owners, checked }
+    }
+
+    /// Returns true if others may wait for the health of an object that a Kustomization applies.
+    pub(crate) fn concerns(&self, owner: &NamespacedName, id: &ObjectId) -> bool {
+        self.owners.contains(owner) || self.checked.contains(id)
+    }
+
+    /// Returns the Kustomizations that apply such objects.
+    pub(crate) fn appliers<'s>(&'s self, state: &'s State<'_>) -> BTreeSet<&'s NamespacedName> {
+        let by_name = self.checked.iter().flat_map(|id| state.nodes.applying(id)).map(|node| &node.id.key);
+        self.owners.iter().chain(by_name).collect()
+    }
 }
 
 /// Returns the Kustomizations whose health others wait for: those on which a Kustomization depends, and what they wait for.
-pub(crate) fn awaited_health(state: &State<'_>) -> BTreeSet<NamespacedName> {
+fn awaited_kustomizations(state: &State<'_>) -> BTreeSet<NamespacedName> {
     let last_passes = state.nodes.iter().filter_map(|node| Some((&node.id.key, node.last_pass()?)));
     let mut queue: Vec<NamespacedName> =
         last_passes.flat_map(|(key, pass)| pass.spec.depends_on(&key.namespace)).collect();

@@ -21,7 +21,7 @@ pub(crate) fn owner_readiness(state: &State<'_>, id: &ObjectId) -> Option<Readin
 fn readiness(state: &State<'_>, id: &ObjectId) -> Readiness {
     let live = state.input.snapshot.resource(id);
     let is_healthy = live.is_some_and(is_healthy);
-    let Some(owner) = state.affected.iter().find(|owner| owner.id == *id) else {
+    let Some(owner) = state.affected_owner(id) else {
         return match live.and_then(|live| live.condition("Stalled")).filter(|stalled| stalled.status == "True") {
             _ if is_healthy => Readiness::Ready,
             Some(stalled) => Readiness::Fails(format!("it has failed, and is not tried again: {}", stalled.reason)),

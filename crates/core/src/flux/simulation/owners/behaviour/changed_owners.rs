@@ -71,9 +71,9 @@ impl Followed {
     }
 
     /// Returns such an action if none succeeds before.
-    pub(crate) fn failing(reason: Reason) -> Self {
-        let readiness = Readiness::Fails(reason.detail.clone());
-        Self::Blocked { reason, effect: Box::new(Effect { readiness, ..Effect::default() }) }
+    pub(crate) fn failing(code: ReasonCode, why: String) -> Self {
+        let effect = Effect { readiness: Readiness::Fails(why.clone()), ..Effect::default() };
+        Self::Blocked { reason: Reason::new(code, why), effect: Box::new(effect) }
     }
 }
 

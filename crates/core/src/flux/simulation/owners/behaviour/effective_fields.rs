@@ -130,6 +130,13 @@ fn annotation<'o>(object: &'o Value, key: &str) -> Option<&'o Value> {
     object.pointer("/metadata/annotations")?.get(key)
 }
 
+/// Returns the spec of an object of Flux with what the API server adds.
+pub(crate) fn with_defaults(kind: &str, spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    add_defaults(kind, &mut spec);
+    spec
+}
+
 /// Adds what the API server adds to the spec of an object of Flux.
 pub(crate) fn add_defaults(kind: &str, spec: &mut Value) {
     let rules = RULES.iter().find(|rules| rules.kind == kind).unwrap_or(&BASE);

@@ -17,14 +17,14 @@ use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, add_defaults, request};
+use crate::flux::simulation::owners::behaviour::effective_fields::{FORCE_AT, RESET_AT, request, with_defaults};
 use crate::helm::records::ReleaseRecords;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::OwnerStatus;
 use crate::ownership::schemes::flux::status;
 use crate::ownership::schemes::flux_helmrelease::KIND;
-use crate::plan::{Reason, ReasonCode};
+use crate::plan::ReasonCode;
 
 /// Specs of a HelmRelease for which its release changes.
 pub(super) struct Specs {
@@ -104,7 +104,10 @@ fn prepared_managed(
         return resumed(comparison, live, new_spec);
     }
     if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
-        if complete(&new_spec) == old_spec && earlier.is_empty() && has_same_input(comparison, live, &new_spec)? {
+        if with_defaults(KIND, &new_spec) == old_spec
+            && earlier.is_empty()
+            && has_same_input(comparison, live, &new_spec)?
+        {
             return Ok(Prepared::Unchanged);
         }
         return prepared_again(comparison, live, new_spec);
@@ -126,7 +129,7 @@ fn prepared_managed(
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => {
-            return Ok(Prepared::Blocked(Followed::failing(Reason::new(ReasonCode::ValuesMissing, what))));
+            return Ok(Prepared::Blocked(Followed::failing(ReasonCode::ValuesMissing, what)));
         }
     };
     let ReleaseValues::Known(old_values) = old_values else {
@@ -196,13 +199,6 @@ fn prepared_managed(
     })))
 }
 
-/// Returns a spec with the defaults of its fields.
-pub(super) fn complete(spec: &Value) -> Value {
-    let mut spec = spec.clone();
-    add_defaults(KIND, &mut spec);
-    spec
-}
-
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
 fn was_rolled_back(live: &Resource) -> bool {
     live.condition("Ready").is_some_and(|ready| ready.status == "False") && live.is_true("Remediated")
@@ -229,7 +225,7 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => {
-            return Ok(Prepared::Blocked(Followed::failing(Reason::new(ReasonCode::ValuesMissing, what))));
+            return Ok(Prepared::Blocked(Followed::failing(ReasonCode::ValuesMissing, what)));
         }
     };
     let new = Version { chart, values };

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::change::{Specs, complete};
+use super::change::Specs;
 use super::installs::installation::is_not_installed;
 use super::render::release_charts::chart_before_spec;
 use super::upgrades;
@@ -18,9 +18,11 @@ use crate::flux::simulation::model::affected_owner::{
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{Followed, may_be_deleted};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::effective_fields::with_defaults;
 use crate::helm::rendered::has_policy;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource};
+use crate::ownership::schemes::flux_helmrelease::KIND;
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of everything that only such an upgrade deletes.
@@ -94,8 +96,8 @@ fn first_upgrade(
     if !is_stable || is_not_installed(state, live) {
         return Ok(None);
     }
-    let before = complete(spec);
-    if state.specs_after(id).iter().all(|after| complete(after) == before) {
+    let before = with_defaults(KIND, spec);
+    if state.specs_after(id).iter().all(|after| with_defaults(KIND, after) == before) {
         return Ok(None);
     }
     match chart_before_spec(comparison, live) {
@@ -121,8 +123,8 @@ fn taken_over(state: &State<'_>, first: &Effect, replacement: &Effect) -> BTreeM
 
 /// Returns true if an upgrade to the new chart leaves the new spec nothing to upgrade.
 fn leaves_nothing(state: &State<'_>, live: &Resource) -> bool {
-    let before = complete(live.spec());
-    let mut after = state.specs_after(&live.object.id).into_iter().map(|spec| complete(&spec));
+    let before = with_defaults(KIND, live.spec());
+    let mut after = state.specs_after(&live.object.id).into_iter().map(|spec| with_defaults(KIND, &spec));
     after.all(|spec| UPGRADING.iter().all(|field| spec.get(field) == before.get(field)))
 }
 

@@ -115,12 +115,12 @@ pub(super) fn followed(
         Prepared::Changed(change) => change,
     };
     if let Some(reason) = unmet_dependency(comparison.state(), &live.object.id, &change.spec) {
-        return Ok(Some(Followed::failing(reason)));
+        return Ok(Some(Followed::failing(reason.code, reason.detail)));
     }
     let mut place = Place::find(comparison, &live.object.id, live.spec(), release_target(live))?;
     let followed = match renders(comparison, live, &change, &mut place)? {
         Ok(renders) => acted(comparison, live, &change, &renders, &place)?,
-        Err(why) => Followed::failing(Reason::new(ReasonCode::RenderFails, why)),
+        Err(why) => Followed::failing(ReasonCode::RenderFails, why),
     };
     Ok(Some(followed))
 }
@@ -139,7 +139,7 @@ pub(super) fn taken_over(comparison: &mut Comparison<'_, '_, '_>, assumed: &Reso
     let mut place = Place::find(comparison, &assumed.object.id, &change.spec, target)?;
     match renders(comparison, assumed, &change, &mut place)? {
         Ok(renders) => acted(comparison, assumed, &change, &renders, &place),
-        Err(why) => Ok(Followed::failing(Reason::new(ReasonCode::RenderFails, why))),
+        Err(why) => Ok(Followed::failing(ReasonCode::RenderFails, why)),
     }
 }
 
@@ -300,12 +300,8 @@ fn acted(
         is_private,
     };
     if let Some(why) = attempt.obstacle(comparison) {
-        let reason = Reason::new(ReasonCode::ApplyRefused, why);
-        return Ok(if action.has_steps {
-            Followed::Blocked { reason, effect: Box::default() }
-        } else {
-            Followed::failing(reason)
-        });
+        let blocked = if action.has_steps { Followed::blocked } else { Followed::failing };
+        return Ok(blocked(ReasonCode::ApplyRefused, why));
     }
     let removed: BTreeSet<ObjectId> =
         action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();

@@ -58,15 +58,15 @@ pub(super) fn expand(
     let (new_spec, earlier_specs) = comparison.state().successive_specs(id)?;
     let is_passing = live.is_none() && comparison.state().applies_for_a_while(id);
     let found = if is_passing { Ok(Generated::default()) } else { generated(comparison, id, &new_spec, true) };
+    let blocked = if earlier_specs.is_empty() { Followed::failing } else { Followed::blocked };
     let Generated { objects: new, failure, is_refused } = match found {
         Err(Interrupt::Failed(why)) if always_fails(&why, live.is_some_and(|live| *live.spec() == new_spec)) => {
-            return Ok(failing(Reason::new(ReasonCode::BuildFailed, why), &earlier_specs));
+            return Ok(blocked(ReasonCode::BuildFailed, why));
         }
         found => found?,
     };
     if is_refused {
-        let reason = Reason::new(ReasonCode::ApplyRefused, "it generates a resource without a name");
-        return Ok(failing(reason, &earlier_specs));
+        return Ok(blocked(ReasonCode::ApplyRefused, "it generates a resource without a name".to_owned()));
     }
     let mut earlier = earlier_objects(comparison, id, live, &earlier_specs, &new_spec)?;
     if is_passing {
@@ -109,15 +109,6 @@ pub(super) fn expand(
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
-}
-
-/// Returns a generation that fails with the last spec, and may succeed with an earlier one.
-fn failing(reason: Reason, earlier_specs: &[Value]) -> Followed {
-    if earlier_specs.is_empty() {
-        Followed::failing(reason)
-    } else {
-        Followed::Blocked { reason, effect: Box::default() }
-    }
 }
 
 /// Objects that a ResourceSet generates before, during and after the change.

@@ -8,7 +8,7 @@ use crate::flux::build::charts::values::values_sources;
 use crate::flux::simulation::model::affected_owner::{Reaction, Readiness};
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::owners::behaviour::effective_fields::add_defaults;
+use crate::flux::simulation::owners::behaviour::effective_fields::with_defaults;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, list_at, text_at};
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
@@ -88,7 +88,7 @@ pub(crate) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -
             return Some(Reason::new(ReasonCode::DependencyCycle, detail));
         }
         let is_new = !state.is_live(&dependency);
-        let reaction = state.affected.iter().find(|owner| owner.id == dependency).map(|owner| &owner.reaction);
+        let reaction = state.affected_owner(&dependency).map(|owner| &owner.reaction);
         let specs = state.specs_after(&dependency);
         let is_suspended = !specs.is_empty() && specs.iter().all(|spec| flag_at(spec, "/suspend"));
         if is_new && (is_suspended || matches!(reaction, Some(Reaction::Waits(_)))) {
@@ -143,10 +143,6 @@ fn changes_first(state: &State<'_>, id: &ObjectId, other: &ObjectId) -> bool {
     };
     let (Some((spec, pass)), Some((_, other_pass))) = (pass_of(id), pass_of(other)) else { return false };
     let live = state.input.snapshot.resource(id);
-    let complete = |mut spec: Value| {
-        add_defaults(KIND, &mut spec);
-        spec
-    };
-    let is_changed = live.is_some_and(|live| complete(spec) != complete(live.spec().clone()));
+    let is_changed = live.is_some_and(|live| with_defaults(KIND, &spec) != with_defaults(KIND, live.spec()));
     is_changed && pass == other_pass && (&id.namespace, &id.name) < (&other.namespace, &other.name)
 }

@@ -104,7 +104,8 @@ impl Attempt<'_> {
             return Some(if self.is_private { hidden.to_owned() } else { why.clone() });
         }
         let defined: BTreeSet<GroupKind> = self.definitions().iter().filter_map(kind_of_definition).collect();
-        let planned: BTreeSet<GroupKind> = self.planned_kinds(comparison);
+        let planned: BTreeSet<GroupKind> =
+            self.planned_definitions(comparison.state()).map(|(kind, ..)| kind).collect();
         let unserved = |kind: &GroupKind| self.place.snapshot.lacks_type(kind) && !planned.contains(kind);
         if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
             return Some(format!("the API server does not serve {kind}"));
@@ -151,7 +152,7 @@ impl Attempt<'_> {
         if let Some(why) = self.unproven_resource(comparison.state()) {
             return Failure::Possible(why).into();
         }
-        if let Some(namespace) = self.awaited_namespace(comparison) {
+        if let Some(namespace) = self.awaited_namespace(comparison.state()) {
             let why = format!("the namespace {} does not exist by then", namespace.name);
             return Failure::Possible(why).into();
         }
@@ -361,6 +362,11 @@ impl Attempt<'_> {
         first
     }
 
+    /// Returns true if helm-controller creates a namespace before it installs the release.
+    fn creates_first(&self, namespace: &ObjectId) -> bool {
+        *self.place.target.namespace == *namespace.name && self.creates_namespace()
+    }
+
     fn creates_namespace(&self) -> bool {
         self.kind == ActionKind::Install && flag_at(self.spec, "/install/createNamespace")
     }
@@ -386,19 +392,25 @@ impl Attempt<'_> {
         changed.filter_map(kind_of_definition).collect()
     }
 
-    /// Returns the kinds that Kustomizations and other owners define.
-    fn planned_kinds(&self, comparison: &Comparison<'_, '_, '_>) -> BTreeSet<GroupKind> {
-        let state = comparison.state();
+    /// Returns the definitions that Kustomizations and other owners apply, each with its kind, and true if it is certain that they do.
+    fn planned_definitions<'r>(
+        &self,
+        state: &'r State<'_>,
+    ) -> impl Iterator<Item = (GroupKind, &'r BuiltObject, bool)> {
         let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
-        let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
-        let generated = self.of_other_owners(state).map(|(_, built)| built);
-        applied.chain(generated).filter_map(defined_kind).map(|(kind, _)| kind).collect()
-    }
-
-    /// Returns what other owners than Kustomizations apply, each with its owner.
-    fn of_other_owners<'r>(&self, state: &'r State<'_>) -> impl Iterator<Item = (&'r ObjectId, &'r BuiltObject)> {
-        let others = state.owner_applies().filter(|(owner, _)| *owner != self.id);
-        others.flat_map(|(owner, applies)| applies.objects.values().map(move |built| (owner, built)))
+        let by_passes = passes.flat_map(|pass| {
+            let objects = pass.applied_objects().into_iter().flat_map(BTreeMap::values);
+            objects.map(|built| (built, pass.condition.is_none()))
+        });
+        let others = state.owner_effects().filter(|(owner, _)| *owner != self.id);
+        let by_others = others.flat_map(|(owner, effect)| {
+            let waits = depends_on(self.id, self.spec, owner);
+            effect.applies.iter().flat_map(move |applies| {
+                let is_certain = (waits || effect.is_certain()) && !applies.is_doubtful;
+                applies.objects.values().map(move |built| (built, is_certain))
+            })
+        });
+        by_passes.chain(by_others).filter_map(|(built, is_certain)| Some((defined_kind(built)?.0, built, is_certain)))
     }
 
     /// Returns the reason why an object of a kind that the change defines is perhaps not applied, for people. Until the kind is served,
@@ -408,63 +420,43 @@ impl Attempt<'_> {
             self.new.manifests().iter().filter(|(id, _)| self.place.snapshot.lacks_type(&id.group_kind()));
         lacking.find_map(|(id, manifest)| {
             let kind = id.group_kind();
-            let defines = |built: &BuiltObject| defined_kind(built).is_some_and(|(defined, _)| defined == kind);
-            let passes = state.nodes.iter().flat_map(|node: &Node| &node.passes);
-            let certain = passes.clone().filter(|pass| pass.condition.is_none()).filter_map(Pass::applied_objects);
-            let is_certain = certain.flat_map(BTreeMap::values).any(defines)
-                || self.of_other_owners(state).any(|(owner, built)| defines(built) && self.is_certain(state, owner));
-            let applied = passes.filter_map(Pass::applied_objects).flat_map(BTreeMap::values);
-            let mut definitions = applied
-                .chain(self.of_other_owners(state).map(|(_, built)| built))
-                .filter(|built| defines(built))
-                .peekable();
-            definitions.peek()?;
+            let definitions: Vec<(&BuiltObject, bool)> = self
+                .planned_definitions(state)
+                .filter_map(|(defined, built, is_certain)| (defined == kind).then_some((built, is_certain)))
+                .collect();
             let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default();
             let fits = |built: &BuiltObject| validate(manifest, &built.manifest, version, true) == Fit::Valid;
-            if !is_certain {
-                return Some(format!("{kind} is not defined by then"));
+            if definitions.is_empty() {
+                None
+            } else if !definitions.iter().any(|(_, is_certain)| *is_certain) {
+                Some(format!("{kind} is not defined by then"))
+            } else {
+                let is_accepted = definitions.iter().all(|(built, _)| fits(built));
+                (!is_accepted).then(|| format!("the API server refuses {id}, once {kind} is defined"))
             }
-            (!definitions.all(fits)).then(|| format!("the API server refuses {id}, once {kind} is defined"))
-        })
-    }
-
-    /// Returns true if another owner certainly applies what it does.
-    fn is_certain(&self, state: &State<'_>, owner: &ObjectId) -> bool {
-        let mut effects = state.owner_effects().filter(|(id, _)| *id == owner);
-        effects.any(|(_, effect)| {
-            (effect.is_certain() || depends_on(self.id, self.spec, owner))
-                && effect.applies.as_ref().is_some_and(|applies| !applies.is_doubtful)
         })
     }
 
     /// Returns a namespace of an object of the release that the change creates, perhaps too late.
-    fn awaited_namespace(&self, comparison: &Comparison<'_, '_, '_>) -> Option<ObjectId> {
-        let state = comparison.state();
-        let is_own = |namespace: &ObjectId| {
-            self.new.objects.contains(namespace)
-                || (*self.place.target.namespace == *namespace.name && self.creates_namespace())
-        };
-        let mut namespaces =
-            self.new.objects.iter().filter(|id| !id.namespace.is_empty()).map(ObjectId::namespace_object);
-        namespaces.find(|namespace| {
+    fn awaited_namespace(&self, state: &State<'_>) -> Option<ObjectId> {
+        let objects = self.new.objects.iter().filter(|id| !id.namespace.is_empty());
+        objects.map(ObjectId::namespace_object).find(|namespace| {
             !state.is_live(namespace)
-                && !is_own(namespace)
+                && !self.new.objects.contains(namespace)
+                && !self.creates_first(namespace)
                 && !state.stays_absent(namespace)
-                && !self.comes_first(state, |built| built.id == *namespace)
+                && !self.comes_first(state, namespace)
         })
     }
 
-    /// Returns true if it is certain that something is applied before the action: by the Kustomization that applies the HelmRelease, or
-    /// by one on which the HelmRelease depends.
-    fn comes_first(&self, state: &State<'_>, is_meant: impl Fn(&BuiltObject) -> bool) -> bool {
-        let mut passes =
-            state.nodes.applying(self.id).flat_map(|node| &node.passes).filter(|pass| pass.applies(self.id)).peekable();
-        let is_beside = passes.peek().is_some()
-            && passes.all(|pass| pass.applied_objects().is_some_and(|objects| objects.values().any(&is_meant)));
-        is_beside
-            || self
-                .of_other_owners(state)
-                .any(|(owner, built)| is_meant(built) && depends_on(self.id, self.spec, owner))
+    /// Returns true if it is certain that an object is applied before the action: by the Kustomization that applies the HelmRelease, or
+    /// by an owner on which the HelmRelease depends.
+    fn comes_first(&self, state: &State<'_>, id: &ObjectId) -> bool {
+        let passes = state.nodes.applying(self.id).flat_map(|node| &node.passes);
+        let mut applying = passes.filter(|pass| pass.applies(self.id)).peekable();
+        let is_beside = applying.peek().is_some() && applying.all(|pass| pass.applies(id));
+        let mut others = state.owner_applies().filter(|(_, applies)| applies.objects.contains_key(id));
+        is_beside || others.any(|(owner, _)| depends_on(self.id, self.spec, owner))
     }
 
     /// Returns true if the namespace of an object does not exist and nothing in the change creates it.
@@ -502,8 +494,7 @@ impl Attempt<'_> {
 
     /// Returns true if the change creates a namespace before the objects of the release, or helm-controller does.
     fn is_made_before(&self, state: &State<'_>, namespace: &ObjectId) -> bool {
-        let is_own = *self.place.target.namespace == *namespace.name && self.creates_namespace();
-        is_own
+        self.creates_first(namespace)
             || state.is_generated(namespace)
             || state.nodes.iter().flat_map(|node| &node.passes).any(|pass| pass.applies(namespace))
     }
@@ -544,8 +535,10 @@ impl Attempt<'_> {
         let mut deleted = all.filter(|other| {
             decides(other, true) && !self.has_object(other) && !self.has_object(&other.namespace_object())
         });
+        let others = state.owner_applies().filter(|(owner, _)| *owner != self.id);
+        let mut others = others.flat_map(|(_, applies)| applies.objects.keys());
         deleted.any(|other| consequences.may_be_deleted(other))
-            || self.of_other_owners(state).any(|(_, built)| decides(&built.id, false))
+            || others.any(|id| decides(id, false))
             || applied.iter().any(|other| comparison.is_changed(other))
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn install(
     let specs = comparison.state().specs_after(id);
     let Some((spec, earlier)) = specs.split_last() else { return Err("it has no spec".to_owned().into()) };
     if let Some(reason) = unmet_dependency(comparison.state(), id, spec) {
-        return Ok(Followed::failing(reason));
+        return Ok(Followed::failing(reason.code, reason.detail));
     }
     let installed = match rendered(comparison, id, spec, live)? {
         Ok(installed) => installed,

@@ -28,7 +28,7 @@ use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
 use crate::ownership::schemes::flux_helmrelease::{is_record_of, release_record};
-use crate::plan::{Reason, ReasonCode};
+use crate::plan::ReasonCode;
 
 /// Returns true unless it is known that Helm has no record of the release with this spec.
 pub(crate) fn may_have_release(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
@@ -101,14 +101,14 @@ pub(crate) fn rendered_with<'s>(
 ) -> Asked<Result<Installed<'s>, Followed>> {
     check_recorded(spec)?;
     if let Some(why) = packing_failure(comparison.state(), id, spec) {
-        return Ok(Err(Followed::failing(Reason::new(ReasonCode::RenderFails, why))));
+        return Ok(Err(Followed::failing(ReasonCode::RenderFails, why)));
     }
     let (chart, assumption) = first_chart(comparison, id, spec, live)?;
     let (found, removed_values) = match found {
         ReleaseValues::Known(found) => (found, None),
         ReleaseValues::Removed(found, what) => (found, Some(what)),
         ReleaseValues::Missing(what) => {
-            return Ok(Err(Followed::failing(Reason::new(ReasonCode::ValuesMissing, what))));
+            return Ok(Err(Followed::failing(ReasonCode::ValuesMissing, what)));
         }
     };
     let place = Place::find(comparison, id, spec, ReleaseTarget::of_spec(id, spec, None))?;
@@ -116,9 +116,7 @@ pub(crate) fn rendered_with<'s>(
     let draft = Draft { chart: &chart, values: &found, revision: 1, skips_schema, spec };
     match place.render_twice(comparison, draft)? {
         Rendering::Done(new) => Ok(Ok(Installed { chart, assumption, removed_values, place, new: *new })),
-        Rendering::Fails(why) | Rendering::Refused(why) => {
-            Ok(Err(Followed::failing(Reason::new(ReasonCode::RenderFails, why))))
-        }
+        Rendering::Fails(why) | Rendering::Refused(why) => Ok(Err(Followed::failing(ReasonCode::RenderFails, why))),
     }
 }
 
@@ -132,7 +130,7 @@ pub(crate) fn prepared(
 ) -> Asked<Result<ReleaseAction, Followed>> {
     let (new, kind) = (&installed.new, ActionKind::Install);
     if let Err(why) = check_record(comparison, &id.namespace, spec, &installed.place.target, 1) {
-        return Ok(Err(Followed::failing(Reason::new(ReasonCode::RecordUnusable, why))));
+        return Ok(Err(Followed::failing(ReasonCode::RecordUnusable, why)));
     }
     let mut action = ReleaseAction::new(kind);
     action.assumption.clone_from(&installed.assumption);
@@ -152,7 +150,7 @@ pub(crate) fn prepared(
     let none = BTreeSet::new();
     let attempt = Attempt { has_consequences, ..installed.attempt(id, spec, &none) };
     if let Some(why) = attempt.obstacle(comparison) {
-        return Ok(Err(Followed::failing(Reason::new(ReasonCode::ApplyRefused, why))));
+        return Ok(Err(Followed::failing(ReasonCode::ApplyRefused, why)));
     }
     // Without a namespace nothing is created either. What is only created is not rehearsed without dry-runs.
     let is_rehearsed = comparison.state().input.dry_runs.is_some();
