@@ -101,8 +101,8 @@ pub(super) fn compare(
         let agrees = match predicted {
             "nothing" if is_incomplete => true,
             "nothing" if happened == "create" => is_created_by_kubernetes(id),
-            // A StatefulSet scales and replaces its Pods.
-            "nothing" => happened == "stays" || (id.starts_with("pod/") && has_ordinal(id)),
+            // A workload scales and replaces its Pods.
+            "nothing" => happened == "stays" || is_pod_of_changed(id, rows),
             "keep" | "update" => happened == "stays",
             // The server refuses it, so it neither changes nor is created. An incomplete plan may not know its owner.
             "unknown" => is_incomplete || matches!(happened, "stays" | "never"),
@@ -122,15 +122,87 @@ pub(super) fn compare(
     compared
 }
 
-/// Returns the objects that a plan certainly updates and whose resource versions stay the same.
+/// Annotations that controllers of Kubernetes, or requests to reconcile, change.
+const OF_CONTROLLERS: [&str; 4] =
+    ["deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "reconcile.fluxcd.io/"];
+
+/// Returns an object without its status and without the parts that only servers and controllers change.
+pub(super) fn content(item: &Value) -> Value {
+    let mut content = item.clone();
+    if let Some(parts) = content.as_object_mut() {
+        parts.remove("status");
+        let is_volume = matches!(text(item, "/kind"), "PersistentVolume" | "PersistentVolumeClaim");
+        if let Some(spec) = parts.get_mut("spec").and_then(Value::as_object_mut).filter(|_| is_volume) {
+            spec.retain(|field, _| !matches!(field.as_str(), "volumeName" | "claimRef"));
+        }
+        // The rules of an aggregated role are computed.
+        if parts.contains_key("aggregationRule") {
+            parts.remove("rules");
+        }
+    }
+    let all = ["labels", "annotations"].map(|part| (part, content["metadata"][part].clone()));
+    let own = all.into_iter().map(|(part, values)| {
+        let values = values.as_object().cloned().unwrap_or_default().into_iter();
+        let is_own = |key: &str| !OF_CONTROLLERS.iter().any(|prefix| key.starts_with(prefix));
+        (part.to_owned(), Value::Object(values.filter(|(key, _)| is_own(key)).collect()))
+    });
+    content["metadata"] = Value::Object(own.collect());
+    content
+}
+
+/// Returns true for a Pod of a StatefulSet, or of a Deployment that a plan updates.
+fn is_pod_of_changed(id: &str, rows: &BTreeMap<String, Predicted>) -> bool {
+    let Some(pod) = id.strip_prefix("pod/") else { return false };
+    let mut updated = rows.iter().filter(|(_, row)| row.action == "update");
+    let is_of = |id: &str| {
+        let (name, place) = id.strip_prefix("deployment.apps/")?.split_once(" -n ")?;
+        Some(pod.strip_prefix(name)?.starts_with('-') && pod.ends_with(&format!(" -n {place}")))
+    };
+    has_ordinal(id) || updated.any(|(id, _)| is_of(id) == Some(true))
+}
+
+/// Returns the objects whose content is not the same in two reads.
+pub(super) fn changed(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> BTreeMap<String, String> {
+    let both = before.iter().filter_map(|(id, old)| Some((id, old, after.get(id)?)));
+    both.filter(|(_, old, new)| old != new).map(|(id, old, new)| (id.clone(), first_difference(old, new))).collect()
+}
+
+/// Returns the path of the first field in which two objects differ, and its two values.
+fn first_difference(old: &Value, new: &Value) -> String {
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else { return format!(": {old} → {new}") };
+    let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let differing = keys.into_iter().find(|key| before.get(*key) != after.get(*key));
+    let value = |side: &serde_json::Map<String, Value>, key: &str| side.get(key).cloned().unwrap_or_default();
+    differing
+        .map_or_else(String::new, |key| format!("/{key}{}", first_difference(&value(before, key), &value(after, key))))
+}
+
+/// Returns the objects that a plan certainly updates, and that stay as they are.
 pub(super) fn not_updated(
     rows: &BTreeMap<String, Predicted>,
-    before: &BTreeMap<String, String>,
-    after: &BTreeMap<String, String>,
+    before: &Uids,
+    after: &Uids,
+    changed: &BTreeMap<String, String>,
 ) -> Vec<String> {
     let updates = rows.iter().filter(|(_, row)| row.action == "update" && !row.race);
-    let same = updates.filter(|(id, _)| before.get(*id).is_some_and(|version| after.get(*id) == Some(version)));
+    let same = updates.filter(|(id, _)| !changed.contains_key(*id) && stays(before, after, id));
     same.map(|(id, row)| format!("{id}: predicted update ({}), and it did not change", row.reason)).collect()
+}
+
+/// Returns the objects that change although a plan does not say so. What Kubernetes itself creates and changes is left out.
+pub(super) fn not_announced(
+    rows: &BTreeMap<String, Predicted>,
+    before: &Uids,
+    after: &Uids,
+    changed: &BTreeMap<String, String>,
+) -> Vec<String> {
+    let silent = changed.iter().filter(|(id, _)| !rows.contains_key(*id) && stays(before, after, id));
+    let of_manifests = silent.filter(|(id, _)| !is_created_by_kubernetes(id));
+    of_manifests.map(|(id, what)| format!("{id}: predicted nothing, and it changes: {what}")).collect()
+}
+
+fn stays(before: &Uids, after: &Uids, id: &str) -> bool {
+    happened(before.get(id), after.get(id)) == "stays"
 }
 
 /// Returns true if an object goes although the plan does not say so, or stays although it does.

@@ -154,7 +154,7 @@ impl Run<'_> {
             git::run(&self.folder, &["checkout", "-q", "-b", "feature"])?;
             self.commit()?;
         }
-        let (before, old_versions) = (self.uids()?, self.versions()?);
+        let (before, old_contents) = (self.uids()?, self.contents()?);
         let start = Instant::now();
         let plan = self.plan(program, scenario, &[])?;
         let time = start.elapsed();
@@ -180,7 +180,11 @@ impl Run<'_> {
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
         let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
-        mismatches.extend(check::not_updated(&rows, &old_versions, &self.versions()?));
+        let changed = check::changed(&old_contents, &self.contents()?);
+        mismatches.extend(check::not_updated(&rows, &before, &after, &changed));
+        if !is_incomplete && plan["rehearsed"] == true {
+            mismatches.extend(check::not_announced(&rows, &before, &after, &changed));
+        }
         mismatches.extend(of_agent);
         let scores = peers::scores(&answers, &before, &after, &listed, |id| self.is_part(id));
         let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
@@ -400,10 +404,13 @@ impl Run<'_> {
         Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
     }
 
-    /// Returns the resource version of every object of the scenario.
-    fn versions(&self) -> Result<BTreeMap<String, String>> {
-        let read = |item: &Value| Some((id_of(item), text(item, "/metadata/resourceVersion").to_owned()));
-        Ok(self.reader.each(read)?.into_iter().filter(|(id, _)| self.is_part(id)).collect())
+    /// Returns what manifests decide of every object of the scenario.
+    fn contents(&self) -> Result<BTreeMap<String, Value>> {
+        let read = |item: &Value| {
+            let id = id_of(item);
+            self.is_part(&id).then(|| (id, check::content(item)))
+        };
+        Ok(self.reader.each(read)?.into_iter().collect())
     }
 
     /// Returns true if a Kustomization has not begun with the revision of its source.

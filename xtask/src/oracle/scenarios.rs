@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     include_str!("../../scenarios/changes.txt"),
     include_str!("../../scenarios/rules.txt"),
     include_str!("../../scenarios/containers.txt"),
@@ -21,6 +21,7 @@ const FILES: [&str; 14] = [
     include_str!("../../scenarios/changed-rules.txt"),
     include_str!("../../scenarios/builds.txt"),
     include_str!("../../scenarios/objects.txt"),
+    include_str!("../../scenarios/updates.txt"),
     include_str!("../../scenarios/workloads.txt"),
     include_str!("../../scenarios/references.txt"),
     include_str!("../../scenarios/releases.txt"),

@@ -12,6 +12,8 @@ use gitops_core::flux::apply::dry_run::{
     without_long_values,
 };
 use gitops_core::flux::apply::manifest::manifest_to_apply;
+use gitops_core::flux::apply::question::Question;
+use gitops_core::flux::apply::update::{compare_applied, is_applied_already};
 use gitops_core::flux::controllers::foreign_finalizers;
 use gitops_core::kubernetes::deletion::finalizers::protection;
 use gitops_core::kubernetes::deletion::volumes::claim_of;
@@ -178,26 +180,48 @@ impl Rehearsal<'_> {
     /// Returns the answer of the server to the apply of a manifest by another controller than kustomize-controller.
     pub(super) async fn apply_manifest(
         &self,
-        id: &ObjectId,
+        question: &Question,
         manifest: &Value,
         sender: &Sender<'_>,
     ) -> Result<DryRunResult, Failure> {
+        let id = &question.id;
         let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::of_new_kind()) };
         let api_version = text_at(manifest, "/apiVersion");
         let version = api_version.rsplit_once('/').map_or(api_version, |(_, version)| version);
         let kind = ResourceType { version: version.into(), ..kind.clone() };
-        let exists = self.snapshot.object(id).is_some();
-        let verbs: &[&'static str] = if exists { &["get", "patch"] } else { &["get", "patch", "create"] };
+        let live = self.snapshot.object(id);
+        let verbs: &[&'static str] = if live.is_some() { &["get", "patch"] } else { &["get", "patch", "create"] };
         if let Some(missing) = sender.actors.missing_right(&sender.subject, verbs, &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
         let applying = Applying { manager: sender.controller.name, is_strict: true };
         match self.request(id, apply_dry_run(&sender.subject.cluster, &kind, id, manifest, applying)).await {
-            Ok(_) => Ok(DryRunResult::Accepted),
+            Ok(merged) => match live {
+                Some(live) => self.change_by_apply(question, live, &merged, (sender, &kind)).await,
+                None => Ok(DryRunResult::Accepted),
+            },
             // Its namespace can be created by the same owner.
             Err(failure) if failure.kind == FailureKind::NotFound => Ok(DryRunResult::of_new_namespace()),
             Err(failure) => sender.error(&failure).result().ok_or(failure),
         }
+    }
+
+    /// Returns what an apply that the server accepts changes in a live object.
+    async fn change_by_apply(
+        &self,
+        question: &Question,
+        seen: &ObjectMetadata,
+        merged: &Value,
+        (sender, kind): (&Sender<'_>, &ResourceType),
+    ) -> Result<DryRunResult, Failure> {
+        if is_applied_already(sender.controller.name, seen, merged) {
+            return Ok(DryRunResult::Unchanged);
+        }
+        // Without the live object, what the manifests say is all that is known.
+        let Ok(Some(live)) = self.request(&question.id, sender.read(kind, &question.id)).await else {
+            return Ok(DryRunResult::Accepted);
+        };
+        Ok(compare_applied(question, &live, merged).map_or(DryRunResult::Unchanged, DryRunResult::Updated))
     }
 }
 

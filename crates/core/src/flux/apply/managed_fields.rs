@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::flux::controller_flags::ControllerFlags;
-use crate::flux::kustomize_controller;
-use crate::kubernetes::object::list_at;
+use crate::kubernetes::object::{ManagedFieldsEntry, list_at};
 
 /// Path of a field in the steps of managedFields: `f:spec`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
 pub(crate) type FieldPath = Vec<String>;
@@ -32,8 +31,9 @@ impl<'a> ManagerFields<'a> {
         Self { manager, applies: entry["operation"] == "Apply", paths }
     }
 
-    fn is_controller(&self) -> bool {
-        self.manager == kustomize_controller::NAME && self.applies
+    /// Returns true if a controller with this field manager applied the fields.
+    fn is_of(&self, manager: &str) -> bool {
+        self.manager == manager && self.applies
     }
 
     /// Returns true if the controller takes over the fields of this manager before it applies.
@@ -89,13 +89,13 @@ pub(crate) fn removed_by_takeover(merged: &Value, flags: &ControllerFlags) -> Ve
     removed
 }
 
-/// Returns the fields of other managers whose value the apply changes.
-pub(crate) fn overwritten(live: &Value, merged: &Value) -> Vec<OwnedField> {
+/// Returns the fields of other managers whose value the apply of a controller with this field manager changes.
+pub(crate) fn overwritten(manager: &str, live: &Value, merged: &Value) -> Vec<OwnedField> {
     let (before, after) = (managers(live), managers(merged));
-    let Some(applied) = after.iter().find(|entry| entry.is_controller()) else { return vec![] };
-    let already_applied = before.iter().find(|entry| entry.is_controller()).map(|entry| &entry.paths);
+    let Some(applied) = after.iter().find(|entry| entry.is_of(manager)) else { return vec![] };
+    let already_applied = before.iter().find(|entry| entry.is_of(manager)).map(|entry| &entry.paths);
     let mut found = vec![];
-    for other in before.iter().filter(|entry| !entry.is_controller()) {
+    for other in before.iter().filter(|entry| !entry.is_of(manager)) {
         for path in other.paths.intersection(&applied.paths) {
             let is_foreign = already_applied.is_none_or(|paths| !paths.contains(path));
             if is_foreign && value_at(live, path) != value_at(merged, path) {
@@ -172,4 +172,43 @@ pub(crate) fn display_path(path: &[String]) -> String {
         }
     }
     text
+}
+
+/// Returns the fields of a spec that a manager owns. Of a recording without them only a suspension is known.
+pub(crate) fn owned_part(entry: &ManagedFieldsEntry, spec: &Value) -> Value {
+    match (&entry.spec, spec.get("suspend").filter(|_| entry.suspend)) {
+        (Some(fields), _) => part_of(spec, fields),
+        (None, Some(suspend)) => Value::Object([("suspend".to_owned(), suspend.clone())].into_iter().collect()),
+        (None, None) => Value::Null,
+    }
+}
+
+/// Returns the part of a value that `fields`, as in `fieldsV1`, names. Lists of this kind are owned as a whole.
+fn part_of(value: &Value, fields: &Value) -> Value {
+    let names: Vec<(&str, &Value)> = fields
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter_map(|(step, inner)| Some((step.strip_prefix("f:")?, inner)))
+        .collect();
+    match value.as_object() {
+        Some(object) if !names.is_empty() => {
+            let known = names.into_iter().filter_map(|(name, inner)| Some((name, object.get(name)?, inner)));
+            Value::Object(known.map(|(name, value, inner)| (name.to_owned(), part_of(value, inner))).collect())
+        }
+        _ => value.clone(),
+    }
+}
+
+/// Sets the fields of `upper` in `lower`.
+pub(crate) fn overlay(lower: &mut Value, upper: &Value) {
+    match (lower, upper) {
+        (_, Value::Null) => {}
+        (Value::Object(lower), Value::Object(upper)) => {
+            for (key, value) in upper {
+                overlay(lower.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (lower, upper) => *lower = upper.clone(),
+    }
 }

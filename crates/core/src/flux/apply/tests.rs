@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::dry_run::DryRunResult;
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
 use super::question::Question;
+use super::update::is_applied_already;
 use super::*;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{self, KustomizeController};
-use crate::kubernetes::object::{ObjectId, text_at};
+use crate::kubernetes::object::{ManagedFieldsEntry, ObjectId, text_at};
 use crate::kubernetes::snapshot::{OtherVersion, Snapshot};
 
 fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
@@ -270,4 +271,30 @@ fn a_version_that_a_definition_of_the_same_change_begins_to_serve_is_not_asked_a
     assert_eq!(result("v2", &snapshot), Some(DryRunResult::NotValidated("its version is new".to_owned())));
     snapshot.types[0].namespaced = false;
     assert_eq!(result("v1", &snapshot), Some(DryRunResult::NotValidated("its kind gets another scope".to_owned())));
+}
+
+#[test]
+fn an_apply_that_changes_nothing_keeps_the_time_of_its_manager() {
+    let mut live = crate::testing::object("", "ConfigMap", "n", "a");
+    let entry = |manager: &str, applies, time: &str| ManagedFieldsEntry {
+        manager: manager.into(),
+        applies,
+        time: time.parse().ok(),
+        ..Default::default()
+    };
+    let merged = |time: &str| {
+        let entry = json!({"manager": "helm-controller", "operation": "Apply", "time": time});
+        json!({"metadata": {"managedFields": [entry]}})
+    };
+    let (earlier, now) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+    for (entries, time, expected) in [
+        (vec![entry("helm-controller", true, earlier)], earlier, true),
+        (vec![entry("helm-controller", true, earlier)], now, false),
+        (vec![entry("helm-controller", false, earlier)], earlier, false),
+        (vec![entry("kubectl", true, earlier)], earlier, false),
+        (vec![], earlier, false),
+    ] {
+        live.managed_fields = entries;
+        assert_eq!(is_applied_already("helm-controller", &live, &merged(time)), expected, "{:?}", live.managed_fields);
+    }
 }

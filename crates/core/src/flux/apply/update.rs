@@ -1,15 +1,18 @@
 //! Change of an object by an apply: the answer of the API server to a dry-run, without the fields that the controller
 //! takes over and removes.
 
+use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::AppliedObject;
 use super::ignore_rules::{IgnoreTarget, ignored_paths};
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
+use super::question::Question;
 use crate::bounds::DIFF_LINES;
 use crate::flux::controller_flags::ControllerFlags;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::flux::kustomize_controller;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, list_at, text_at};
 use crate::plan::{Reason, ReasonCode};
 use crate::text::{join_limited, unescape_step};
 
@@ -54,7 +57,7 @@ pub fn compare(
         }
         remove_controller_metadata(&mut result);
     }
-    let drift = overwritten(live, merged);
+    let drift = overwritten(kustomize_controller::NAME, live, merged);
     let (mut before, mut after) = (comparable(live), comparable(&result));
     let target = IgnoreTarget::new(&applied.id, &applied.built.version, merged);
     for pointer in ignored_paths(&applied.spec, &target) {
@@ -76,6 +79,40 @@ pub fn compare(
     // The paths of fields can hold values too.
     let reason = Reason::from(reason(&taken_over, &drift).code);
     Some(Update { reason, diff: unified_diff(&masked.id.to_string(), LIVE, &before, &after), changes_content })
+}
+
+/// Compares the live object with the answer to the dry-run of its apply by another controller than kustomize-controller, which takes
+/// over no fields. Returns `None` if nothing changes. Nothing is told of an object that can hold values of Secrets but that it
+/// changes.
+pub fn compare_applied(question: &Question, live: &Value, merged: &Value) -> Option<Update> {
+    let (before, after) = (comparable(live), comparable(merged));
+    if before == after {
+        return None;
+    }
+    let changes_content = content(&before) != content(&after);
+    let reason = reason(&[], &overwritten(question.controller, live, merged));
+    Some(if question.is_private {
+        Update { reason: reason.code.into(), diff: String::new(), changes_content }
+    } else {
+        let diff = unified_diff(&question.id.to_string(), LIVE, &before, &after);
+        Update { reason, diff, changes_content }
+    })
+}
+
+/// Returns true if a live object is known to be the answer to the dry-run of an apply without a comparison: an apply that changes
+/// anything changes the time of its field manager too.
+pub fn is_applied_already(manager: &str, live: &ObjectMetadata, merged: &Value) -> bool {
+    let mut own = live
+        .managed_fields
+        .iter()
+        .filter(|entry| entry.applies && &*entry.manager == manager && entry.subresource.is_empty());
+    let before = own.next().and_then(|entry| entry.time);
+    let entries = list_at(merged, "/metadata/managedFields").iter();
+    let mut applied = entries.filter(|entry| {
+        entry["manager"] == manager && entry["operation"] == "Apply" && text_at(entry, "/subresource").is_empty()
+    });
+    let after = applied.next().and_then(|entry| text_at(entry, "/time").parse::<DateTime<Utc>>().ok());
+    before.is_some() && before == after
 }
 
 /// Returns an object without its metadata.

@@ -14,7 +14,7 @@ use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::NOT_READ;
-use crate::flux::simulation::model::questions::{Answers, DryRunAnswers, Verdict, Verdicts};
+use crate::flux::simulation::model::questions::{Answers, DryRunAnswers, Verdict};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -56,22 +56,6 @@ impl<'r, 'a> Derivation<'r, 'a> {
         let verdict = self.dry_runs.verdict(&question);
         self.questions.push(question);
         verdict
-    }
-
-    /// Returns the answers to several changes, and asks for all of them.
-    pub(crate) fn ask_all(&mut self, questions: Vec<Question>) -> Verdicts {
-        let mut verdicts = Verdicts { is_accepted: true, first_refusal: None };
-        for question in questions {
-            let id = question.id.clone();
-            match self.ask(question) {
-                Verdict::Accepted => {}
-                Verdict::Refused(message) if verdicts.first_refusal.is_none() => {
-                    verdicts.first_refusal = Some(format!("{id}: {message}"));
-                }
-                Verdict::Refused(_) | Verdict::Open => verdicts.is_accepted = false,
-            }
-        }
-        verdicts
     }
 
     /// Returns the outcome of applying a build in a cluster, for a Kustomization with a spec or for another owner.

@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::flux::apply::managed_fields::{overlay, owned_part};
+use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::flux::simulation::model::node::PassSpec;
 use crate::flux::simulation::model::protection::{is_marked_live, is_never_changed};
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
+use crate::kubernetes::object::Resource;
 use crate::ownership::schemes::flux_kustomization::SSA;
 use crate::text::unescape_step;
 
@@ -77,11 +79,13 @@ impl LiveSpec {
     fn of(live: &Resource, managers: &BTreeSet<&str>, flags: &ControllerFlags) -> Self {
         let (mut foreign, mut taken_over) = (Value::Null, Value::Null);
         for entry in live.object.managed_fields.iter().filter(|entry| entry.subresource.is_empty()) {
-            let is_controller = managers.contains(&*entry.manager) && entry.applies;
+            // Helm patches the objects of a release that is not applied on the server.
+            let is_controller =
+                managers.contains(&*entry.manager) && (entry.applies || &*entry.manager == HELM_CONTROLLER);
             if flags.takes_over(&entry.manager, entry.applies) {
-                overlay(&mut taken_over, &owned(entry, live.spec()));
+                overlay(&mut taken_over, &owned_part(entry, live.spec()));
             } else if !is_controller {
-                overlay(&mut foreign, &owned(entry, live.spec()));
+                overlay(&mut foreign, &owned_part(entry, live.spec()));
             }
         }
         Self { spec: KustomizationSpec::of(live), foreign, taken_over }
@@ -104,45 +108,6 @@ impl LiveSpec {
             forget_overwritten(part, &desired);
         }
         self.spec = KustomizationSpec::new(&fields).with_secrets(change.applied.spec.holds_secrets());
-    }
-}
-
-/// Returns the fields of a spec that a manager owns. Of a recording without them only a suspension is known.
-fn owned(entry: &ManagedFieldsEntry, spec: &Value) -> Value {
-    match (&entry.spec, spec.get("suspend").filter(|_| entry.suspend)) {
-        (Some(fields), _) => part_of(spec, fields),
-        (None, Some(suspend)) => Value::Object([("suspend".to_owned(), suspend.clone())].into_iter().collect()),
-        (None, None) => Value::Null,
-    }
-}
-
-/// Returns the part of a value that `fields`, as in `fieldsV1`, names. Lists of this kind are owned as a whole.
-fn part_of(value: &Value, fields: &Value) -> Value {
-    let names: Vec<(&str, &Value)> = fields
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(step, inner)| Some((step.strip_prefix("f:")?, inner)))
-        .collect();
-    match value.as_object() {
-        Some(object) if !names.is_empty() => {
-            let known = names.into_iter().filter_map(|(name, inner)| Some((name, object.get(name)?, inner)));
-            Value::Object(known.map(|(name, value, inner)| (name.to_owned(), part_of(value, inner))).collect())
-        }
-        _ => value.clone(),
-    }
-}
-
-/// Sets the fields of `upper` in `lower`.
-fn overlay(lower: &mut Value, upper: &Value) {
-    match (lower, upper) {
-        (_, Value::Null) => {}
-        (Value::Object(lower), Value::Object(upper)) => {
-            for (key, value) in upper {
-                overlay(lower.entry(key.clone()).or_insert(Value::Null), value);
-            }
-        }
-        (lower, upper) => *lower = upper.clone(),
     }
 }
 
@@ -203,6 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kubernetes::object::ManagedFieldsEntry;
     use crate::ownership::schemes::flux_operator;
     use crate::testing::object;
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::node::{BuiltObjects, PassId, SimulationEvent};
+use crate::flux::apply::update::Update;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::ObjectId;
@@ -89,8 +90,8 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
-    /// Last manifests of the objects whose manifests change.
-    pub(crate) replaced: BTreeMap<ObjectId, Arc<Value>>,
+    /// What it does to live objects, as far as that is known.
+    pub(crate) live_changes: BTreeMap<ObjectId, LiveChange>,
     /// Objects that it may apply before `objects`, in this order: if its spec and what it reads both change, its controller can see
     /// one of these changes first. It may apply any of them, or none.
     pub(crate) earlier: Vec<Arc<BuiltObjects>>,
@@ -104,17 +105,66 @@ pub(crate) struct OwnerApply {
     pub(crate) chart: Option<(String, String)>,
 }
 
+/// What an owner does to a live object that it applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LiveChange {
+    None,
+    Update(Reason, Difference),
+}
+
+impl LiveChange {
+    /// Returns the change from one manifest to another, as far as they tell.
+    pub(crate) fn of_manifests(old: &Arc<Value>, new: &Value, is_private: bool) -> Self {
+        if **old == *new {
+            return Self::None;
+        }
+        let difference = if is_private { Difference::Hidden } else { Difference::OfManifests(Arc::clone(old)) };
+        Self::Update(ReasonCode::Changed.into(), difference)
+    }
+
+    /// Returns a change that the API server tells. `replaced` is the last manifest, if it is another one: that of a Secret tells
+    /// more than the answer.
+    pub(crate) fn of_answer(update: Update, id: &ObjectId, replaced: Option<&Arc<Value>>, is_private: bool) -> Self {
+        let difference = match replaced.filter(|_| id.is("", "Secret")) {
+            _ if is_private => Difference::Hidden,
+            Some(old) => Difference::OfManifests(Arc::clone(old)),
+            None if id.is("", "Secret") => Difference::Hidden,
+            None => Difference::OfServer(update.diff),
+        };
+        Self::Update(update.reason, difference)
+    }
+}
+
+/// The difference that an update makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Difference {
+    /// It can hold values of Secrets.
+    Hidden,
+    /// Unified diff of the live object, as the API server says.
+    OfServer(String),
+    /// It is that to this last manifest.
+    OfManifests(Arc<Value>),
+}
+
 impl OwnerApply {
     /// Returns the application of what flux-operator generates.
     pub(crate) fn generated(trigger: PassId, objects: Arc<BuiltObjects>) -> Self {
         let (manager, code) = (flux_operator::NAME, ReasonCode::Generated);
-        let replaced = BTreeMap::new();
-        Self { trigger, objects, replaced, earlier: vec![], manager, code, is_doubtful: false, chart: None }
+        let live_changes = BTreeMap::new();
+        Self { trigger, objects, live_changes, earlier: vec![], manager, code, is_doubtful: false, chart: None }
     }
 
-    /// Returns true if it may change an object: of a private owner, any.
+    /// Returns true if it may create or change an object.
     pub(crate) fn changes(&self, id: &ObjectId) -> bool {
-        self.objects.contains_key(id) && (self.replaced.is_empty() || self.replaced.contains_key(id))
+        self.objects.contains_key(id) && !matches!(self.live_changes.get(id), Some(LiveChange::None))
+    }
+
+    /// Returns the live objects that it changes, with the reasons and the differences.
+    pub(crate) fn updates(&self) -> impl Iterator<Item = (&ObjectId, &Reason, &Difference)> {
+        self.live_changes.iter().filter_map(|(id, change)| match change {
+            LiveChange::None => None,
+            LiveChange::Update(reason, difference) => Some((id, reason, difference)),
+        })
     }
 
     /// Returns everything that it may apply, in order.

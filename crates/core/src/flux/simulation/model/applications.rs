@@ -8,6 +8,7 @@ use super::node::{Node, NodeId, Pass, PassId, SimulationEvent};
 use super::owner_names::owner_id;
 use super::protection::{is_marked, is_never_applied, is_never_changed};
 use super::state::State;
+use crate::flux::apply::managed_fields::{overlay, owned_part};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -38,16 +39,13 @@ impl Applied<'_> {
 
     /// Returns the spec of the manifest with the fields of the live spec that it lacks and that other managers own.
     fn merged(&self, live: Option<&Resource>, flags: &ControllerFlags) -> Value {
-        let mut spec = self.built.manifest.get("spec").cloned().unwrap_or_default();
-        let (Some(fields), Some(live)) = (spec.as_object_mut(), live) else { return spec };
+        let desired = self.built.manifest.get("spec").cloned().unwrap_or_default();
+        let Some(live) = live.filter(|_| desired.is_object()) else { return desired };
         let entries = live.object.managed_fields.iter();
         let foreign = entries.filter(|entry| &*entry.manager != self.manager && is_foreign(entry, flags));
-        for (key, _) in foreign.filter_map(|entry| entry.spec.as_ref()?.as_object()).flatten() {
-            let Some(name) = key.strip_prefix("f:") else { continue };
-            if let (false, Some(value)) = (fields.contains_key(name), live.spec().get(name)) {
-                fields.insert(name.to_owned(), value.clone());
-            }
-        }
+        let mut spec = Value::Null;
+        foreign.for_each(|entry| overlay(&mut spec, &owned_part(entry, live.spec())));
+        overlay(&mut spec, &desired);
         spec
     }
 }

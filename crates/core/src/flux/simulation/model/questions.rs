@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey};
+use crate::flux::apply::update::Update;
 use crate::flux::build;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::plan::Plan;
@@ -82,6 +83,8 @@ impl DryRunAnswers {
         match self.get(question.key()) {
             Some(DryRunAnswer::Result(DryRunResult::Refused(message))) => Verdict::Refused(message.clone()),
             Some(DryRunAnswer::Result(DryRunResult::Accepted)) => Verdict::Accepted,
+            Some(DryRunAnswer::Result(DryRunResult::Unchanged)) => Verdict::Unchanged,
+            Some(DryRunAnswer::Result(DryRunResult::Updated(update))) => Verdict::Updated(update.clone()),
             _ => Verdict::Open,
         }
     }
@@ -94,18 +97,14 @@ impl DryRunAnswers {
 /// Answer of the API server to a change by the controller of a HelmRelease or a ResourceSet.
 pub(crate) enum Verdict {
     Accepted,
+    /// It accepts an apply that changes nothing of the live object.
+    Unchanged,
+    /// It accepts an apply that changes the live object.
+    Updated(Update),
     /// The message of the server.
     Refused(String),
     /// The server was not asked yet, or its answer says nothing about the controller.
     Open,
-}
-
-/// Answers of the API server to several changes, of which each must be accepted.
-pub(crate) struct Verdicts {
-    /// Every change is accepted.
-    pub(crate) is_accepted: bool,
-    /// First object that is refused, with the message of the server.
-    pub(crate) first_refusal: Option<String>,
 }
 
 /// A complete preview.

@@ -68,7 +68,7 @@ fn refused_deletions(derivation: &mut Derivation<'_, '_>, owner: &ObjectId) -> O
         let question = Question::of_owner(owner, live.spec(), &id, Request::Delete, is_private);
         match derivation.ask(question) {
             Verdict::Refused(message) => Some(((owner.clone(), id), message)),
-            Verdict::Accepted | Verdict::Open => None,
+            _ => None,
         }
     });
     refused.collect()

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use crate::flux::apply::update::manifest_diff;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{
+    AffectedOwner, Difference, Effect, Open, OwnerDeletion, Reaction,
+};
 use crate::flux::simulation::model::facts::held_deletions::held_deletion;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
@@ -213,15 +215,15 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
     rows
 }
 
-/// Adds rows of the objects whose manifests other owners than Kustomizations change, unless a plan has a row of them.
+/// Adds rows of the live objects that other owners than Kustomizations change, unless a plan has a row of them.
 pub(super) fn add_updates(state: &State<'_>, plan: &mut Plan) {
     let known: HashSet<ObjectId> = plan.changes().iter().map(|change| change.object.id.clone()).collect();
     let mut rows = BTreeMap::new();
     for (owner, effect) in state.owner_effects() {
         let Some(applies) = &effect.applies else { continue };
-        for id in applies.replaced.keys().filter(|id| !known.contains(*id)) {
+        for (id, reason, _) in applies.updates().filter(|(id, ..)| !known.contains(*id)) {
             let Some(object) = state.live_object(id) else { continue };
-            let mut row = owner_row(Action::Update, object, owner, ReasonCode::Changed.into());
+            let mut row = owner_row(Action::Update, object, owner, reason.clone());
             if effect.condition.is_some() || applies.is_doubtful {
                 row.make_race(format!("it depends on whether {owner} is reconciled"));
             }
@@ -234,15 +236,19 @@ pub(super) fn add_updates(state: &State<'_>, plan: &mut Plan) {
     plan.add_changes(rows.into_values());
 }
 
-/// Returns the differences of the manifests that other owners than Kustomizations update, for the rows of a plan.
+/// Returns the differences of the objects that other owners than Kustomizations update, for the rows of a plan.
 pub(crate) fn manifest_diffs(state: &State<'_>, plan: &Plan) -> Vec<Diff> {
     let rows = plan.changes().iter().filter(|change| change.action == Action::Update);
     let updated: HashSet<&ObjectId> = rows.map(|change| &change.object.id).collect();
     let mut diffs = vec![];
     for applies in state.owner_effects().filter_map(|(_, effect)| effect.applies.as_ref()) {
-        for (id, old) in applies.replaced.iter().filter(|(id, _)| updated.contains(id)) {
-            let Some(new) = applies.objects.get(id) else { continue };
-            diffs.push(Diff { object: id.clone(), text: manifest_diff(id, old, &new.manifest) });
+        for (id, _, difference) in applies.updates().filter(|(id, ..)| updated.contains(id)) {
+            let text = match (difference, applies.objects.get(id)) {
+                (Difference::OfServer(diff), _) => diff.clone(),
+                (Difference::OfManifests(old), Some(new)) => manifest_diff(id, old, &new.manifest),
+                _ => continue,
+            };
+            diffs.push(Diff { object: id.clone(), text });
         }
     }
     diffs

@@ -124,6 +124,10 @@ impl TestCluster {
         let refusal = match &question.request {
             _ if !question.is_of_kustomization() => {
                 let Some(upgrades) = &self.upgrades else { return unanswered() };
+                let change = self.live_changes.get(&*question.id.name);
+                if let Some(result) = change.filter(|_| matches!(question.request, Request::Apply(_))) {
+                    return DryRunAnswer::Result(result.clone());
+                }
                 upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
             }
             Request::ApplyBuilt(applied) => {

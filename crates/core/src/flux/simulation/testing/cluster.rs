@@ -95,6 +95,8 @@ pub(crate) struct TestCluster {
     pub(crate) results: Vec<(AppliesTo, DryRunResult)>,
     /// Refusals of the API server in upgrades and of ResourceSets, by name; `None` if it does not answer.
     pub(crate) upgrades: Option<BTreeMap<&'static str, &'static str>>,
+    /// Answers about the applies of live objects by other owners than Kustomizations, by name.
+    pub(crate) live_changes: BTreeMap<&'static str, DryRunResult>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
     /// Packed charts of `--charts`, by `NAME-VERSION`.
@@ -132,6 +134,7 @@ impl TestCluster {
             deletion_refusals: vec![],
             results: vec![],
             upgrades: None,
+            live_changes: BTreeMap::new(),
             history: None,
             has_operator: false,
             quotes_manifests: false,

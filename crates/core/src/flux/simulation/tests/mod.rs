@@ -12,6 +12,7 @@ mod finalizers;
 mod generators;
 mod image_automation;
 mod instances;
+mod live_changes;
 mod many_owners;
 mod owner_health;
 mod premises;

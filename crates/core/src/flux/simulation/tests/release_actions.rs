@@ -477,6 +477,8 @@ fn claims_of_a_set_that_shrinks_are_deleted() {
     }
     cluster.snapshot.normalise();
     cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&files("2", 1)), set(&["delete? data-db-1"]), "the live set is not read");
+    cluster.content.insert("db".to_owned(), sets(2));
     assert_eq!(cluster.rows(&files("2", 1)), set(&["delete data-db-1"]));
     let plan = cluster.plan(&files("2", 1));
     let row = plan.changes().iter().find(|row| &*row.object.id.name == "data-db-1").unwrap();

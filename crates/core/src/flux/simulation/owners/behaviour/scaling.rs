@@ -9,58 +9,78 @@ use serde_json::Value;
 use super::comparison::{Asked, Comparison};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
+use crate::flux::kustomize_controller;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::node::{Node, SimulationEvent};
 use crate::flux::simulation::model::state::State;
-use crate::helm::rendered::Rendered;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, list_at, text_at};
 use crate::plan::ReasonCode;
 
-/// Returns the live claims of the replicas that a StatefulSet loses, if its new manifest deletes them.
-pub(crate) fn released_claims(state: &State<'_>, old: &Rendered, new: &Rendered) -> BTreeSet<ObjectId> {
-    let sets = new.manifests().iter().filter(|(id, _)| id.is("apps", "StatefulSet"));
-    let shrinking = sets.filter_map(|(id, manifest)| Some((id, manifest, replicas(old.manifests().get(id)?))));
-    shrinking.flat_map(|(id, manifest, before)| lost_claims(state, id, manifest, Some(before))).cloned().collect()
+/// Live claims of the replicas that StatefulSets lose, with the condition of each deletion, for people.
+pub(crate) type ReleasedClaims = BTreeMap<ObjectId, Option<String>>;
+
+/// Returns the live claims that StatefulSets delete because a controller applies these manifests to them, by the number of replicas
+/// that they have now.
+pub(crate) fn released_claims<'m>(
+    comparison: &mut Comparison<'_, '_, '_>,
+    applied: impl Iterator<Item = (&'m ObjectId, &'m Value)>,
+    controller: &str,
+) -> Asked<ReleasedClaims> {
+    let state = comparison.state();
+    let mut released = ReleasedClaims::new();
+    for (id, manifest) in applied.filter(|(id, _)| id.is("apps", "StatefulSet") && state.is_live(id)) {
+        let number = manifest.pointer("/spec/replicas").and_then(Value::as_i64);
+        if lost_claims(state, id, manifest, None, number.unwrap_or(DEFAULT)).next().is_none() {
+            continue;
+        }
+        let live = live_set(comparison, id)?;
+        let Some(after) = number.or_else(|| dropped_number(live.as_ref()?, controller)) else { continue };
+        let unread = || format!("it stays unless {id} has its replica now, which could not be read");
+        let condition = live.is_none().then(unread);
+        let before = live.as_ref().map(replicas);
+        let lost = lost_claims(state, id, manifest, before, after);
+        released.extend(lost.map(|claim| (claim.clone(), condition.clone())));
+    }
+    Ok(released)
+}
+
+/// Returns the deletion of a claim of a replica that a StatefulSet loses.
+pub(crate) fn released_claim(condition: Option<&String>) -> OwnerDeletion {
+    of_released_claim(OwnerDeletion::new(DEPENDENT), condition)
+}
+
+/// Makes a deletion that of a claim of a replica that a StatefulSet loses.
+pub(crate) fn of_released_claim(mut deletion: OwnerDeletion, condition: Option<&String>) -> OwnerDeletion {
+    (deletion.kind, deletion.code) = (DEPENDENT, Some(ReasonCode::ScaledDown));
+    if let Some(condition) = condition {
+        deletion.stays_if(condition.clone());
+        deletion.is_doubtful = true;
+    }
+    deletion
 }
 
 /// Returns what the StatefulSets of a Kustomization delete because its last pass shrinks them; `None` if that is nothing.
 pub(crate) fn shrinking_sets(comparison: &mut Comparison<'_, '_, '_>, node: &Node) -> Asked<Option<Effect>> {
     let Some((pass_id, pass)) = node.numbered_passes().last() else { return Ok(None) };
     let Some(objects) = pass.applied_objects() else { return Ok(None) };
-    let state = comparison.state();
-    let mut deletes = BTreeMap::new();
-    for built in objects.values().filter(|built| built.id.is("apps", "StatefulSet")) {
-        let (id, manifest) = (&built.id, &*built.manifest);
-        // Without a number of replicas it keeps the one that it has.
-        let has_number = manifest.pointer("/spec/replicas").is_some_and(Value::is_i64);
-        if !has_number || !state.is_live(id) || lost_claims(state, id, manifest, None).next().is_none() {
-            continue;
-        }
-        let before = live_replicas(comparison, id)?;
-        for claim in lost_claims(state, id, manifest, before) {
-            let mut deletion = OwnerDeletion::new(CascadeKind::Dependent { owner_in_other_namespace: false });
-            deletion.code = Some(ReasonCode::ScaledDown);
-            if before.is_none() {
-                deletion.stays_if(format!("it stays unless {id} has its replica now, which could not be read"));
-                deletion.is_doubtful = true;
-            }
-            deletes.insert(claim.clone(), deletion);
-        }
-    }
+    let applied = objects.values().map(|built| (&built.id, &*built.manifest));
+    let claims = released_claims(comparison, applied, kustomize_controller::NAME)?;
+    let deletes: BTreeMap<ObjectId, OwnerDeletion> =
+        claims.iter().map(|(id, condition)| (id.clone(), released_claim(condition.as_ref()))).collect();
     let triggers = BTreeSet::from([SimulationEvent::Apply(pass_id)]);
     let condition = pass.condition.as_ref().map(|condition| condition.detail.clone());
     Ok((!deletes.is_empty()).then(|| Effect { triggers, deletes, condition, ..Effect::default() }))
 }
 
-/// Returns the number of replicas of a live StatefulSet; `None` if it cannot be read.
-fn live_replicas(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Option<i64>> {
+/// Returns a live StatefulSet; `None` if it cannot be read.
+fn live_set(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Option<Value>> {
     let ObjectId { kind, namespace, name, .. } = id;
     let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
     let query = ObjectQuery { api_version: "apps/v1".to_owned(), kind, namespace, name };
     let query = ClusterQuery { cluster: id.cluster.clone(), query };
     match comparison.derivation.answers.queries.get(&query) {
-        Some(QueryAnswer::Found(content)) => Ok(Some(replicas(content))),
+        Some(QueryAnswer::Found(content)) => Ok(Some(content.clone())),
         Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => Ok(None),
         None => {
             comparison.derivation.needs.queries.insert(query);
@@ -69,20 +89,29 @@ fn live_replicas(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Aske
     }
 }
 
-/// Returns the live claims of the replicas that a StatefulSet loses; without the number that it has, of all higher ones.
+/// Returns the number of replicas that a StatefulSet gets from a manifest without one: the default, if a controller set the present
+/// number, and nobody else has; `None` if it keeps its number.
+fn dropped_number(live: &Value, controller: &str) -> Option<i64> {
+    let entries = list_at(live, "/metadata/managedFields").iter();
+    let mut setting = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some()).peekable();
+    (setting.peek().is_some() && setting.all(|entry| entry["manager"] == controller)).then_some(DEFAULT)
+}
+
+/// Returns the live claims of the replicas that a StatefulSet loses from `before`, or any number, to `after`.
 fn lost_claims<'a>(
     state: &State<'a>,
     id: &ObjectId,
     manifest: &Value,
     before: Option<i64>,
+    after: i64,
 ) -> impl Iterator<Item = &'a ObjectId> {
     let cluster = state.input.snapshot.of_cluster(id.cluster.as_ref());
     let live = cluster.into_iter().flat_map(|cluster| &cluster.objects).map(|object| &object.id);
-    live.filter(move |claim| is_lost(claim, id, manifest, before))
+    live.filter(move |claim| is_lost(claim, id, manifest, before, after))
 }
 
 /// Returns true if a claim belongs to a replica that a StatefulSet loses, and its policy deletes the claim then.
-fn is_lost(claim: &ObjectId, id: &ObjectId, manifest: &Value, before: Option<i64>) -> bool {
+fn is_lost(claim: &ObjectId, id: &ObjectId, manifest: &Value, before: Option<i64>, after: i64) -> bool {
     let deletes = text_at(manifest, "/spec/persistentVolumeClaimRetentionPolicy/whenScaled") == "Delete";
     if !deletes || !claim.is("", "PersistentVolumeClaim") || claim.namespace != id.namespace {
         return false;
@@ -91,15 +120,19 @@ fn is_lost(claim: &ObjectId, id: &ObjectId, manifest: &Value, before: Option<i64
     list_at(manifest, "/spec/volumeClaimTemplates").iter().any(|template| {
         let stem = format!("{}-{}-", text_at(template, "/metadata/name"), id.name);
         let ordinal = claim.name.strip_prefix(&*stem).and_then(|ordinal| ordinal.parse::<i64>().ok());
-        ordinal.is_some_and(|ordinal| {
-            ordinal >= start + replicas(manifest) && before.is_none_or(|before| ordinal < start + before)
-        })
+        ordinal.is_some_and(|ordinal| ordinal >= start + after && before.is_none_or(|before| ordinal < start + before))
     })
 }
 
+/// The claims of a StatefulSet are in its namespace.
+const DEPENDENT: CascadeKind = CascadeKind::Dependent { owner_in_other_namespace: false };
+
+/// Number of replicas of a StatefulSet whose manifest has none.
+const DEFAULT: i64 = 1;
+
 /// Returns the number of replicas of a StatefulSet.
 fn replicas(manifest: &Value) -> i64 {
-    manifest.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
+    manifest.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(DEFAULT)
 }
 
 #[cfg(test)]
@@ -113,14 +146,29 @@ mod tests {
         let id = ObjectId::new("apps", "StatefulSet", "shop", "db");
         let claims = ["data-db-1", "data-db-2", "data-db-3", "data-db-4", "data-dbs-2"];
         let names = |policy: &str, replicas: i64, before: Option<i64>| -> Vec<&str> {
-            let manifest = json!({"spec": {"replicas": replicas, "ordinals": {"start": 1},
+            let manifest = json!({"spec": {"ordinals": {"start": 1},
                 "persistentVolumeClaimRetentionPolicy": {"whenScaled": policy},
                 "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}});
             let claim = |name: &str| ObjectId::new("", "PersistentVolumeClaim", "shop", name);
-            claims.into_iter().filter(|name| is_lost(&claim(name), &id, &manifest, before)).collect()
+            claims.into_iter().filter(|name| is_lost(&claim(name), &id, &manifest, before, replicas)).collect()
         };
         assert_eq!(names("Delete", 1, Some(3)), ["data-db-2", "data-db-3"]);
         assert_eq!(names("Delete", 1, None), ["data-db-2", "data-db-3", "data-db-4"]);
         assert!(names("Retain", 1, Some(3)).is_empty() && names("Delete", 3, Some(3)).is_empty());
+    }
+
+    #[test]
+    fn a_number_that_a_manifest_drops_becomes_the_default_unless_somebody_else_set_it() {
+        let live = |managers: &[&str]| -> Value {
+            let entries: Vec<Value> = managers
+                .iter()
+                .map(|manager| json!({"manager": manager, "fieldsV1": {"f:spec": {"f:replicas": {}}}}))
+                .collect();
+            json!({"metadata": {"managedFields": entries}, "spec": {"replicas": 3}})
+        };
+        let cases = [(vec!["flux"], Some(1)), (vec!["flux", "kubectl"], None), (vec!["kubectl"], None), (vec![], None)];
+        for (managers, expected) in cases {
+            assert_eq!(dropped_number(&live(&managers), "flux"), expected, "{managers:?}");
+        }
     }
 }

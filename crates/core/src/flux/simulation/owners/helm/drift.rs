@@ -48,7 +48,7 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let applies = OwnerApply {
         trigger,
         objects: Arc::new(objects),
-        replaced: BTreeMap::new(),
+        live_changes: BTreeMap::new(),
         earlier: vec![],
         manager: HELM_CONTROLLER,
         code: ReasonCode::InChart,

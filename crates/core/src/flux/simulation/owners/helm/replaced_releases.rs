@@ -245,9 +245,8 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     }
     action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
-    effect.applies = attempt
-        .applies(comparison, [new], &action.left_hooks(), doubt.is_some())
-        .map(|applies| of_chart(applies, &installed.chart));
+    effect.applies =
+        attempt.applies(comparison, [new], &action, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
     action.hooks.retain(|id, _| !members.contains_key(id));
     let deployed = live.text("/status/history/0/chartVersion").unwrap_or_default();
     let chart_changes = without_metadata(deployed) != without_metadata(installed.version());

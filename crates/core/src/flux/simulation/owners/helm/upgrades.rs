@@ -22,6 +22,7 @@ use super::drift::corrected;
 use super::remarks::described;
 use super::render::release_charts::UNKNOWN_REVISION;
 use super::render::rendering::{Place, Rendering, Version};
+use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -254,7 +255,8 @@ fn acted(
     action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_in_upgrade(state, id)));
     action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
     action.loosened = loosened(live, spec, old, between);
-    action.claims = released_claims(state, old, new);
+    let manifests = new.manifests().iter().filter(|(id, _)| old.objects.contains(*id));
+    action.claims = released_claims(comparison, manifests, HELM_CONTROLLER)?;
     let is_tightened = |id: &&ObjectId| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id));
     action.undecided = action.removed.iter().filter(is_tightened).map(|id| (id.clone(), KEPT_FIRST)).collect();
     action.add_passing(between.iter().flat_map(|first| first.passing(&[old, new])), TAKEN_FIRST);
@@ -333,7 +335,7 @@ fn acted(
     let none = BTreeSet::new();
     let earlier = between.iter().map(|first| Arc::new(attempt.applied_objects(comparison, [first], &none))).collect();
     effect.applies = attempt
-        .applies(comparison, manifests, &action.left_hooks(), is_doubtful)
+        .applies(comparison, manifests, &action, is_doubtful)
         .map(|applies| OwnerApply { earlier, ..of_chart(applies, &change.new.chart) });
     let mut remarks = described(live, change);
     if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {

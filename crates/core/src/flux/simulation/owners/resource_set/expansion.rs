@@ -16,7 +16,7 @@ use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{SetRun, generated_objects, has_nameless, permuted};
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion, Readiness};
+use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
@@ -24,13 +24,14 @@ use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::scaling::{released_claim, released_claims};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, group_of, list_at, text_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux::inventory_members;
-use crate::ownership::schemes::flux_operator::FORCE;
+use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
@@ -87,7 +88,7 @@ pub(super) fn expand(
         return Err("it is not known what changes its inputs".to_owned().into());
     };
     let changed = set.changed(comparison.state(), &expansion)?;
-    let refusal = set.refusal(comparison, &expansion, &changed);
+    let SetAnswers { refusal, live_changes } = set.answers(comparison, &expansion, &changed);
     let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
     let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
     let condition = waits(comparison.state(), comparison.derivation.consequences, live, &new_spec, &trigger, &changed)
@@ -97,13 +98,18 @@ pub(super) fn expand(
         expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
     deletes.extend(failed_jobs);
-    let replaced = if set.is_private { BTreeMap::new() } else { expansion.replaced() };
+    let applied = expansion.new.values().map(|built| (&built.id, &*built.manifest));
+    for (id, unread) in released_claims(comparison, applied, flux_operator::NAME)? {
+        let mut deletion = released_claim(unread.as_ref());
+        deletion.conditions.extend(condition.clone());
+        deletes.entry(id).or_insert(deletion);
+    }
     let generated = OwnerApply::generated(trigger.clone(), expansion.new);
     let effect = Effect {
         triggers: BTreeSet::from([SimulationEvent::Apply(trigger)]),
         keeps: kept(comparison.state(), id, &removed),
         deletes,
-        applies: Some(OwnerApply { replaced, earlier: expansion.earlier, ..generated }),
+        applies: Some(OwnerApply { live_changes, earlier: expansion.earlier, ..generated }),
         readiness: if condition.is_some() || flag_at(&new_spec, "/wait") { Readiness::Open } else { Readiness::Ready },
         condition,
         ..Effect::default()
@@ -126,12 +132,19 @@ impl Expansion {
         self.old == self.new && self.earlier.is_empty() && self.interrupted.is_empty()
     }
 
-    /// Returns the last manifests of the objects that change.
-    fn replaced(&self) -> BTreeMap<ObjectId, Arc<Value>> {
-        let changed =
-            self.old.iter().filter(|(id, old)| self.new.get(*id).is_some_and(|new| new.manifest != old.manifest));
-        changed.map(|(id, old)| (id.clone(), old.manifest.clone())).collect()
+    /// Returns what the manifests say of the change of live objects.
+    fn live_changes(&self, state: &State<'_>, is_private: bool) -> BTreeMap<ObjectId, LiveChange> {
+        let both = self.new.iter().filter_map(|(id, new)| Some((id, &self.old.get(id)?.manifest, &new.manifest)));
+        let live = both.filter(|(id, ..)| state.is_live(id));
+        live.map(|(id, old, new)| (id.clone(), LiveChange::of_manifests(old, new, is_private))).collect()
     }
+}
+
+/// Answers of the API server about what a ResourceSet applies.
+struct SetAnswers {
+    /// Condition that it accepts the changed objects.
+    refusal: Option<String>,
+    live_changes: BTreeMap<ObjectId, LiveChange>,
 }
 
 /// A ResourceSet, as it is and with its last spec.
@@ -192,21 +205,44 @@ impl SetChange<'_> {
         Question::of_owner(self.id, self.spec, object, request, self.is_private)
     }
 
-    /// Returns the condition that the server accepts the changed objects.
-    fn refusal(
+    /// Asks the server about all objects, which flux-operator applies together. Those that do not change are assumed to be
+    /// accepted if there is no clear answer.
+    fn answers(
         self,
         comparison: &mut Comparison<'_, '_, '_>,
         expansion: &Expansion,
         changed: &[&BuiltObject],
-    ) -> Option<String> {
+    ) -> SetAnswers {
         let state = comparison.state();
         // The name of a hidden object would be in the URL of the request, and so in logs.
         let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
-        let asked =
-            changed.iter().filter(|built| !comes_with_container(state, built, &expansion.new) && !is_nameless(built));
-        let applies = asked.map(|built| self.question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id))));
-        let applies = applies.collect();
-        refusal(comparison, applies, !changed.is_empty(), !copied_names(self.spec).is_empty())
+        let asked = expansion.new.values();
+        let asked = asked.filter(|built| !comes_with_container(state, built, &expansion.new) && !is_nameless(built));
+        let (mut refusal, mut is_proven, mut live_changes) =
+            (None, true, expansion.live_changes(state, self.is_private));
+        for built in asked {
+            let question = self.question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)));
+            let change = match comparison.derivation.ask(question) {
+                Verdict::Accepted => continue,
+                Verdict::Unchanged => LiveChange::None,
+                Verdict::Updated(update) => {
+                    let old = expansion.old.get(&built.id).filter(|old| old.manifest != built.manifest);
+                    LiveChange::of_answer(update, &built.id, old.map(|old| &old.manifest), self.is_private)
+                }
+                Verdict::Refused(message) => {
+                    refusal = refusal.or_else(|| Some(format!("{CAN_FAIL}, as it does now: {}: {message}", built.id)));
+                    continue;
+                }
+                Verdict::Open => {
+                    is_proven &= !changed.iter().any(|changed| changed.id == built.id);
+                    continue;
+                }
+            };
+            live_changes.insert(built.id.clone(), change);
+        }
+        let copies = !copied_names(self.spec).is_empty();
+        let doubt = (!changed.is_empty() && (copies || !is_proven)).then(|| CAN_FAIL.to_owned());
+        SetAnswers { refusal: refusal.or(doubt), live_changes }
     }
 
     /// Returns the deletions of what the set no longer generates, or not for a moment.
@@ -563,20 +599,6 @@ fn comes_with_container(state: &State<'_>, built: &BuiltObject, all: &BuiltObjec
 }
 
 /// Asks the API server about applies, and returns the condition that follows from the answers. An object that copies data is
-/// not applied as it is generated.
-fn refusal(
-    comparison: &mut Comparison<'_, '_, '_>,
-    applies: Vec<Question>,
-    has_changes: bool,
-    copies: bool,
-) -> Option<String> {
-    let asked = comparison.derivation.ask_all(applies);
-    match asked.first_refusal {
-        Some(refusal) => Some(format!("{CAN_FAIL}, as it does now: {refusal}")),
-        None => (has_changes && (copies || !asked.is_accepted)).then(|| CAN_FAIL.to_owned()),
-    }
-}
-
 /// Returns a manifest without a namespace if its kind is cluster-scoped.
 fn in_scope(manifest: &Value, id: &ObjectId) -> Value {
     let mut scoped = manifest.clone();

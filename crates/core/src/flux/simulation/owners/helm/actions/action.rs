@@ -10,8 +10,10 @@ use super::hook_runs::{
     HookRun, REPLACEMENT_REFUSED, Reached, RefusedStep, Stage, StepPlace, is_gone_later, not_replaced,
 };
 use super::remedies::Remedy;
+use crate::flux::apply::update::Update;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::owners::behaviour::scaling::{ReleasedClaims, of_released_claim};
 use crate::helm::hooks::HookFate;
 use crate::helm::rendered::POLICY;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -33,7 +35,7 @@ pub(crate) struct ReleaseAction {
     /// Hooks that only an intermediate upgrade runs.
     pub(crate) interrupted_hooks: BTreeMap<ObjectId, HookFate>,
     /// Claims of StatefulSets that shrink and delete them.
-    pub(crate) claims: BTreeSet<ObjectId>,
+    pub(crate) claims: ReleasedClaims,
     /// Condition under which helm-controller gets to the action, for people.
     pub(crate) waits: Option<String>,
     /// Reason why the action fails before it deletes objects.
@@ -42,6 +44,8 @@ pub(crate) struct ReleaseAction {
     pub(crate) refused_step: Option<RefusedStep>,
     /// Deletions that the API server refuses. The action then fails after all others.
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
+    /// What the API server says of live objects: how they change, or that they do not.
+    pub(crate) live_changes: BTreeMap<ObjectId, Option<Update>>,
     /// Another version of the chart or of the values may be installed before.
     pub(crate) has_steps: bool,
     pub(crate) remedy: Remedy,
@@ -68,11 +72,12 @@ impl ReleaseAction {
             interrupted: BTreeSet::new(),
             hooks: BTreeMap::new(),
             interrupted_hooks: BTreeMap::new(),
-            claims: BTreeSet::new(),
+            claims: ReleasedClaims::new(),
             waits: None,
             failure: Failure::Unexpected,
             refused_step: None,
             refused_deletions: BTreeMap::new(),
+            live_changes: BTreeMap::new(),
             has_steps: false,
             remedy: Remedy::None,
             remedied: BTreeMap::new(),
@@ -84,8 +89,9 @@ impl ReleaseAction {
     }
 
     /// Sets what is expected of the action.
-    pub(crate) fn expect(&mut self, Expected { failure, refused_step, refused_deletions }: Expected) {
-        (self.failure, self.refused_step, self.refused_deletions) = (failure, refused_step, refused_deletions);
+    pub(crate) fn expect(&mut self, Expected { failure, refused_step, refused_deletions, live_changes }: Expected) {
+        (self.failure, self.refused_step) = (failure, refused_step);
+        (self.refused_deletions, self.live_changes) = (refused_deletions, live_changes);
         if self.is_unrecorded() {
             self.forgo_remedy();
         }
@@ -183,7 +189,7 @@ impl ReleaseAction {
     pub(crate) fn can_delete(&self, state: &State<'_>) -> bool {
         let hooks = self.hooks.iter().filter(|(_, run)| run.fate != HookFate::Applied).map(|(id, _)| id);
         let intermediate = self.interrupted.iter().chain(self.interrupted_hooks.keys());
-        let objects = self.removed.iter().chain(intermediate).chain(&self.claims);
+        let objects = self.removed.iter().chain(intermediate).chain(self.claims.keys());
         objects.chain(self.remedied.keys()).chain(hooks).any(|id| state.is_live(id))
     }
 
@@ -215,8 +221,10 @@ impl ReleaseAction {
             for object in live(&self.interrupted).into_iter().filter(|object| !self.is_kept(object)) {
                 add(object, Some(self.interrupted_object()));
             }
-            for object in live(&self.claims) {
-                add(object, Some(self.claim()));
+            for (id, condition) in &self.claims {
+                if let Some(object) = state.live_object(id) {
+                    add(object, Some(self.claim(condition.as_ref())));
+                }
             }
         }
         for (id, action) in &self.remedied {
@@ -403,9 +411,8 @@ impl ReleaseAction {
         }
     }
 
-    fn claim(&self) -> OwnerDeletion {
-        let mut deletion = self.deletion(ReasonCode::ScaledDown);
-        deletion.kind = CascadeKind::Dependent { owner_in_other_namespace: false };
+    fn claim(&self, condition: Option<&String>) -> OwnerDeletion {
+        let mut deletion = of_released_claim(self.deletion(ReasonCode::ScaledDown), condition);
         self.add_failure(&mut deletion);
         doubted(deletion)
     }

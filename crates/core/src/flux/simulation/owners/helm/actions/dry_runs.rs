@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::hook_runs::{Stage, StepPlace};
 use crate::flux::apply::cause::is_of_schema;
 use crate::flux::apply::question::{HELM_CONTROLLER, Question, Request};
+use crate::flux::apply::update::Update;
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
@@ -79,6 +80,8 @@ pub(crate) struct ReleaseAnswers {
     pub(crate) is_proven: bool,
     /// Messages about deletions that it refuses.
     pub(crate) refused_deletions: BTreeMap<ObjectId, String>,
+    /// What it says of live objects of the manifest: how they change, or that they do not.
+    pub(crate) changes: BTreeMap<ObjectId, Option<Update>>,
 }
 
 impl ReleaseChanges<'_> {
@@ -95,16 +98,30 @@ impl ReleaseChanges<'_> {
 impl Comparison<'_, '_, '_> {
     /// Asks the API server about an action. An object without a clear answer is assumed to be accepted if it does not change.
     pub(crate) fn ask_release(&mut self, changes: &ReleaseChanges<'_>) -> ReleaseAnswers {
-        let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions: BTreeMap::new() };
+        let (refused_deletions, known) = (BTreeMap::new(), BTreeMap::new());
+        let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions, changes: known };
         for applied in &changes.manifests {
-            match self.ask_apply(changes, applied) {
-                Verdict::Accepted => {}
+            let is_patched = !changes.is_applied_on_server && applied.place.stage != Stage::Prerequisites;
+            // What the server says of an apply tells how a patch changes the object, and not if it is accepted.
+            answers.is_proven &= !(is_patched && applied.is_changed);
+            let change = match self.ask_apply(changes, applied) {
+                Verdict::Accepted => continue,
+                Verdict::Unchanged => None,
+                Verdict::Updated(update) => Some(update),
+                Verdict::Refused(_) if is_patched => continue,
                 Verdict::Refused(message) => {
                     let refusal = Refusal::new(applied.place, &applied.id, message);
                     let first = answers.refusal.take().filter(|first| first.place <= refusal.place);
                     answers.refusal = first.or(Some(refusal));
+                    continue;
                 }
-                Verdict::Open => answers.is_proven &= !applied.is_changed,
+                Verdict::Open => {
+                    answers.is_proven &= !applied.is_changed;
+                    continue;
+                }
+            };
+            if !applied.is_replaced {
+                answers.changes.insert(applied.id.clone(), change);
             }
         }
         for id in &changes.removed {
@@ -131,20 +148,21 @@ impl Comparison<'_, '_, '_> {
         let changes = ReleaseChanges { release, spec, target, manifests, removed, is_applied_on_server, is_private };
         let refused = changes.manifests.iter().filter_map(|applied| match self.ask_apply(&changes, applied) {
             Verdict::Refused(message) => Some((applied.id.clone(), message)),
-            Verdict::Accepted | Verdict::Open => None,
+            _ => None,
         });
         refused.collect()
     }
 
     fn ask_apply(&mut self, changes: &ReleaseChanges<'_>, applied: &AppliedManifest) -> Verdict {
         let AppliedManifest { id, place, manifest, is_open, is_replaced, .. } = applied;
-        let is_applied_on_server = changes.is_applied_on_server || place.stage == Stage::Prerequisites;
         // A name that holds values of a Secret would be in the URL of the request, and so in logs.
         let is_hidden = changes.is_private && !self.state().is_live(id);
-        if *is_open || is_hidden || !is_applied_on_server {
+        let is_patched_hook =
+            !changes.is_applied_on_server && !matches!(place.stage, Stage::Prerequisites | Stage::Objects);
+        if *is_open || is_hidden || is_patched_hook {
             return Verdict::Open;
         }
-        let manifest = manifest_to_apply(manifest, id, changes);
+        let manifest = manifest_to_apply(manifest, id, place.stage, changes);
         match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
             Verdict::Refused(message) if *is_replaced && !is_of_schema(&message) => Verdict::Accepted,
             verdict => verdict,
@@ -156,6 +174,7 @@ impl Comparison<'_, '_, '_> {
 fn manifest_to_apply(
     rendered: &Value,
     id: &ObjectId,
+    stage: Stage,
     ReleaseChanges { release, target, .. }: &ReleaseChanges<'_>,
 ) -> Value {
     let mut manifest = rendered.clone();
@@ -167,6 +186,9 @@ fn manifest_to_apply(
     let labels = map_in(metadata, "labels");
     labels.insert("helm.toolkit.fluxcd.io/name".to_owned(), json!(release.name));
     labels.insert("helm.toolkit.fluxcd.io/namespace".to_owned(), json!(release.namespace));
+    if stage != Stage::Objects {
+        return manifest;
+    }
     labels.insert("app.kubernetes.io/managed-by".to_owned(), json!("Helm"));
     let annotations = map_in(metadata, "annotations");
     annotations.insert("meta.helm.sh/release-name".to_owned(), json!(target.name));

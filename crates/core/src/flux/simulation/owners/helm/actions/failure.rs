@@ -16,6 +16,7 @@ use super::remedies::{Remediation, Remedy};
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::apply::schema::{Fit, validate};
+use crate::flux::apply::update::Update;
 use crate::flux::build::objects::{BuiltObject, defined_kind, kind_of_definition};
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::node::{Node, Pass};
@@ -69,11 +70,14 @@ pub(crate) struct Expected {
     /// The first step that the API server refuses: one that is not after the objects is the failure.
     pub(crate) refused_step: Option<RefusedStep>,
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
+    /// What the API server says of live objects: how they change, or that they do not.
+    pub(crate) live_changes: BTreeMap<ObjectId, Option<Update>>,
 }
 
 impl From<Failure> for Expected {
     fn from(failure: Failure) -> Self {
-        Self { failure, refused_step: None, refused_deletions: BTreeMap::new() }
+        let (refused_deletions, live_changes) = (BTreeMap::new(), BTreeMap::new());
+        Self { failure, refused_step: None, refused_deletions, live_changes }
     }
 }
 
@@ -164,7 +168,8 @@ impl Attempt<'_> {
             return Failure::Always(why).into();
         }
         let hooks = hooks_in_order(self.spec, self.kind, self.new);
-        let ReleaseAnswers { refusal, is_proven, refused_deletions } = self.ask(comparison, removed, &hooks);
+        let ReleaseAnswers { refusal, is_proven, refused_deletions, changes: live_changes } =
+            self.ask(comparison, removed, &hooks);
         // The first refusal ends the action.
         let replaced = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first());
         let mut refused_hooks =
@@ -194,7 +199,7 @@ impl Attempt<'_> {
             let is_final = !self.may_be_mended(comparison, &id, &message);
             (id, RefusedDeletion { message, is_final })
         });
-        Expected { failure, refused_step, refused_deletions: refused_deletions.collect() }
+        Expected { failure, refused_step, refused_deletions: refused_deletions.collect(), live_changes }
     }
 
     /// Returns the condition under which the service account of the release may not write the Secret in which Helm records the
@@ -275,15 +280,12 @@ impl Attempt<'_> {
         });
         let hooks_to_ask = asked_hooks.map(|(place, id, hook)| AppliedManifest::of_hook(state, *place, id, hook));
         let replaces = self.replaces_definitions(comparison);
-        let is_new = |(id, manifest): &(&ObjectId, &Value)| {
-            let is_old = self.old.is_some_and(|old| old.definitions.contains(manifest));
-            !(state.is_live(id) && (is_old || !replaces))
-        };
-        let prerequisites = first.iter().filter(is_new).map(|(id, manifest)| AppliedManifest {
+        let applied = first.iter().filter(|(id, _)| replaces || !state.is_live(id));
+        let prerequisites = applied.map(|(id, manifest)| AppliedManifest {
             id: id.clone(),
             place: StepPlace::first(Stage::Prerequisites),
             manifest: manifest.clone(),
-            is_changed: true,
+            is_changed: !(state.is_live(id) && self.old.is_some_and(|old| old.definitions.contains(manifest))),
             is_open: false,
             is_replaced: false,
         });
@@ -296,7 +298,7 @@ impl Attempt<'_> {
             let comes_with = self.comes_with_namespace(comparison, id)
                 || self.place.snapshot.lacks_type(&kind)
                 || self.gone.contains(id);
-            if comes_with || (is_same && !self.has_consequences) {
+            if comes_with {
                 continue;
             }
             let is_open = replaced.contains(&kind);
@@ -324,7 +326,7 @@ impl Attempt<'_> {
     }
 
     /// Returns true if Helm applies the objects on the server: what a patch that Helm computes does is not known here.
-    fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+    pub(super) fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         match (self.kind, text_at(self.spec, "/upgrade/serverSideApply"), self.old) {
             (ActionKind::Install, _, _) => {
                 self.spec.pointer("/install/serverSideApply").and_then(Value::as_bool).unwrap_or(true)

@@ -51,8 +51,7 @@ pub(crate) fn install(
     let is_doubtful = action.failure != Failure::Unexpected || may_leave;
     let none = BTreeSet::new();
     let attempt = installed.attempt(id, spec, &none);
-    effect.applies =
-        attempt.applies(comparison, [new], &action.left_hooks(), is_doubtful).map(|applies| of_chart(applies, chart));
+    effect.applies = attempt.applies(comparison, [new], &action, is_doubtful).map(|applies| of_chart(applies, chart));
     effect.keeps.extend(left.into_iter().filter(|(id, _)| !new.objects.contains(id)));
     // An installed release is upgraded from what is recorded.
     if live.is_none() {

@@ -182,7 +182,7 @@ fn passing_effect(state: &State<'_>, id: &ObjectId, found: FirstInstalls) -> Opt
         applies: Some(OwnerApply {
             trigger,
             objects: Arc::default(),
-            replaced: BTreeMap::new(),
+            live_changes: BTreeMap::new(),
             earlier: applied,
             manager: HELM_CONTROLLER,
             code: ReasonCode::InChart,
