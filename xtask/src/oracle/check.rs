@@ -124,7 +124,7 @@ pub(super) fn compare(
 
 /// Annotations that controllers of Kubernetes, or requests to reconcile, change.
 const OF_CONTROLLERS: [&str; 4] =
-    ["deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "reconcile.fluxcd.io/"];
+    ["deployment.kubernetes.io/", "pv.kubernetes.io/", "volume.kubernetes.io/", "reconcile.fluxcd.io/requestedAt"];
 
 /// Returns an object without its status and without the parts that only servers and controllers change.
 pub(super) fn content(item: &Value) -> Value {

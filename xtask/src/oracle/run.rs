@@ -406,11 +406,7 @@ impl Run<'_> {
 
     /// Returns what manifests decide of every object of the scenario.
     fn contents(&self) -> Result<BTreeMap<String, Value>> {
-        let read = |item: &Value| {
-            let id = id_of(item);
-            self.is_part(&id).then(|| (id, check::content(item)))
-        };
-        Ok(self.reader.each(read)?.into_iter().collect())
+        self.each(|item| check::content(item))
     }
 
     /// Returns true if a Kustomization has not begun with the revision of its source.
@@ -423,14 +419,16 @@ impl Run<'_> {
 
     /// Reads every object of the scenario: its uid and its [`progress`].
     pub(super) fn read(&self) -> Result<BTreeMap<String, (String, String)>> {
+        self.each(|item| (text(item, "/metadata/uid").to_owned(), progress(item)))
+    }
+
+    /// Returns what `of` returns for each object of the scenario.
+    fn each<T>(&self, of: impl Fn(&Value) -> T) -> Result<BTreeMap<String, T>> {
         let read = |item: &Value| {
             let id = id_of(item);
-            if !self.is_part(&id) {
-                return None;
-            }
-            Some((id, (text(item, "/metadata/uid").to_owned(), progress(item))))
+            self.is_part(&id).then(|| (id, of(item)))
         };
-        let mut found: BTreeMap<_, _> = self.reader.each(read)?.into_iter().collect();
+        let mut found: BTreeMap<_, _> = self.reader.each(&read)?.into_iter().collect();
         if self.has_widgets {
             let list = |version| {
                 let path = format!("/apis/{}.example.com/{version}/widgets", self.prefix);
@@ -439,7 +437,7 @@ impl Run<'_> {
             // The definition may not exist, and it may serve either version.
             if let Some(list) = list("v1").or_else(|| list("v2")) {
                 let list: Value = serde_json::from_str(&list)?;
-                found.extend(items(&list, "/items").filter_map(read));
+                found.extend(items(&list, "/items").filter_map(&read));
             }
         }
         Ok(found)

@@ -20,18 +20,27 @@ pub(crate) fn applied_ids<'s>(state: &'s State<'_>) -> HashSet<(&'s NamespacedNa
     staying.flat_map(|node| node.last_applied_objects().into_keys().map(|id| (&node.id.key, id))).collect()
 }
 
-/// The spec of each Kustomization in its last pass, and the manifest of each object that it builds then.
+/// The spec of each Kustomization in the pass that applies an object last, and the manifest of the object.
 pub(crate) type LastRuns<'s> = HashMap<(&'s NamespacedName, &'s ObjectId), (&'s KustomizationSpec, &'s BuiltObject)>;
 
-/// Returns the last pass of each Kustomization, unless it is deleted. Objects that it finds anew, because an earlier pass has
-/// replaced them, are left out: the server was asked about the live ones.
+/// Returns the last pass of each Kustomization, unless it is deleted, and of one that builds nothing then, the last that lasts. Objects
+/// that it finds anew, because an earlier pass has replaced them, are left out: the server was asked about the live ones.
 pub(crate) fn last_runs<'s>(state: &'s State<'_>) -> LastRuns<'s> {
-    let staying = state.nodes.iter().filter(|node| node.may_stay());
-    let last = staying.filter_map(|node| Some((&node.id.key, node.last_pass()?)));
-    let built = last.filter_map(|(key, pass)| Some((key, pass, pass.desired_objects()?)));
-    let objects = built.flat_map(|(key, pass, objects)| objects.iter().map(move |object| (key, &pass.spec, object)));
-    let found = objects.filter(|(key, spec, (id, _))| !was_replaced_before(state, key, spec, id));
-    found.map(|(key, spec, (id, built))| ((key, id), (spec, built))).collect()
+    let mut runs = LastRuns::new();
+    for node in state.nodes.iter().filter(|node| node.may_stay()) {
+        let Some(pass) = node.last_pass() else { continue };
+        let objects: Vec<(&KustomizationSpec, &ObjectId, &BuiltObject)> = match pass.desired_objects() {
+            Some(desired) => desired.iter().map(|(id, built)| (&pass.spec, id, built)).collect(),
+            None => {
+                let lasting = node.last_applied_objects().into_iter();
+                lasting.map(|(id, (number, built))| (&node.passes[number].spec, id, built)).collect()
+            }
+        };
+        let key = &node.id.key;
+        let found = objects.into_iter().filter(|(spec, id, _)| !was_replaced_before(state, key, spec, id));
+        runs.extend(found.map(|(spec, id, built)| ((key, id), (spec, built))));
+    }
+    runs
 }
 
 /// Returns the objects that a Kustomization applies in one of its passes, unless it is deleted, and that the predicate accepts

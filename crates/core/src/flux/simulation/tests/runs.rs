@@ -488,3 +488,23 @@ fn a_health_check_of_what_another_one_deletes_depends_on_the_order() {
         assert_eq!(cluster.rows(&files(d, vec![cm("y")], vec![cm("b")])), set(expected));
     }
 }
+
+#[test]
+fn what_the_run_with_the_old_spec_updates_is_told_if_the_new_spec_is_blocked() {
+    let files = |value: &str, spec: Value| -> Files {
+        let mut map = cm("m");
+        map["data"] = json!({"k": value});
+        vec![("root/k.yaml", vec![ks("k", "./p", spec)]), ("p/m.yaml", vec![map])]
+    };
+    let mut cluster = TestCluster::new(&files("1", json!({})));
+    let reason = crate::plan::Reason::from(ReasonCode::Changed);
+    let update = Update { reason, diff: String::new(), changes_content: true };
+    cluster.results = vec![(|applied| is_named(applied, "m"), DryRunResult::Updated(update))];
+    let blocked = json!({"decryption": {"provider": "sops", "secretRef": {"name": "missing"}}});
+    let after = files("2", blocked);
+    assert!(cluster.outcome(&after, "k").starts_with("Blocked: keys-missing"), "{}", cluster.outcome(&after, "k"));
+    let plan = cluster.plan(&after);
+    let updated =
+        |name: &str| plan.changes().iter().any(|row| row.action == Action::Update && &*row.object.id.name == name);
+    assert!(updated("m"), "{:?}", plan.changes());
+}
