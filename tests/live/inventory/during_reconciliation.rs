@@ -16,9 +16,9 @@ use test_support::shared_cluster;
 shared_cluster!(with_kustomize_controller);
 
 /// Number of scans of the cluster while it reconciles.
-const SCANS: usize = 200;
+const SCANS: usize = 100;
 /// Number of scans of the part that the leaks of one owner need.
-const NARROW_SCANS: usize = 100;
+const NARROW_SCANS: usize = 50;
 
 #[test]
 fn nothing_is_called_leaked_during_a_reconciliation() {

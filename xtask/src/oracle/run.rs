@@ -406,7 +406,7 @@ impl Run<'_> {
 
     /// Returns what manifests decide of every object of the scenario.
     fn contents(&self) -> Result<BTreeMap<String, Value>> {
-        self.each(|item| check::content(item))
+        self.each(check::content)
     }
 
     /// Returns true if a Kustomization has not begun with the revision of its source.

@@ -214,14 +214,16 @@ impl Rehearsal<'_> {
         merged: &Value,
         (sender, kind): (&Sender<'_>, &ResourceType),
     ) -> Result<DryRunResult, Failure> {
-        if is_applied_already(sender.controller.name, seen, merged) {
+        let (id, controller) = (&question.id, sender.controller.name);
+        if is_applied_already(controller, seen, merged) {
             return Ok(DryRunResult::Unchanged);
         }
         // Without the live object, what the manifests say is all that is known.
-        let Ok(Some(live)) = self.request(&question.id, sender.read(kind, &question.id)).await else {
+        let Ok(Some(live)) = self.request(id, sender.read(kind, id)).await else {
             return Ok(DryRunResult::Accepted);
         };
-        Ok(compare_applied(question, &live, merged).map_or(DryRunResult::Unchanged, DryRunResult::Updated))
+        let update = compare_applied(id, controller, question.is_private, &live, merged);
+        Ok(update.map_or(DryRunResult::Unchanged, DryRunResult::Updated))
     }
 }
 

@@ -8,7 +8,6 @@ use similar::TextDiff;
 use super::AppliedObject;
 use super::ignore_rules::{IgnoreTarget, ignored_paths};
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
-use super::question::Question;
 use crate::bounds::DIFF_LINES;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -84,17 +83,23 @@ pub fn compare(
 /// Compares the live object with the answer to the dry-run of its apply by another controller than kustomize-controller, which takes
 /// over no fields. Returns `None` if nothing changes. Nothing is told of an object that can hold values of Secrets but that it
 /// changes.
-pub fn compare_applied(question: &Question, live: &Value, merged: &Value) -> Option<Update> {
+pub fn compare_applied(
+    id: &ObjectId,
+    controller: &str,
+    is_private: bool,
+    live: &Value,
+    merged: &Value,
+) -> Option<Update> {
     let (before, after) = (comparable(live), comparable(merged));
     if before == after {
         return None;
     }
     let changes_content = content(&before) != content(&after);
-    let reason = reason(&[], &overwritten(question.controller, live, merged));
-    Some(if question.is_private {
+    let reason = reason(&[], &overwritten(controller, live, merged));
+    Some(if is_private {
         Update { reason: reason.code.into(), diff: String::new(), changes_content }
     } else {
-        let diff = unified_diff(&question.id.to_string(), LIVE, &before, &after);
+        let diff = unified_diff(&id.to_string(), LIVE, &before, &after);
         Update { reason, diff, changes_content }
     })
 }
