@@ -81,8 +81,8 @@ pub fn compare(
 }
 
 /// Compares the live object with the answer to the dry-run of its apply by another controller than kustomize-controller, which takes
-/// over no fields. Returns `None` if nothing changes. Nothing is told of an object that can hold values of Secrets but that it
-/// changes.
+/// over no fields. Returns `None` if nothing changes. With `is_private`, the object can hold values of Secrets, and the result has
+/// neither fields nor a diff.
 pub fn compare_applied(
     id: &ObjectId,
     controller: &str,

@@ -90,7 +90,7 @@ pub(crate) struct OwnerApply {
     /// Pass that applies the owner, or what it reads.
     pub(crate) trigger: PassId,
     pub(crate) objects: Arc<BuiltObjects>,
-    /// What it does to live objects, as far as that is known.
+    /// Changes of live objects, as far as they are known.
     pub(crate) live_changes: BTreeMap<ObjectId, LiveChange>,
     /// Objects that it may apply before `objects`, in this order: if its spec and what it reads both change, its controller can see
     /// one of these changes first. It may apply any of them, or none.
@@ -105,7 +105,7 @@ pub(crate) struct OwnerApply {
     pub(crate) chart: Option<(String, String)>,
 }
 
-/// What an owner does to a live object that it applies.
+/// Change of a live object by an owner that applies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LiveChange {
     None,

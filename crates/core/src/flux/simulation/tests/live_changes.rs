@@ -1,4 +1,4 @@
-//! What an upgrade changes of live objects; the answers of the API server are given.
+//! Live objects that an upgrade changes; the answers of the API server are given.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -44,7 +44,7 @@ pub(crate) struct ReleaseAction {
     pub(crate) refused_step: Option<RefusedStep>,
     /// Deletions that the API server refuses. The action then fails after all others.
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
-    /// What the API server says of live objects: how they change, or that they do not.
+    /// Changes of live objects in the answers of the API server; `None` for one that does not change.
     pub(crate) live_changes: BTreeMap<ObjectId, Option<Update>>,
     /// Another version of the chart or of the values may be installed before.
     pub(crate) has_steps: bool,

@@ -21,9 +21,9 @@ use crate::plan::ReasonCode;
 
 impl Attempt<'_> {
     /// Returns the objects that helm-controller applies: what the action needs first, those of the manifest that it renders now, or
-    /// of another one, and `hooks`, those of its hooks that stay, with what the API server says of live ones; `None` if no pass is known that leads to it. Of a release with values of Secrets
-    /// only the objects that exist are among them: the names of others could hold such values. Nor are those that are named by a
-    /// revision of the source, or whose namespace does not exist.
+    /// of another one, and those of its hooks that stay, with the changes of live ones; `None` if no pass is known that leads to it.
+    /// Of a release with values of Secrets only the objects that exist are among them: the names of others could hold such values. Nor
+    /// are those that are named by a revision of the source, or whose namespace does not exist.
     pub(crate) fn applies<'r>(
         &self,
         comparison: &Comparison<'_, '_, '_>,
@@ -53,7 +53,7 @@ impl Attempt<'_> {
             action.hooks.get(id).is_some_and(|run| matches!(run.fate, HookFate::Applied | HookFate::DeletedOnFailure))
         };
         let hooks = self.new.hooks.iter().filter(|(id, _)| stays(id)).map(|(id, hook)| (id, &hook.manifest));
-        // What the server says of an apply is not what a patch of the difference to the last manifest does.
+        // A patch of the difference to the last manifest does something else than an apply.
         let is_custom =
             |id: &ObjectId| state.input.snapshot.type_of(id).is_some_and(|kind| state.is_live(&kind.definition()));
         let last = |old: &Rendered, id| {
@@ -91,7 +91,7 @@ impl Attempt<'_> {
         let live = comparison.state().input.snapshot.resource(id)?;
         let old = self.old?.manifests().get(id).filter(|_| !self.is_applied_on_server(comparison))?;
         let mut spec = live.spec().clone();
-        patch(&mut spec, &old["spec"], &new["spec"]);
+        patch(&mut spec, &old["spec"], new.get("spec")?);
         let mut manifest = new.clone();
         manifest["spec"] = spec;
         Some(manifest)

@@ -80,7 +80,7 @@ pub(crate) struct ReleaseAnswers {
     pub(crate) is_proven: bool,
     /// Messages about deletions that it refuses.
     pub(crate) refused_deletions: BTreeMap<ObjectId, String>,
-    /// What it says of live objects of the manifest: how they change, or that they do not.
+    /// Changes of live objects; `None` for one that does not change.
     pub(crate) changes: BTreeMap<ObjectId, Option<Update>>,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Expected {
     /// The first step that the API server refuses: one that is not after the objects is the failure.
     pub(crate) refused_step: Option<RefusedStep>,
     pub(crate) refused_deletions: BTreeMap<ObjectId, RefusedDeletion>,
-    /// What the API server says of live objects: how they change, or that they do not.
+    /// Changes of live objects in the answers of the API server; `None` for one that does not change.
     pub(crate) live_changes: BTreeMap<ObjectId, Option<Update>>,
 }
 
