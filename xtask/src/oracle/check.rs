@@ -9,6 +9,9 @@ use crate::{items, text};
 /// Uids by `kind.group/name -n namespace`.
 pub(super) type Uids = BTreeMap<String, String>;
 
+/// Resource versions and contents of objects.
+pub(super) type Contents = BTreeMap<String, (String, Value)>;
+
 /// Prediction of a plan for one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Predicted {
@@ -162,8 +165,8 @@ fn is_pod_of_changed(id: &str, rows: &BTreeMap<String, Predicted>) -> bool {
 }
 
 /// Returns the objects whose content is not the same in two reads.
-pub(super) fn changed(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> BTreeMap<String, String> {
-    let both = before.iter().filter_map(|(id, old)| Some((id, old, after.get(id)?)));
+pub(super) fn changed(before: &Contents, after: &Contents) -> BTreeMap<String, String> {
+    let both = before.iter().filter_map(|(id, (_, old))| Some((id, old, &after.get(id)?.1)));
     both.filter(|(_, old, new)| old != new).map(|(id, old, new)| (id.clone(), first_difference(old, new))).collect()
 }
 
@@ -177,15 +180,12 @@ fn first_difference(old: &Value, new: &Value) -> String {
         .map_or_else(String::new, |key| format!("/{key}{}", first_difference(&value(before, key), &value(after, key))))
 }
 
-/// Returns the objects that a plan certainly updates, and that stay as they are.
-pub(super) fn not_updated(
-    rows: &BTreeMap<String, Predicted>,
-    before: &Uids,
-    after: &Uids,
-    changed: &BTreeMap<String, String>,
-) -> Vec<String> {
+/// Returns the objects that a plan certainly updates and whose resource versions stay the same. Of two owners that change an object in
+/// turn, both update it, and it can end as it was.
+pub(super) fn not_updated(rows: &BTreeMap<String, Predicted>, before: &Contents, after: &Contents) -> Vec<String> {
+    let version = |contents: &Contents, id: &str| contents.get(id).map(|(version, _)| version.clone());
     let updates = rows.iter().filter(|(_, row)| row.action == "update" && !row.race);
-    let same = updates.filter(|(id, _)| !changed.contains_key(*id) && stays(before, after, id));
+    let same = updates.filter(|(id, _)| before.contains_key(*id) && version(before, id) == version(after, id));
     same.map(|(id, row)| format!("{id}: predicted update ({}), and it did not change", row.reason)).collect()
 }
 

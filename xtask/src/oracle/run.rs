@@ -180,9 +180,10 @@ impl Run<'_> {
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
         let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
         mismatches.extend(wrong);
-        let changed = check::changed(&old_contents, &self.contents()?);
-        mismatches.extend(check::not_updated(&rows, &before, &after, &changed));
+        let new_contents = self.contents()?;
+        mismatches.extend(check::not_updated(&rows, &old_contents, &new_contents));
         if !is_incomplete && plan["rehearsed"] == true {
+            let changed = check::changed(&old_contents, &new_contents);
             mismatches.extend(check::not_announced(&rows, &before, &after, &changed));
         }
         mismatches.extend(of_agent);
@@ -404,9 +405,9 @@ impl Run<'_> {
         Ok(live.map(|(id, (uid, _))| (id, uid)).collect())
     }
 
-    /// Returns what manifests decide of every object of the scenario.
-    fn contents(&self) -> Result<BTreeMap<String, Value>> {
-        self.each(check::content)
+    /// Returns the resource version of every object of the scenario, and what manifests decide of it.
+    fn contents(&self) -> Result<check::Contents> {
+        self.each(|item| (text(item, "/metadata/resourceVersion").to_owned(), check::content(item)))
     }
 
     /// Returns true if a Kustomization has not begun with the revision of its source.
