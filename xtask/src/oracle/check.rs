@@ -183,9 +183,9 @@ fn first_difference(old: &Value, new: &Value) -> String {
 /// Returns the objects that a plan certainly updates and whose resource versions stay the same. Of two owners that change an object in
 /// turn, both update it, and it can end as it was.
 pub(super) fn not_updated(rows: &BTreeMap<String, Predicted>, before: &Contents, after: &Contents) -> Vec<String> {
-    let version = |contents: &Contents, id: &str| contents.get(id).map(|(version, _)| version.clone());
     let updates = rows.iter().filter(|(_, row)| row.action == "update" && !row.race);
-    let same = updates.filter(|(id, _)| before.contains_key(*id) && version(before, id) == version(after, id));
+    let has_same = |(old, _): &(String, Value), id: &str| after.get(id).is_some_and(|(new, _)| new == old);
+    let same = updates.filter(|(id, _)| before.get(*id).is_some_and(|old| has_same(old, id)));
     same.map(|(id, row)| format!("{id}: predicted update ({}), and it did not change", row.reason)).collect()
 }
 

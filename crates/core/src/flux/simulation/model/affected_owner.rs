@@ -114,20 +114,20 @@ pub(crate) enum LiveChange {
 
 impl LiveChange {
     /// Returns the change from one manifest to another, as far as they tell.
-    pub(crate) fn of_manifests(old: &Arc<Value>, new: &Value, is_private: bool) -> Self {
-        if **old == *new {
+    pub(crate) fn of_manifests(old: &Value, new: &Value, is_private: bool) -> Self {
+        if old == new {
             return Self::None;
         }
-        let difference = if is_private { Difference::Hidden } else { Difference::OfManifests(Arc::clone(old)) };
+        let difference = if is_private { Difference::Hidden } else { Difference::OfManifests(old.clone()) };
         Self::Update(ReasonCode::Changed.into(), difference)
     }
 
     /// Returns a change that the API server tells. `replaced` is the last manifest, if it is another one: that of a Secret tells
     /// more than the answer.
-    pub(crate) fn of_answer(update: Update, id: &ObjectId, replaced: Option<&Arc<Value>>, is_private: bool) -> Self {
+    pub(crate) fn of_answer(update: Update, id: &ObjectId, replaced: Option<&Value>, is_private: bool) -> Self {
         let difference = match replaced.filter(|_| id.is("", "Secret")) {
             _ if is_private => Difference::Hidden,
-            Some(old) => Difference::OfManifests(Arc::clone(old)),
+            Some(old) => Difference::OfManifests(old.clone()),
             None if id.is("", "Secret") => Difference::Hidden,
             None => Difference::OfServer(update.diff),
         };
@@ -143,7 +143,7 @@ pub(crate) enum Difference {
     /// Unified diff of the live object, as the API server says.
     OfServer(String),
     /// It is that to this last manifest.
-    OfManifests(Arc<Value>),
+    OfManifests(Value),
 }
 
 impl OwnerApply {

@@ -289,6 +289,7 @@ fn acted(
         }
     }
     let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
+    let has_consequences = action.can_delete(state);
     let attempt = Attempt {
         kind,
         id,
@@ -297,7 +298,6 @@ fn acted(
         new,
         old: Some(old),
         gone: &BTreeSet::new(),
-        has_consequences: action.can_delete(state),
         changes_all: change.changes_all,
         is_private,
     };
@@ -312,7 +312,7 @@ fn acted(
     if refused_remedy.is_some() {
         action.forgo_remedy();
     }
-    if attempt.has_consequences {
+    if has_consequences {
         action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     let mut effect = action.effect(state, id);

@@ -206,7 +206,7 @@ impl SetChange<'_> {
     }
 
     /// Asks the server about all objects, which flux-operator applies together. Those that do not change are assumed to be
-    /// accepted if there is no clear answer.
+    /// accepted if there is no clear answer. An object that copies data is not applied as it is generated.
     fn answers(
         self,
         comparison: &mut Comparison<'_, '_, '_>,
@@ -214,6 +214,7 @@ impl SetChange<'_> {
         changed: &[&BuiltObject],
     ) -> SetAnswers {
         let state = comparison.state();
+        let changed: BTreeSet<&ObjectId> = changed.iter().map(|built| &built.id).collect();
         // The name of a hidden object would be in the URL of the request, and so in logs.
         let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
         let asked = expansion.new.values();
@@ -227,14 +228,14 @@ impl SetChange<'_> {
                 Verdict::Unchanged => LiveChange::None,
                 Verdict::Updated(update) => {
                     let old = expansion.old.get(&built.id).filter(|old| old.manifest != built.manifest);
-                    LiveChange::of_answer(update, &built.id, old.map(|old| &old.manifest), self.is_private)
+                    LiveChange::of_answer(update, &built.id, old.map(|old| &*old.manifest), self.is_private)
                 }
                 Verdict::Refused(message) => {
                     refusal = refusal.or_else(|| Some(format!("{CAN_FAIL}, as it does now: {}: {message}", built.id)));
                     continue;
                 }
                 Verdict::Open => {
-                    is_proven &= !changed.iter().any(|changed| changed.id == built.id);
+                    is_proven &= !changed.contains(&built.id);
                     continue;
                 }
             };
@@ -598,7 +599,6 @@ fn comes_with_container(state: &State<'_>, built: &BuiltObject, all: &BuiltObjec
     is_new || state.input.snapshot.resource_type(&built.id.group_kind()).is_none()
 }
 
-/// Asks the API server about applies, and returns the condition that follows from the answers. An object that copies data is
 /// Returns a manifest without a namespace if its kind is cluster-scoped.
 fn in_scope(manifest: &Value, id: &ObjectId) -> Value {
     let mut scoped = manifest.clone();

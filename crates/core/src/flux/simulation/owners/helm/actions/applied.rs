@@ -56,28 +56,24 @@ impl Attempt<'_> {
         // A patch of the difference to the last manifest does something else than an apply.
         let is_custom =
             |id: &ObjectId| state.input.snapshot.type_of(id).is_some_and(|kind| state.is_live(&kind.definition()));
-        let last = |old: &Rendered, id| {
-            old.manifests()
-                .get(id)
-                .or_else(|| old.hooks.get(id).map(|hook| &hook.manifest))
-                .map(|old| Arc::new(old.clone()))
-        };
         let all = self.new.manifests().iter().chain(&first).chain(hooks);
         let live = all.filter(|(id, _)| state.is_live(id) && !self.gone.contains(*id));
         let known = live.filter_map(|(id, new)| {
-            let old = self.old.and_then(|old| last(old, id));
+            let old = self
+                .old
+                .and_then(|old| old.manifests().get(id).or_else(|| old.hooks.get(id).map(|hook| &hook.manifest)));
             let answer = action.live_changes.get(id).filter(|_| !(is_patched && is_custom(id)));
             let change = match (answer, old) {
                 // A patch also removes what only the last manifest has.
-                (Some(None), Some(old)) if is_patched && lacks_fields(new, &old) => {
-                    LiveChange::of_manifests(&old, new, is_private)
+                (Some(None), Some(old)) if is_patched && lacks_fields(new, old) => {
+                    LiveChange::of_manifests(old, new, is_private)
                 }
                 (Some(None), _) => LiveChange::None,
                 (Some(Some(update)), old) => {
-                    let replaced = old.filter(|old| **old != *new);
-                    LiveChange::of_answer(update.clone(), id, replaced.as_ref(), is_private)
+                    let replaced = old.filter(|old| *old != new);
+                    LiveChange::of_answer(update.clone(), id, replaced, is_private)
                 }
-                (None, Some(old)) => LiveChange::of_manifests(&old, new, is_private),
+                (None, Some(old)) => LiveChange::of_manifests(old, new, is_private),
                 (None, None) => return None,
             };
             Some((id.clone(), change))

@@ -1,8 +1,8 @@
 //! Changes of releases that the API server is asked about: Helm applies everything first, and deletes nothing if the server
 //! refuses one object.
 //!
-//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Only releases
-//! that helm-controller applies on the server are asked about: the result of a patch that Helm computes is not known here.
+//! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Of releases whose
+//! objects Helm patches, the answers tell what changes, and not what is refused.
 
 use std::collections::BTreeMap;
 
@@ -90,6 +90,11 @@ impl ReleaseChanges<'_> {
         object.managed_fields.iter().any(|entry| entry.applies && &*entry.manager == HELM_CONTROLLER)
     }
 
+    /// Returns true if Helm patches the objects of a stage. helm-controller always applies definitions on the server.
+    fn patches(&self, stage: Stage) -> bool {
+        !self.is_applied_on_server && stage != Stage::Prerequisites
+    }
+
     fn question(&self, id: &ObjectId, request: Request) -> Question {
         Question::of_owner(self.release, self.spec, id, request, self.is_private)
     }
@@ -101,8 +106,7 @@ impl Comparison<'_, '_, '_> {
         let (refused_deletions, known) = (BTreeMap::new(), BTreeMap::new());
         let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions, changes: known };
         for applied in &changes.manifests {
-            let is_patched = !changes.is_applied_on_server && applied.place.stage != Stage::Prerequisites;
-            // What the server says of an apply tells how a patch changes the object, and not if it is accepted.
+            let is_patched = changes.patches(applied.place.stage);
             answers.is_proven &= !(is_patched && applied.is_changed);
             let change = match self.ask_apply(changes, applied) {
                 Verdict::Accepted => continue,
@@ -157,8 +161,7 @@ impl Comparison<'_, '_, '_> {
         let AppliedManifest { id, place, manifest, is_open, is_replaced, .. } = applied;
         // A name that holds values of a Secret would be in the URL of the request, and so in logs.
         let is_hidden = changes.is_private && !self.state().is_live(id);
-        let is_patched_hook =
-            !changes.is_applied_on_server && !matches!(place.stage, Stage::Prerequisites | Stage::Objects);
+        let is_patched_hook = changes.patches(place.stage) && place.stage != Stage::Objects;
         if *is_open || is_hidden || is_patched_hook {
             return Verdict::Open;
         }

@@ -92,8 +92,6 @@ pub(crate) struct Attempt<'t> {
     pub(crate) old: Option<&'t Rendered>,
     /// Live objects that are deleted before it begins.
     pub(crate) gone: &'t BTreeSet<ObjectId>,
-    /// Something is deleted if it succeeds, or if it fails.
-    pub(crate) has_consequences: bool,
     /// Labels and annotations of all objects change.
     pub(crate) changes_all: bool,
     pub(crate) is_private: bool,
@@ -325,7 +323,7 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns true if Helm applies the objects on the server: what a patch that Helm computes does is not known here.
+    /// Returns true if Helm applies the objects on the server. If it patches them, it is not known what the server refuses.
     pub(super) fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         match (self.kind, text_at(self.spec, "/upgrade/serverSideApply"), self.old) {
             (ActionKind::Install, _, _) => {

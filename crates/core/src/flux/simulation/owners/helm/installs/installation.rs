@@ -71,7 +71,6 @@ impl Installed<'_> {
             new: &self.new,
             old: None,
             gone,
-            has_consequences: true,
             changes_all: false,
             is_private: self.new.is_private,
         }
@@ -148,7 +147,7 @@ pub(crate) fn prepared(
     action.remedied = action.remedy.deletions(comparison.state(), spec, new, None);
     let has_consequences = action.can_delete(comparison.state());
     let none = BTreeSet::new();
-    let attempt = Attempt { has_consequences, ..installed.attempt(id, spec, &none) };
+    let attempt = installed.attempt(id, spec, &none);
     if let Some(why) = attempt.obstacle(comparison) {
         return Ok(Err(Followed::failing(ReasonCode::ApplyRefused, why)));
     }
