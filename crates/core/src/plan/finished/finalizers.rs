@@ -17,10 +17,15 @@ use crate::kubernetes::deletion::volumes::claim_of;
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
-use crate::plan::{BlockedByFinalizers, Plan};
+use crate::ownership::OwnerId;
+use crate::plan::{Action, BlockedByFinalizers, Change, Plan};
+use crate::text::join_limited;
 
 /// Part of the names of the Leases and the workloads of the controllers of clouds.
 const CLOUD_CONTROLLER: &str = "cloud-controller-manager";
+
+/// Number of objects that a condition names.
+const NAMED_HOLDS: usize = 3;
 
 /// Presence of the controller that removes the finalizers of an object, once the plan is carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +86,72 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
         (a.controller.is_none(), a.detail.is_none(), a).cmp(&(b.controller.is_none(), b.detail.is_none(), b))
     });
     plan.set_blocked_by_finalizers(all);
+}
+
+/// Corrects the rows of objects that are created again: the old object must be gone first, whatever applies the manifest before
+/// that, and so must its Namespace and its definition. What keeps it for certain makes it a deletion; whether another finalizer is
+/// ever removed is not known.
+pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
+    let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
+    let mut held: BTreeMap<ObjectId, Hold> = BTreeMap::new();
+    for blocked in plan.blocked_by_finalizers() {
+        let is_certain = blocked.controller.is_some() || blocked.detail.is_some();
+        for container in containers(&blocked.object, snapshot).filter(|container| deleted.contains(container)) {
+            let until = format!("{} is gone, which finalizers keep", blocked.object);
+            held.entry(container).or_default().add(is_certain, until);
+        }
+        let until = match is_certain {
+            true => "it is gone".to_owned(),
+            false => format!("its finalizers are removed: {}", blocked.finalizers.join(", ")),
+        };
+        held.entry(blocked.object.clone()).or_default().add(is_certain, until);
+    }
+    // Who applies a Namespace or a definition waits for it before the rest, and that may be who takes over the rest, too.
+    let containers_of = |change: &Change| Some((change.owner.clone()?, held.get(&change.object.id)?.clone()));
+    let delayed: BTreeMap<OwnerId, Hold> =
+        plan.deletions().filter(|change| is_container(&change.object.id)).filter_map(containers_of).collect();
+    plan.update_changes(|change| {
+        let id = &change.object.id;
+        let own = held.get(id).or_else(|| containers(id, snapshot).find_map(|container| held.get(&container)));
+        let of_owner = || change.owner.as_ref().and_then(|owner| delayed.get(owner));
+        let Some(Hold { is_certain, until }) = own.or_else(of_owner).filter(|_| change.action == Action::Recreate)
+        else {
+            return;
+        };
+        let condition = format!("it is created again only once {}", join_limited(until, NAMED_HOLDS));
+        if *is_certain && own.is_some() {
+            change.action = Action::Delete;
+            change.reason.add_detail(&condition);
+        } else {
+            change.make_race(condition);
+        }
+    });
+}
+
+/// What keeps an object or what is in it.
+#[derive(Clone, Default)]
+struct Hold {
+    is_certain: bool,
+    /// Ends of sentences.
+    until: Vec<String>,
+}
+
+impl Hold {
+    fn add(&mut self, is_certain: bool, until: String) {
+        self.is_certain |= is_certain;
+        self.until.push(until);
+    }
+}
+
+fn is_container(id: &ObjectId) -> bool {
+    id.is("", "Namespace") || id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+}
+
+/// Returns the Namespace of an object and the definition of its kind, as far as it has them.
+fn containers(id: &ObjectId, snapshot: &Snapshot) -> impl Iterator<Item = ObjectId> {
+    let namespace = (!id.namespace.is_empty()).then(|| id.namespace_object());
+    let definition = snapshot.type_of(id).map(|kind| kind.definition().in_cluster(id.cluster.as_ref()));
+    namespace.into_iter().chain(definition)
 }
 
 /// Returns what keeps a Namespace terminating if an API group does not answer and its APIService stays.

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-use self::finalizers::{FinalizerOwner, add_blocked_by_finalizers};
+use self::finalizers::{FinalizerOwner, add_blocked_by_finalizers, hold_back_recreations};
 use self::references::add_references;
 use self::volumes::add_volume_outcomes;
 use super::limits::{Base, Limits, check_plan, check_preview};
@@ -97,6 +97,7 @@ impl<'a> Finish<'a> {
         }
         let controllers = controllers(&plan, self.snapshot);
         add_blocked_by_finalizers(&mut plan, self.snapshot, &controllers);
+        hold_back_recreations(&mut plan, self.snapshot);
         plan = plan.recorded_at(self.is_recorded.then_some(self.snapshot.taken));
         plan.set_alarms(match self.executor {
             Executor::Own(base) => check_plan(&plan, base, &self.limits),

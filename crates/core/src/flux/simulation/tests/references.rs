@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, NS, TestCluster, cm, finished, ks};
+use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, finished, in_namespace, ks};
 use crate::plan::mask::SecretMask;
+use crate::plan::{Action, Certainty};
 use crate::testing;
 
 fn object(api_version: &str, kind: &str, name: &str, spec: &Value) -> Value {
@@ -165,4 +166,51 @@ fn a_pod_on_a_node_keeps_a_claim_and_its_volume() {
     let kept = "data: kept terminating while Pod by-hand mounts it".to_owned();
     assert!(rows.contains(&kept), "{rows:#?}");
     assert!(rows.iter().any(|row| row.starts_with("pv: ") && row.ends_with("once the claim is gone")), "{rows:#?}");
+}
+
+#[test]
+fn what_a_finalizer_keeps_is_not_created_again_before_it_is_gone() {
+    let claim = object("v1", "PersistentVolumeClaim", "data", &json!({}));
+    let files = |owner: &str| -> Files {
+        let inside = ["inside-held", "inside-free"].map(|name| in_namespace(cm(name), "shop"));
+        vec![
+            ("root/k.yaml", vec![ks(owner, "./apps", json!({})), ks(&format!("{owner}-2"), "./other", json!({}))]),
+            ("apps/a.yaml", vec![claim.clone(), cm("held"), cm("free")]),
+            ("other/a.yaml", vec![cm("beside"), cluster_scoped("Namespace", "shop")]),
+            ("other/b.yaml", inside.to_vec()),
+        ]
+    };
+    let mut cluster = TestCluster::new(&files("old"));
+    cluster.snapshot.types.push(testing::resource_type("", "PersistentVolumeClaim", "persistentvolumeclaims", true));
+    cluster.object("data").finalizers = ["kubernetes.io/pvc-protection".into()].into();
+    for name in ["held", "inside-held"] {
+        cluster.object(name).finalizers = ["example.com/hold".into()].into();
+    }
+    let pod = testing::object("", "Pod", NS, "by-hand");
+    let content = json!({"spec": {"nodeName": "node", "volumes": volumes()}});
+    let live = crate::kubernetes::object::Resource { object: pod.clone(), content };
+    cluster.snapshot.referrers = Some(crate::kubernetes::referrer::Referrer::of_live(&live).into_iter().collect());
+    cluster.snapshot.objects.push(pod);
+    cluster.snapshot.normalise();
+    let plan = finished(cluster.plan(&files("new")), &cluster.snapshot, &SecretMask::default());
+    let row = |name: &str| {
+        let change = plan.deletions().find(|change| &*change.object.id.name == name).expect("a row");
+        (change.action, change.certainty, change.reason.text())
+    };
+    let again = "it is created again only once";
+    let kept = format!("kept terminating while Pod by-hand mounts it; {again} it is gone");
+    assert_eq!(row("data"), (Action::Delete, Certainty::Certain, kept));
+    let inside = "configmap/inside-held -n shop is gone, which finalizers keep";
+    for (name, until) in [
+        ("held", "its finalizers are removed: example.com/hold"),
+        ("inside-held", "its finalizers are removed: example.com/hold"),
+        ("shop", inside),
+        ("inside-free", inside),
+        ("beside", inside),
+    ] {
+        let (action, certainty, text) = row(name);
+        assert_eq!((action, certainty), (Action::Recreate, Certainty::Race), "{name}: {text}");
+        assert!(text.ends_with(&format!("{again} {until}")), "{name}: {text}");
+    }
+    assert_eq!((row("free").0, row("free").1), (Action::Recreate, Certainty::Certain));
 }
