@@ -40,7 +40,7 @@ pub use subject::Subject;
 
 use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectId};
-use crate::kubernetes::references::StillReferenced;
+use crate::kubernetes::references::{StillReferenced, is_unknown};
 use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::ClusterIdentity;
 use crate::ownership::OwnerId;
@@ -372,9 +372,11 @@ impl Plan {
         self.document.referrers.live = Some(live);
     }
 
-    /// Kinds of built objects whose references are not known, if an object is deleted that they could need.
+    /// Kinds of built objects whose references are not known, if an object is deleted that they could need: one of Kubernetes, or
+    /// of a kind that is known.
     pub fn unknown_referrers(&self) -> Vec<String> {
-        let can_be_needed = self.deletions().any(|change| change.object.id.group.is_empty());
+        let is_known = |id: &ObjectId| !is_unknown(&id.group, &id.kind);
+        let can_be_needed = self.deletions().any(|change| is_known(&change.object.id));
         let kinds = self.document.referrers.unknown_kinds.iter().filter(|_| can_be_needed);
         kinds.map(ToString::to_string).collect()
     }

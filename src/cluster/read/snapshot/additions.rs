@@ -10,7 +10,7 @@ use crate::cluster::read::list::{ListRequest, LiveReferrer, Query, list_all};
 use gitops_core::flux::kinds;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::{Resource, ResourceType};
-use gitops_core::kubernetes::references::is_referrer;
+use gitops_core::kubernetes::references::{is_referrer, names_other_namespaces};
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::helm;
@@ -29,8 +29,9 @@ pub(crate) async fn add_suspendable(cluster: &Cluster, snapshot: &mut Snapshot) 
     snapshot.normalise();
 }
 
-/// Returns what live objects refer to, sorted, and gaps for types that could be listed before and not now. Namespaced types
-/// are listed in one namespace, or everywhere. Types that the snapshot has with content are left out.
+/// Returns what live objects refer to, sorted, and gaps for types that could be listed before and not now. Types whose objects
+/// name others of their own namespace only are listed in one namespace, or everywhere. Types that the snapshot has with content
+/// are left out.
 pub(crate) async fn read_referrers(
     cluster: &Cluster,
     snapshot: &Snapshot,
@@ -41,8 +42,7 @@ pub(crate) async fn read_referrers(
     let kinds: Vec<ResourceType> = known.filter(|kind| lacks_content(snapshot, kind)).cloned().collect();
     let requests = kinds.iter().map(|kind| ListRequest {
         kind: kind.clone(),
-        // Routes may name Services of other namespaces.
-        namespace: namespace.filter(|_| kind.namespaced && &*kind.group != "gateway.networking.k8s.io").cloned(),
+        namespace: namespace.filter(|_| kind.namespaced && !names_other_namespaces(&kind.group)).cloned(),
         selector: "".into(),
     });
     let (mut items, mut gaps) = list_all::<LiveReferrer>(quiet, requests).await;

@@ -134,6 +134,7 @@ fn a_namespace_goes_last_and_a_webhook_before_the_service_that_it_calls() {
         selector: None,
         pod_labels: Default::default(),
         is_scheduled: false,
+        kept_claims: vec![],
     };
     let id = "_hooks_admissionregistration.k8s.io_ValidatingWebhookConfiguration";
     let owners = vec![kustomization("hooks", &[id]), kustomization("service", &["shop_s__Service"])];

@@ -10,5 +10,5 @@ mod table;
 mod tests;
 
 pub(crate) use staying::{Departures, Staying, StillReferenced};
-pub use table::is_referrer;
 pub(crate) use table::is_unknown;
+pub use table::{is_referrer, names_other_namespaces};

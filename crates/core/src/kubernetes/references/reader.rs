@@ -9,6 +9,8 @@ use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 
 /// Number of claims of one template of a StatefulSet that are looked at.
 const MAX_REPLICAS: u64 = 1000;
+/// Label of a HelmChart with the name of its HelmRelease. Source: helm-controller v1.6.3.
+const OF_RELEASE: &str = "helm.toolkit.fluxcd.io/name";
 
 impl Referrer {
     /// Reads the references of an object from its manifest, or from its content alone. `None` if nothing is known of its kind.
@@ -25,24 +27,39 @@ impl Referrer {
             references.extend(claims_of_templates(id, manifest));
         }
         references.extend(indirect(id, manifest));
+        let issuers = named_by_annotations(id, manifest, kind.annotations);
+        let is_certified = !issuers.is_empty();
+        references.extend(issuers);
         references.retain(|reference| !reference.to.is_in_every_namespace());
         references.sort();
         references.dedup();
         let mut makes: Vec<ObjectId> =
             targets(manifest, kind.makes, id, place).into_iter().map(|made| made.to).collect();
+        if is_certified {
+            // cert-manager makes the Secrets that it reads.
+            let read = references.iter().map(|reference| &reference.to);
+            makes.extend(read.filter(|to| to.is("", "Secret")).cloned());
+        }
         let makes_nothing = kind.makes.iter().any(|field| is_excepted(manifest, field));
         if let Some(namesake) = kind.makes_namesake.filter(|_| makes.is_empty() && !makes_nothing) {
             makes.push(in_cluster_of(id, ObjectId::new("", namesake, &id.namespace, &id.name)));
         }
         let selector = kind.selector.and_then(|path| selector_text(first(manifest, path)?));
-        Some(Self { object: id.clone(), references, makes, selector, pod_labels, is_scheduled: false })
+        let kept_claims = kept_claims(id, manifest);
+        Some(Self { object: id.clone(), references, makes, selector, pod_labels, is_scheduled: false, kept_claims })
     }
 
     /// Reads the references of a live object. What a controller makes of a template that is read anyway is left out, but for
     /// the claims of Pods: Kubernetes keeps a claim for the Pod that mounts it, whatever the template says by then.
+    ///
+    /// So is a HelmChart that helm-controller makes: it says what its HelmRelease says, and changes and goes with it.
     pub fn of_live(live: &Resource) -> Option<Self> {
         let id = &live.object.id;
+        if id.is(table::SOURCE, "HelmChart") && live.object.labels.get(OF_RELEASE).is_some() {
+            return None;
+        }
         let mut referrer = Self::of(id, &live.content).filter(|referrer| !referrer.is_empty())?;
+        referrer.kept_claims.clear();
         let mut controllers = live.object.owner_references.iter().filter(|reference| reference.controller);
         let has_template = controllers.any(|by| table::makes_pods(&by.group, &by.kind));
         if !id.is("", "Pod") {
@@ -120,13 +137,50 @@ fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option
     let name = value.as_str().or_else(|| text("name")).or_else(|| text("secretName"))?;
     let kind = text("kind").unwrap_or(field.kind);
     let by_version = text("apiVersion").map(group_of);
+    let of_other_kind = if kind == field.kind { None } else { table::group_of_kind(kind) };
     // Gateway API writes the core group as an empty one.
-    let is_core = kind == "Service" && value.get("group").and_then(Value::as_str) == Some("");
-    let default = if is_core { "" } else { field.group };
-    let group = by_version.or_else(|| text("apiGroup")).or_else(|| text("group")).unwrap_or(default);
+    let named = by_version.or_else(|| text("apiGroup")).or_else(|| text("group"));
+    let group = named.or(of_other_kind).unwrap_or(field.group);
     let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
     (!name.is_empty() && !kind.is_empty()).then_some(Reference { to, usage: field.usage })
+}
+
+/// Returns the objects that the annotations of a manifest name. The content of a live object has no annotations.
+fn named_by_annotations(id: &ObjectId, manifest: &Value, fields: &[Field]) -> Vec<Reference> {
+    let annotations = manifest.pointer("/metadata/annotations");
+    let named = fields.iter().filter_map(|field| {
+        let name = annotations?.get(field.path).filter(|name| name.is_string())?;
+        reference(name, field, id, &id.namespace)
+    });
+    named.collect()
+}
+
+/// Returns how the names of claims begin that live Pods go on mounting when their template no longer names them.
+fn kept_claims(id: &ObjectId, manifest: &Value) -> Vec<Box<str>> {
+    let is = |pointer: &str, expected: Value| manifest.pointer(pointer) == Some(&expected);
+    let is_stuck = match (&*id.group, &*id.kind) {
+        ("batch", "Job" | "CronJob") | ("apps", "ReplicaSet") | ("", "ReplicationController") => true,
+        ("apps", "Deployment") => is("/spec/paused", true.into()),
+        ("apps", "DaemonSet" | "StatefulSet") => is("/spec/updateStrategy/type", "OnDelete".into()),
+        _ => false,
+    };
+    if is_stuck {
+        return vec!["".into()];
+    }
+    // Without a number of replicas, Flux leaves the live one alone.
+    if !id.is("apps", "StatefulSet") || manifest.pointer("/spec/replicas").is_some() {
+        return vec![];
+    }
+    let names = template_names(manifest);
+    names.into_iter().map(|name| format!("{name}-{}-", id.name).into_boxed_str()).collect()
+}
+
+/// Returns the names of the templates of claims of a StatefulSet.
+fn template_names(manifest: &Value) -> Vec<&str> {
+    let mut names = vec![];
+    collect(manifest, "spec/volumeClaimTemplates/*/metadata/name", &mut names);
+    names.into_iter().filter_map(Value::as_str).collect()
 }
 
 /// Returns the claims that a StatefulSet makes of its templates and mounts.
@@ -137,9 +191,7 @@ fn claims_of_templates(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
     let number = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_u64);
     let start = number("/spec/ordinals/start").unwrap_or_default();
     let replicas = number("/spec/replicas").unwrap_or(1).min(MAX_REPLICAS);
-    let mut names = vec![];
-    collect(manifest, "spec/volumeClaimTemplates/*/metadata/name", &mut names);
-    let claims = names.into_iter().filter_map(Value::as_str).flat_map(|name| {
+    let claims = template_names(manifest).into_iter().flat_map(|name| {
         (start..start.saturating_add(replicas)).map(move |ordinal| format!("{name}-{}-{ordinal}", id.name))
     });
     let reference = |name: String| {

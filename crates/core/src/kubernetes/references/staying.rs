@@ -69,6 +69,8 @@ pub(crate) struct Staying<'a> {
     departures: &'a Departures<'a>,
     /// Objects of the builds, and live objects that no build has and that are not made of a template of a build.
     referrers: Vec<&'a Referrer>,
+    /// Controllers of live objects, as a build has them.
+    made_by: BTreeMap<&'a ObjectId, &'a Referrer>,
     /// Live Pods on nodes that stay, with those of their claims that are still mounted.
     pods: Vec<(&'a ObjectId, BTreeSet<&'a ObjectId>)>,
     /// Deleted grants of Gateway API.
@@ -99,7 +101,7 @@ impl<'a> Staying<'a> {
         let grants = live.iter().filter(is_gone_grant).copied().collect();
         let is_needy = |built: &&Referrer| stays(&built.object) && !over.contains(&built.object);
         let mut referrers: Vec<&Referrer> = built.iter().filter(is_needy).collect();
-        let mut pods = vec![];
+        let (mut pods, mut made_by) = (vec![], BTreeMap::new());
         // Of a state that a plan predicts, what was read can be gone already.
         let exists = |live: &&Referrer| snapshot.object(&live.object).is_some();
         let unbuilt = live.into_iter().filter(|live| stays(&live.object) && !by_id.contains_key(&live.object));
@@ -111,12 +113,17 @@ impl<'a> Staying<'a> {
             let mut templates = controllers.iter().filter(|by| table::makes_pods(&by.id.group, &by.id.kind)).peekable();
             if templates.peek().is_none() {
                 referrers.push(referrer);
+                let of_builds = controllers.iter().find_map(|controller| by_id.get(&controller.id));
+                made_by.extend(of_builds.map(|built| (&referrer.object, *built)));
             }
             let of_build = templates.find_map(|controller| by_id.get(&controller.id));
             if referrer.is_scheduled {
                 let claims = referrer.references.iter().map(|reference| &reference.to);
                 let is_mounted = |claim: &&ObjectId| {
-                    of_build.is_none_or(|built| built.references.iter().any(|reference| reference.to == **claim))
+                    of_build.is_none_or(|built| {
+                        built.references.iter().any(|reference| reference.to == **claim)
+                            || built.kept_claims.iter().any(|beginning| claim.name.starts_with(&**beginning))
+                    })
                 };
                 pods.push((&referrer.object, claims.filter(is_mounted).collect()));
             }
@@ -132,7 +139,7 @@ impl<'a> Staying<'a> {
                 }
             }
         }
-        Self { snapshot, departures, referrers, pods, grants, of_namespaces }
+        Self { snapshot, departures, referrers, made_by, pods, grants, of_namespaces }
     }
 
     /// Returns the deleted objects that something still refers to, sorted.
@@ -142,8 +149,8 @@ impl<'a> Staying<'a> {
         for referrer in &self.referrers {
             for reference in &referrer.references {
                 let to = self.parameters(referrer, reference);
-                let gone = self.departures.gone.get(to.as_ref().unwrap_or(&reference.to));
-                let gone = gone.filter(|id| !made.contains(**id));
+                let gone = self.gone(to.as_ref().unwrap_or(&reference.to));
+                let gone = gone.filter(|id| !made.contains(id) && !self.is_turned(referrer, id));
                 if let Some(id) = gone {
                     users.entry(id).or_default().push(User { object: referrer.object.clone(), usage: reference.usage });
                 }
@@ -176,6 +183,26 @@ impl<'a> Staying<'a> {
             StillReferenced { object: id.clone(), users, kept_by: kept.get(id).map(|pod| (*pod).clone()) }
         });
         found.collect()
+    }
+
+    /// Returns a deleted object that a reference names. The kind says whether it has a namespace, and the table has not all kinds.
+    fn gone(&self, to: &ObjectId) -> Option<&'a ObjectId> {
+        let found = self.departures.gone.get(to).or_else(|| {
+            let has_namespace = !to.namespace.is_empty();
+            let without = has_namespace.then(|| ObjectId::new(&to.group, &to.kind, "", &to.name))?;
+            self.departures.gone.get(&without.in_cluster(to.cluster.as_ref()))
+        });
+        found.copied()
+    }
+
+    /// Returns true if the controller of a live object names another object of this group in a build: it turns what it made to
+    /// that one. An autoscaler that KEDA makes for a ScaledObject is an example.
+    fn is_turned(&self, live: &Referrer, to: &ObjectId) -> bool {
+        self.made_by.get(&live.object).is_some_and(|controller| {
+            let mut named = controller.references.iter().map(|reference| &reference.to);
+            // What it names of the core group is too various.
+            !to.group.is_empty() && named.clone().any(|named| named.group == to.group) && named.all(|named| named != to)
+        })
     }
 
     /// Returns the parameters that a binding of an admission policy names without their kind, which the policy says.

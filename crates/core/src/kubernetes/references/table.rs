@@ -37,6 +37,8 @@ pub(super) struct Kind {
     pub(super) makes_namesake: Option<&'static str>,
     /// Namespace of the objects that a cluster-scoped object names.
     pub(super) namespace: Option<&'static str>,
+    /// Annotations that name others. `path` is the key.
+    pub(super) annotations: &'static [Field],
 }
 
 const NOTHING: Kind = Kind {
@@ -48,19 +50,21 @@ const NOTHING: Kind = Kind {
     makes: &[],
     makes_namesake: None,
     namespace: None,
+    annotations: &[],
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 pub(super) const GATEWAY: &str = "gateway.networking.k8s.io";
-const SOURCE: &str = "source.toolkit.fluxcd.io";
+pub(super) const SOURCE: &str = "source.toolkit.fluxcd.io";
 const KUSTOMIZE: &str = "kustomize.toolkit.fluxcd.io";
 const HELM: &str = "helm.toolkit.fluxcd.io";
 const NOTIFICATION: &str = "notification.toolkit.fluxcd.io";
 const IMAGE: &str = "image.toolkit.fluxcd.io";
 pub(super) const ADMISSION: &str = "admissionregistration.k8s.io";
 const CERT_MANAGER: &str = "cert-manager.io";
+const TRAEFIK: &str = "traefik.io";
 const POSTGRES: &str = "postgresql.cnpg.io";
 const EXTERNAL_SECRETS: &str = "external-secrets.io";
 const OPERATOR: &str = "fluxcd.controlplane.io";
@@ -72,7 +76,20 @@ pub(super) const POD_FIELDS: &[Field] = &[
     field("volumes/*/secret", "", "Secret", Usage::Mounts),
     field("volumes/*/projected/sources/*/configMap", "", "ConfigMap", Usage::Mounts),
     field("volumes/*/projected/sources/*/secret", "", "Secret", Usage::Mounts),
+    field(
+        "volumes/*/projected/sources/*/clusterTrustBundle",
+        "certificates.k8s.io",
+        "ClusterTrustBundle",
+        Usage::Mounts,
+    ),
     field("volumes/*/csi/nodePublishSecretRef", "", "Secret", Usage::Reads),
+    // The driver secrets-store.csi.k8s.io mounts what a class says.
+    field(
+        "volumes/*/csi/volumeAttributes/secretProviderClass",
+        "secrets-store.csi.x-k8s.io",
+        "SecretProviderClass",
+        Usage::Mounts,
+    ),
     field("volumes/*/azureFile", "", "Secret", Usage::Mounts),
     // Drivers of other volumes read theirs in the namespace of the Pod.
     field("volumes/*/cephfs/secretRef", "", "Secret", Usage::Reads),
@@ -104,6 +121,8 @@ const ROUTE_FIELDS: &[Field] = &[
     field("spec/rules/*/backendRefs/*", "", "Service", Usage::RoutesTo),
     field("spec/rules/*/filters/*/requestMirror/backendRef", "", "Service", Usage::RoutesTo),
     field("spec/rules/*/filters/*/extensionRef", "", "", Usage::Uses),
+    field("spec/rules/*/backendRefs/*/filters/*/requestMirror/backendRef", "", "Service", Usage::RoutesTo),
+    field("spec/rules/*/backendRefs/*/filters/*/extensionRef", "", "", Usage::Uses),
     field("spec/parentRefs/*", GATEWAY, "Gateway", Usage::Uses),
 ];
 
@@ -116,6 +135,7 @@ const SOURCE_FIELDS: &[Field] = &[
     field("spec/certSecretRef", "", "Secret", Usage::Reads),
     field("spec/proxySecretRef", "", "Secret", Usage::Reads),
     field("spec/verify/secretRef", "", "Secret", Usage::Reads),
+    field("spec/verify/trustedRootSecretRef", "", "Secret", Usage::Reads),
     field("spec/sts/secretRef", "", "Secret", Usage::Reads),
     field("spec/sts/certSecretRef", "", "Secret", Usage::Reads),
     field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
@@ -138,6 +158,9 @@ const ISSUER_FIELDS: &[Field] = &[
     field("spec/ca/secretName", "", "Secret", Usage::Reads),
     field("spec/acme/externalAccountBinding/keySecretRef", "", "Secret", Usage::Reads),
     field("spec/acme/solvers/*/dns01/acmeDNS/accountSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/akamai/accessTokenSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/akamai/clientSecretSecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/dns01/akamai/clientTokenSecretRef", "", "Secret", Usage::Reads),
     field("spec/acme/solvers/*/dns01/azureDNS/clientSecretSecretRef", "", "Secret", Usage::Reads),
     field("spec/acme/solvers/*/dns01/cloudDNS/serviceAccountSecretRef", "", "Secret", Usage::Reads),
     field("spec/acme/solvers/*/dns01/cloudflare/apiKeySecretRef", "", "Secret", Usage::Reads),
@@ -146,9 +169,25 @@ const ISSUER_FIELDS: &[Field] = &[
     field("spec/acme/solvers/*/dns01/rfc2136/tsigSecretSecretRef", "", "Secret", Usage::Reads),
     field("spec/acme/solvers/*/dns01/route53/accessKeyIDSecretRef", "", "Secret", Usage::Reads),
     field("spec/acme/solvers/*/dns01/route53/secretAccessKeySecretRef", "", "Secret", Usage::Reads),
+    field("spec/acme/solvers/*/http01/gatewayHTTPRoute/parentRefs/*", GATEWAY, "Gateway", Usage::Uses),
+    field("spec/acme/solvers/*/http01/ingress/ingressClassName", NETWORKING, "IngressClass", Usage::Uses),
     field("spec/vault/auth/tokenSecretRef", "", "Secret", Usage::Reads),
     field("spec/vault/auth/appRole/secretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/auth/clientCertificate/secretName", "", "Secret", Usage::Reads),
+    field("spec/vault/auth/kubernetes/secretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/auth/kubernetes/serviceAccountRef", "", "ServiceAccount", Usage::RunsAs),
     field("spec/vault/caBundleSecretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/clientCertSecretRef", "", "Secret", Usage::Reads),
+    field("spec/vault/clientKeySecretRef", "", "Secret", Usage::Reads),
+    field("spec/venafi/cloud/apiTokenSecretRef", "", "Secret", Usage::Reads),
+    field("spec/venafi/tpp/caBundleSecretRef", "", "Secret", Usage::Reads),
+    field("spec/venafi/tpp/credentialsRef", "", "Secret", Usage::Reads),
+];
+
+/// Annotations by which cert-manager makes a Certificate for an object.
+const ISSUER_ANNOTATIONS: &[Field] = &[
+    field("cert-manager.io/issuer", CERT_MANAGER, "Issuer", Usage::Uses),
+    field("cert-manager.io/cluster-issuer", CERT_MANAGER, "ClusterIssuer", Usage::Uses),
 ];
 const ISSUER_MAKES: &[Field] = &[field("spec/acme/privateKeySecretRef", "", "Secret", Usage::Uses)];
 
@@ -213,6 +252,7 @@ const KINDS: &[Kind] = &[
             field("spec/tls/*/secretName", "", "Secret", Usage::Reads),
             field("spec/ingressClassName", NETWORKING, "IngressClass", Usage::Uses),
         ],
+        annotations: ISSUER_ANNOTATIONS,
         ..NOTHING
     },
     Kind {
@@ -222,12 +262,24 @@ const KINDS: &[Kind] = &[
         ..NOTHING
     },
     Kind {
-        group: "traefik.io",
+        group: TRAEFIK,
         kind: "IngressRoute",
         fields: &[
             field("spec/routes/*/services/*", "", "Service", Usage::RoutesTo),
-            field("spec/routes/*/middlewares/*", "traefik.io", "Middleware", Usage::Uses),
+            field("spec/routes/*/middlewares/*", TRAEFIK, "Middleware", Usage::Uses),
             field("spec/tls/secretName", "", "Secret", Usage::Reads),
+            field("spec/tls/options", TRAEFIK, "TLSOption", Usage::Uses),
+            field("spec/tls/store", TRAEFIK, "TLSStore", Usage::Uses),
+        ],
+        ..NOTHING
+    },
+    Kind {
+        group: TRAEFIK,
+        kind: "TraefikService",
+        fields: &[
+            field("spec/weighted/services/*", "", "Service", Usage::RoutesTo),
+            field("spec/mirroring", "", "Service", Usage::RoutesTo),
+            field("spec/mirroring/mirrors/*", "", "Service", Usage::RoutesTo),
         ],
         ..NOTHING
     },
@@ -318,8 +370,13 @@ const KINDS: &[Kind] = &[
         fields: &[
             field("spec/gatewayClassName", GATEWAY, "GatewayClass", Usage::Uses),
             field("spec/listeners/*/tls/certificateRefs/*", "", "Secret", Usage::Reads),
+            field("spec/listeners/*/tls/frontendValidation/caCertificateRefs/*", "", "ConfigMap", Usage::Reads),
+            field("spec/tls/frontend/default/validation/caCertificateRefs/*", "", "ConfigMap", Usage::Reads),
+            field("spec/tls/frontend/perPort/*/tls/validation/caCertificateRefs/*", "", "ConfigMap", Usage::Reads),
+            field("spec/tls/backend/clientCertificateRef", "", "Secret", Usage::Reads),
             field("spec/infrastructure/parametersRef", "", "", Usage::Uses),
         ],
+        annotations: ISSUER_ANNOTATIONS,
         ..NOTHING
     },
     Kind {
@@ -335,6 +392,7 @@ const KINDS: &[Kind] = &[
             },
             field("spec/postBuild/substituteFrom/*", "", "ConfigMap", Usage::Reads),
             field("spec/decryption/secretRef", "", "Secret", Usage::Reads),
+            field("spec/decryption/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
             field("spec/kubeConfig/secretRef", "", "Secret", Usage::Reads),
             field("spec/kubeConfig/configMapRef", "", "ConfigMap", Usage::Reads),
             field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
@@ -394,6 +452,7 @@ const KINDS: &[Kind] = &[
             field("spec/sync/pullSecret", "", "Secret", Usage::Reads),
             field("spec/distribution/artifactPullSecret", "", "Secret", Usage::PullsWith),
             field("spec/distribution/imagePullSecret", "", "Secret", Usage::PullsWith),
+            field("spec/storage/class", STORAGE, "StorageClass", Usage::Uses),
         ],
         ..NOTHING
     },
@@ -404,7 +463,16 @@ const KINDS: &[Kind] = &[
         ..NOTHING
     },
     Kind { group: NOTIFICATION, kind: "Provider", fields: CLIENT_FIELDS, ..NOTHING },
-    Kind { group: NOTIFICATION, kind: "Receiver", fields: CLIENT_FIELDS, ..NOTHING },
+    Kind {
+        group: NOTIFICATION,
+        kind: "Receiver",
+        fields: &[
+            field("spec/secretRef", "", "Secret", Usage::Reads),
+            // Source: notification-controller v1.9.3: it answers a call with an error if one is missing.
+            field("spec/resources/*", SOURCE, "", Usage::Uses),
+        ],
+        ..NOTHING
+    },
     Kind { group: IMAGE, kind: "ImageRepository", fields: CLIENT_FIELDS, ..NOTHING },
     Kind {
         group: IMAGE,
@@ -449,8 +517,25 @@ const KINDS: &[Kind] = &[
             field("spec/superuserSecret", "", "Secret", Usage::Reads),
             field("spec/bootstrap/initdb/secret", "", "Secret", Usage::Reads),
             field("spec/externalClusters/*/password", "", "Secret", Usage::Reads),
+            field("spec/externalClusters/*/sslCert", "", "Secret", Usage::Reads),
+            field("spec/externalClusters/*/sslKey", "", "Secret", Usage::Reads),
+            field("spec/externalClusters/*/sslRootCert", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/endpointCA", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/azureCredentials/connectionString", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/azureCredentials/storageKey", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/azureCredentials/storageSasToken", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/googleCredentials/applicationCredentials", "", "Secret", Usage::Reads),
             field("spec/backup/barmanObjectStore/s3Credentials/accessKeyId", "", "Secret", Usage::Reads),
             field("spec/backup/barmanObjectStore/s3Credentials/secretAccessKey", "", "Secret", Usage::Reads),
+            field("spec/backup/barmanObjectStore/s3Credentials/sessionToken", "", "Secret", Usage::Reads),
+            // The plugin that replaces `backup/barmanObjectStore`.
+            field("spec/plugins/*/parameters/barmanObjectName", "barmancloud.cnpg.io", "ObjectStore", Usage::Uses),
+            field("spec/env/*/valueFrom/configMapKeyRef", "", "ConfigMap", Usage::Reads),
+            field("spec/env/*/valueFrom/secretKeyRef", "", "Secret", Usage::Reads),
+            field("spec/envFrom/*/configMapRef", "", "ConfigMap", Usage::Reads),
+            field("spec/envFrom/*/secretRef", "", "Secret", Usage::Reads),
+            field("spec/priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
+            field("spec/tablespaces/*/storage/storageClass", STORAGE, "StorageClass", Usage::Uses),
             field("spec/certificates/serverCASecret", "", "Secret", Usage::Reads),
             field("spec/certificates/serverTLSSecret", "", "Secret", Usage::Reads),
             field("spec/certificates/clientCASecret", "", "Secret", Usage::Reads),
@@ -478,6 +563,13 @@ const KINDS: &[Kind] = &[
             field("spec/data/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
             field("spec/dataFrom/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
             field("spec/dataFrom/*/sourceRef/generatorRef", "generators.external-secrets.io", "", Usage::Uses),
+            field("spec/target/template/templateFrom/*/configMap", "", "ConfigMap", Usage::Reads),
+            field("spec/target/template/templateFrom/*/secret", "", "Secret", Usage::Reads),
+            // It merges into a Secret that it does not make.
+            Field {
+                unless: &[("spec/target/creationPolicy", &["None"])],
+                ..field("spec/target/name", "", "Secret", Usage::Uses)
+            },
         ],
         // It does not create a Secret that it merges into.
         makes: &[Field {
@@ -534,6 +626,17 @@ pub fn is_referrer(group: &str, kind: &str) -> bool {
     find(group, kind).is_some()
 }
 
+/// Returns the group of a kind that a field names without one, if the kind is in the table.
+pub(super) fn group_of_kind(kind: &str) -> Option<&'static str> {
+    KINDS.iter().find(|known| known.kind == kind).map(|known| known.group)
+}
+
+/// Returns true if objects of a group can name objects of another namespace than their own.
+pub fn names_other_namespaces(group: &str) -> bool {
+    let is_of_flux = group.ends_with(".fluxcd.io") || group == OPERATOR;
+    is_of_flux || [GATEWAY, TRAEFIK].contains(&group)
+}
+
 /// Returns true if objects of a kind make Pods of a template, or are Pods.
 pub(super) fn makes_pods(group: &str, kind: &str) -> bool {
     find(group, kind).is_some_and(|known| known.pods.is_some())
@@ -547,7 +650,7 @@ pub(super) fn is_cluster_scoped(kind: &str) -> bool {
 /// Returns true if nothing is known of the references of a kind, because it is neither one of Kubernetes nor in the table.
 pub(crate) fn is_unknown(group: &str, kind: &str) -> bool {
     let is_builtin = !group.contains('.') || group.ends_with(".k8s.io");
-    !is_builtin && !group.ends_with(".fluxcd.io") && find(group, kind).is_none()
+    !is_builtin && !group.ends_with(".toolkit.fluxcd.io") && find(group, kind).is_none()
 }
 
 #[cfg(test)]
@@ -572,6 +675,8 @@ mod tests {
             ("fluxcd.controlplane.io", "ResourceSet", false),
             ("external-secrets.io", "SecretStore", true),
             ("shop.example.com", "Order", true),
+            ("infra.contrib.fluxcd.io", "Terraform", true),
+            ("source.toolkit.fluxcd.io", "ExternalArtifact", false),
         ] {
             assert_eq!(is_unknown(group, kind), expected, "{group} {kind}");
         }

@@ -8,7 +8,7 @@ use super::{Departures, Staying};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference, Resource};
 use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-use crate::testing;
+use crate::testing::{self, Build};
 
 fn id(kind: &str, name: &str) -> ObjectId {
     let group = match kind {
@@ -137,7 +137,72 @@ fn named_by(kind: &str, manifest: &str) -> Vec<String> {
 }
 
 /// Kinds with a manifest, and the objects that it names. What is in `shop` has no namespace here.
-const NAMED: [(&str, &str, &[&str]); 37] = [
+const NAMED: [(&str, &str, &[&str]); 48] = [
+    (
+        "Pod",
+        r#"{"spec": {"volumes": [{"projected": {"sources": [{"clusterTrustBundle": {"name": "ca", "path": "p"}},
+        {"clusterTrustBundle": {"name": "maybe", "optional": true, "path": "q"}}]}}]}}"#,
+        &["clustertrustbundle.certificates.k8s.io/ca"],
+    ),
+    (
+        "Pod",
+        r#"{"spec": {"volumes": [{"csi": {"driver": "secrets-store.csi.k8s.io", "volumeAttributes":
+        {"secretProviderClass": "vault"}}}]}}"#,
+        &["secretproviderclass.secrets-store.csi.x-k8s.io/vault"],
+    ),
+    (
+        "Kustomization.kustomize.toolkit.fluxcd.io",
+        r#"{"spec": {"decryption": {"provider": "sops", "serviceAccountName": "keys"}}}"#,
+        &["serviceaccount/keys"],
+    ),
+    (
+        "OCIRepository.source.toolkit.fluxcd.io",
+        r#"{"spec": {"verify": {"provider": "cosign", "trustedRootSecretRef": {"name": "root"}}}}"#,
+        &["secret/root"],
+    ),
+    (
+        "Receiver.notification.toolkit.fluxcd.io",
+        r#"{"spec": {"secretRef": {"name": "token"}, "resources": [{"kind": "GitRepository", "name": "app"},
+            {"kind": "Kustomization", "name": "web", "namespace": "far"},
+            {"apiVersion": "image.toolkit.fluxcd.io/v1", "kind": "ImageRepository", "name": "i"}]}}"#,
+        &[
+            "secret/token",
+            "gitrepository.source.toolkit.fluxcd.io/app",
+            "imagerepository.image.toolkit.fluxcd.io/i",
+            "kustomization.kustomize.toolkit.fluxcd.io/web -n far",
+        ],
+    ),
+    (
+        "IngressRoute.traefik.io",
+        r#"{"spec": {"routes": [{"services": [{"kind": "TraefikService", "name": "both"}]}],
+            "tls": {"options": {"name": "strict"}}}}"#,
+        &["traefikservice.traefik.io/both", "tlsoption.traefik.io/strict"],
+    ),
+    (
+        "TraefikService.traefik.io",
+        r#"{"spec": {"weighted": {"services": [{"name": "a"}]}, "mirroring": {"name": "b", "mirrors": [{"name": "c"}]}}}"#,
+        &["service/a", "service/b", "service/c"],
+    ),
+    (
+        "ExternalSecret.external-secrets.io",
+        r#"{"spec": {"target": {"template": {"templateFrom": [{"configMap": {"name": "text", "items": []}}]}}}}"#,
+        &["configmap/text"],
+    ),
+    (
+        "Ingress.networking.k8s.io",
+        r#"{"metadata": {"annotations": {"cert-manager.io/cluster-issuer": "acme", "other": "x"}}, "spec": {}}"#,
+        &["clusterissuer.cert-manager.io/acme"],
+    ),
+    (
+        "Issuer.cert-manager.io",
+        r#"{"spec": {"vault": {"auth": {"kubernetes": {"serviceAccountRef": {"name": "vault"}}}}}}"#,
+        &["serviceaccount/vault"],
+    ),
+    (
+        "Cluster.postgresql.cnpg.io",
+        r#"{"spec": {"plugins": [{"name": "barman-cloud.cloudnative-pg.io", "parameters": {"barmanObjectName": "store"}}]}}"#,
+        &["objectstore.barmancloud.cnpg.io/store"],
+    ),
     (
         "HTTPRoute.gateway.networking.k8s.io",
         r#"{"spec": {"parentRefs": [{"group": "", "kind": "Service", "name": "mesh"}], "rules": [{"filters": [{"extensionRef":
@@ -463,6 +528,119 @@ fn only_a_pod_on_a_node_keeps_a_claim() {
     assert_eq!(unprotected.said(&[], &gone, &[]), [needed]);
 }
 
+/// Returns what is said of the claim `data` when the build no longer mounts it, and a Pod on a node does.
+fn said_of_dropped_claim(kind: &str, group: &str, manifest: Value) -> Vec<String> {
+    let controller = ObjectMetadata { uid: "c".into(), ..testing::object(group, kind, "shop", "web") };
+    let mut scene = scene("node");
+    let pod = Resource {
+        object: controlled(object("Pod", "by-it"), &controller),
+        content: json!({"spec": {"nodeName": "node", "volumes": mounts()}}),
+    };
+    scene.live = Referrer::of_live(&pod).into_iter().collect();
+    scene.snapshot.objects.extend([controller.clone(), pod.object]);
+    scene.snapshot.normalise();
+    let built = Referrer::of(&controller.id, &manifest).unwrap();
+    scene.said(&[built], &[id("PersistentVolumeClaim", "data")], &[])
+}
+
+#[test]
+fn a_pod_that_its_controller_does_not_replace_keeps_a_claim_that_the_build_drops() {
+    let kept = "persistentvolumeclaim/data -n shop, which is kept terminating while Pod by-it mounts it";
+    let empty = json!({"spec": {"template": {"spec": {}}}});
+    let on_delete = json!({"spec": {"template": {"spec": {}}, "updateStrategy": {"type": "OnDelete"}}});
+    let paused = json!({"spec": {"template": {"spec": {}}, "paused": true}});
+    for (kind, group, manifest, expected) in [
+        ("DaemonSet", "apps", empty.clone(), vec![]),
+        ("DaemonSet", "apps", on_delete.clone(), vec![kept]),
+        ("StatefulSet", "apps", on_delete, vec![kept]),
+        ("Deployment", "apps", paused, vec![kept]),
+        ("ReplicaSet", "apps", empty.clone(), vec![kept]),
+        ("Job", "batch", empty, vec![kept]),
+        ("CronJob", "batch", json!({"spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}}), vec![kept]),
+    ] {
+        assert_eq!(said_of_dropped_claim(kind, group, manifest.clone()), expected, "{kind} {manifest}");
+    }
+}
+
+#[test]
+fn a_set_without_a_number_of_replicas_keeps_the_claims_of_all_its_pods() {
+    let mut scene = scene("node");
+    let set = object("StatefulSet", "db");
+    let claim = |name: &str| ObjectMetadata {
+        finalizers: ["kubernetes.io/pvc-protection".into()].into(),
+        ..object("PersistentVolumeClaim", name)
+    };
+    let pod = Resource {
+        object: controlled(object("Pod", "db-2"), &set),
+        content: json!({"spec": {"nodeName": "node", "volumes": [{"persistentVolumeClaim": {"claimName": "data-db-2"}}]}}),
+    };
+    scene.live = Referrer::of_live(&pod).into_iter().collect();
+    scene.snapshot.objects.extend([set.clone(), claim("data-db-2"), pod.object]);
+    scene.snapshot.normalise();
+    let said = |more: Value| {
+        let mut spec = json!({"volumeClaimTemplates": [{"metadata": {"name": "data"}}], "template": {"spec": {}}});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let built = Referrer::of(&set.id, &json!({"spec": spec})).unwrap();
+        scene.said(&[built], &[id("PersistentVolumeClaim", "data-db-2")], &[])
+    };
+    let kept = "persistentvolumeclaim/data-db-2 -n shop, which is kept terminating while Pod db-2 mounts it";
+    assert_eq!(said(json!({})), [kept]);
+    assert_eq!(said(json!({"replicas": 3})), [kept]);
+    assert_eq!(said(json!({"replicas": 1})), [""; 0], "the commit removes the Pod");
+}
+
+#[test]
+fn what_a_controller_turns_to_another_object_does_not_need_the_first_one() {
+    let mut scene = scene("node");
+    let scaled = ObjectMetadata { uid: "s".into(), ..testing::object("keda.sh", "ScaledObject", "shop", "web") };
+    let scaler = Resource {
+        object: controlled(object("HorizontalPodAutoscaler", "keda-hpa-web"), &scaled),
+        content: json!({"spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "old"}}}),
+    };
+    scene.live = Referrer::of_live(&scaler).into_iter().collect();
+    scene.snapshot.objects.extend([scaled.clone(), scaler.object]);
+    scene.snapshot.normalise();
+    let said = |target: &str| {
+        let built = Referrer::of(&scaled.id, &json!({"spec": {"scaleTargetRef": {"name": target}}})).unwrap();
+        scene.said(&[built], &[id("Deployment", "old")], &[]).len()
+    };
+    assert_eq!((said("new"), said("old")), (0, 1));
+    let elsewhere = object("HorizontalPodAutoscaler", "other");
+    assert_eq!(scene.said(&[], &[id("Deployment", "old"), elsewhere.id], &[]).len(), 1, "no build has its controller");
+}
+
+#[test]
+fn a_chart_of_a_release_says_no_more_than_its_release() {
+    let sources = "source.toolkit.fluxcd.io";
+    let chart = testing::object(sources, "HelmChart", "flux", "shop-web");
+    let content = json!({"spec": {"sourceRef": {"kind": "HelmRepository", "name": "old"}}});
+    let by_hand = Resource { object: chart.clone(), content: content.clone() };
+    assert_eq!(Referrer::of_live(&by_hand).map(|referrer| referrer.references.len()), Some(1));
+    let of_release = chart.label("helm.toolkit.fluxcd.io/name", "web");
+    assert_eq!(Referrer::of_live(&Resource { object: of_release, content }), None);
+}
+
+#[test]
+fn a_kind_that_is_not_in_the_table_may_have_no_namespace() {
+    let thing = ObjectId::new("example.com", "Thing", "", "t");
+    let checks = json!([{"apiVersion": "example.com/v1", "kind": "Thing", "name": "t"}]);
+    let checking = Referrer::of(&id("Kustomization", "k"), &json!({"spec": {"healthChecks": checks}})).unwrap();
+    let needed = "thing.example.com/t, which is still needed: \
+                  kustomization.kustomize.toolkit.fluxcd.io/k -n shop depends on it";
+    assert_eq!(scene("node").said(&[checking], &[thing], &[]), [needed]);
+}
+
+#[test]
+fn a_secret_that_cert_manager_makes_for_an_ingress_is_not_missed() {
+    let spec = json!({"tls": [{"secretName": "tls"}]});
+    let said = |annotations: Value| {
+        let manifest = json!({"metadata": {"annotations": annotations}, "spec": spec});
+        let ingress = Referrer::of(&id("Ingress", "web"), &manifest).unwrap();
+        scene("node").said(&[ingress], &[id("Secret", "tls")], &[]).len()
+    };
+    assert_eq!((said(json!({})), said(json!({"cert-manager.io/issuer": "acme"}))), (1, 0));
+}
+
 #[test]
 fn a_service_needs_one_pod_that_it_selects() {
     let scene = scene("node");
@@ -524,7 +702,9 @@ fn what_a_controller_makes_again_is_not_missed() {
         for target in [json!({"creationPolicy": policy, "name": "keys"}), json!({"creationPolicy": policy})] {
             let merging = Referrer::of(&id("ExternalSecret", "keys"), &json!({"spec": {"target": target}})).unwrap();
             let said = scene.said(&[built(reader.clone()), vec![merging]].concat(), &gone, &[]);
-            assert_eq!(said, expected, "{target}");
+            let merges = policy == "Merge" && target["name"].is_string();
+            let own = if merges { ", externalsecret.external-secrets.io/keys -n shop uses it" } else { "" };
+            assert_eq!(said, expected.iter().map(|needed| format!("{needed}{own}")).collect::<Vec<_>>(), "{target}");
         }
     }
     let namesake = Referrer::of(&id("SealedSecret", "keys"), &json!({"spec": {}})).unwrap();

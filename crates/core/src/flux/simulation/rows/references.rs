@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::model::node::Node;
-use crate::flux::simulation::model::protection::{is_never_applied, is_never_changed};
+use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::references::is_unknown;
 use crate::kubernetes::referrer::Referrer;
+use crate::ownership::schemes::flux_kustomization::SSA;
 use crate::plan::Plan;
 
 /// Adds the references of everything that Kustomizations and other owners apply last to a plan that deletes something.
@@ -30,12 +31,13 @@ pub(crate) fn add_built_referrers(state: &State<'_>, plan: &mut Plan) {
     plan.set_built_referrers(built, unknown);
 }
 
-/// Returns the objects that a Kustomization applies last. One that it never sends stays as it is live.
+/// Returns the objects that a Kustomization applies last. One that it never sends, or not to one that exists, stays as it is live.
 fn sent_objects<'s>(state: &'s State<'_>, node: &'s Node) -> impl Iterator<Item = (&'s ObjectId, &'s BuiltObject)> {
     let applied = node.last_applied_objects().into_iter();
     applied.filter_map(|(id, (number, built))| {
-        let is_sent = !is_never_applied(built, &node.passes[number].spec)
-            && state.live_object(id).is_none_or(|live| !is_never_changed(live));
+        let spec = &node.passes[number].spec;
+        let is_left = |live| is_never_changed(live) || is_marked(built, spec, SSA, "ifnotpresent");
+        let is_sent = !is_never_applied(built, spec) && !state.live_object(id).is_some_and(is_left);
         is_sent.then_some((id, built))
     })
 }

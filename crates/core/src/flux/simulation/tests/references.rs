@@ -111,12 +111,62 @@ fn only_a_reference_to_the_object_itself_counts() {
 }
 
 #[test]
+fn an_object_that_is_applied_only_if_it_is_absent_counts_as_it_is() {
+    let files = |volumes: &Value, ssa: &str| {
+        let mut web = deployment(volumes);
+        web["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/ssa": ssa});
+        let mut files = application(volumes != &json!([]), volumes);
+        files[1].1[0] = web;
+        files
+    };
+    for (ssa, expected) in [("IfNotPresent", 1), ("Override", 0)] {
+        let mut cluster = cluster();
+        let live = deployment(&json!([{"configMap": {"name": "settings"}}]));
+        let object = cluster.snapshot.objects.iter().find(|object| object.id.is("apps", "Deployment")).unwrap().clone();
+        let live = crate::kubernetes::object::Resource { object, content: live };
+        cluster.snapshot.referrers = Some(crate::kubernetes::referrer::Referrer::of_live(&live).into_iter().collect());
+        let (alarms, _) = said(&cluster, &files(&json!([]), ssa));
+        let settings = alarms.iter().filter(|alarm| alarm.contains("configmap/settings"));
+        assert_eq!(settings.count(), expected, "{ssa}: {alarms:?}");
+    }
+}
+
+#[test]
 fn what_the_commit_removes_with_its_references_is_not_needed() {
     let cluster = cluster();
     let mut after = application(false, &json!([]));
     after[1].1.retain(|manifest| manifest["kind"] != "Ingress");
     let (alarms, rows) = said(&cluster, &after);
     assert_eq!((alarms.len(), rows.len()), (0, 4), "{alarms:?}");
+}
+
+#[test]
+fn kinds_whose_references_are_not_known_are_named_if_they_could_need_what_goes() {
+    let canary =
+        object("flagger.app/v1beta1", "Canary", "web", &json!({"targetRef": {"kind": "Deployment", "name": "web"}}));
+    let files = |more: Vec<Value>| -> Files {
+        vec![
+            ("root/apps.yaml", vec![ks("apps", "./apps", json!({}))]),
+            ("apps/a.yaml", [vec![canary.clone(), cm("other")], more].concat()),
+        ]
+    };
+    let rule = object("monitoring.example.com/v1", "Rule", "r", &json!({}));
+    let mut cluster = TestCluster::new(&files(vec![deployment(&json!([])), rule.clone()]));
+    for (group, kind, plural) in [
+        ("apps", "Deployment", "deployments"),
+        ("flagger.app", "Canary", "canaries"),
+        ("monitoring.example.com", "Rule", "rules"),
+    ] {
+        cluster.snapshot.types.push(testing::resource_type(group, kind, plural, true));
+    }
+    cluster.snapshot.normalise();
+    let named = |after: &Files| {
+        let plan = finished(cluster.plan(after), &cluster.snapshot, &SecretMask::default());
+        assert_eq!(plan.deletions().count(), 1, "{plan:?}");
+        plan.unknown_referrers().into_iter().filter(|kind| kind.contains("flagger.app")).count()
+    };
+    assert_eq!(named(&files(vec![rule])), 1, "the Deployment goes");
+    assert_eq!(named(&files(vec![deployment(&json!([]))])), 0, "nothing that is known goes");
 }
 
 #[test]
