@@ -54,6 +54,8 @@ pub struct Features {
     pub additive_ready_expr: bool,
     /// A Kustomization may not use an ExternalArtifact.
     pub denies_external_artifacts: bool,
+    /// The feature gates were read. Without that, those that are off by default are not known to be off.
+    pub gates_are_known: bool,
 }
 
 impl Default for Features {
@@ -80,17 +82,26 @@ impl Features {
             no_cross_namespace_refs: false,
             additive_ready_expr: false,
             denies_external_artifacts: false,
+            gates_are_known: false,
         }
     }
 
-    /// Returns the rules that differ in another version, as sentences about the other one.
+    /// Returns the rules that differ in another version, as sentences about the other one. What only feature gates decide
+    /// differs if those of both are known.
     pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
-        let changed = RULES.iter().filter_map(|(applies, begins, ends)| match (applies(self), applies(other)) {
+        let other = if self.gates_are_known && other.gates_are_known { *other } else { other.with_gates_of(self) };
+        let changed = RULES.iter().filter_map(|(applies, begins, ends)| match (applies(self), applies(&other)) {
             (false, true) => Some(*begins),
             (true, false) => Some(*ends),
             _ => None,
         });
         changed.collect()
+    }
+
+    /// Returns the rules with those of another controller where the version does not matter.
+    fn with_gates_of(self, other: &Self) -> Self {
+        let Self { additive_ready_expr, denies_external_artifacts, .. } = *other;
+        Self { additive_ready_expr, denies_external_artifacts, ..self }
     }
 
     fn set_gate(&mut self, gate: &str, is_on: bool) {
@@ -275,6 +286,7 @@ impl KustomizeController {
         let mut controller = known.map_or_else(Self::default, Self::of);
         // Without its gate the controller denies them; without its flags that is not known.
         controller.features.denies_external_artifacts = true;
+        controller.features.gates_are_known = true;
         for (name, value) in flags(container) {
             controller.set_flag(&name, &value);
         }
@@ -427,6 +439,7 @@ mod tests {
             no_cross_namespace_refs: true,
             additive_ready_expr: true,
             denies_external_artifacts: true,
+            gates_are_known: true,
             ..Features::of((1, 8, 2))
         };
         let expected = KustomizeController { features, workers: 20, ..KustomizeController::of((1, 8, 2)) };

@@ -162,22 +162,39 @@ fn a_plan_names_the_rules_of_the_controller_that_the_change_installs() {
         json!({"apiVersion": "fluxcd.controlplane.io/v1", "kind": "FluxInstance", "metadata": {"name": "flux", "namespace": NS},
             "spec": {"distribution": {"version": version}}})
     };
-    let upgrade = |manifest: Value, running| {
+    let upgrade_from = |manifest: Value, running, features: Features| {
         let mut cluster = cluster();
         for (group, kind, plural) in
             [("apps", "Deployment", "deployments"), ("fluxcd.controlplane.io", "FluxInstance", "fluxinstances")]
         {
             cluster.snapshot.types.push(crate::testing::resource_type(group, kind, plural, true));
         }
-        cluster.features = Features { denies_external_artifacts: false, ..Features::of(running) };
+        cluster.features = features;
         let files = files(vec![cm("a"), manifest], true);
         let input = PreviewInput { controller_version: Some(running), ..cluster.input(&files) };
         let mut preview = Preview::new(input);
         let plan = cluster.finish(|answers| preview.step(answers)).plan;
         plan.controller_upgrade().map(|upgrade| (upgrade.to.clone(), upgrade.rules.clone()))
     };
+    let upgrade = |manifest: Value, running| upgrade_from(manifest, running, Features::of(running));
     let image = "ghcr.io/fluxcd/kustomize-controller";
     assert_eq!(upgrade(deployment(&format!("{image}:v1.9.5")), (1, 9, 5)), None);
+    // Gates that are not known do not differ.
+    let ungated = |tag: &str| {
+        let mut manifest = deployment(&format!("{image}:{tag}"));
+        manifest["spec"]["template"]["spec"]["containers"][0]["args"] = json!([]);
+        manifest
+    };
+    assert_eq!(upgrade(ungated("v1.9.5"), (1, 9, 4)), None);
+    let read = |running, denies| Features {
+        denies_external_artifacts: denies,
+        gates_are_known: true,
+        ..Features::of(running)
+    };
+    let (_, rules) = upgrade_from(ungated("v1.9.5"), (1, 9, 4), read((1, 9, 4), false)).unwrap();
+    assert_eq!(rules, ["no Kustomization may use an ExternalArtifact"], "the gate is on now");
+    let (_, rules) = upgrade_from(instance("2.9.x"), (1, 8, 3), read((1, 8, 3), true)).unwrap();
+    assert!(!rules.iter().any(|rule| rule.contains("ExternalArtifact")), "the operator keeps the flags: {rules:?}");
     let (to, rules) = upgrade(deployment(&format!("{image}:v1.9.5")), (1, 8, 3)).unwrap();
     assert_eq!(to, "1.9.5");
     assert!(rules.iter().any(|rule| rule.starts_with("an object that may not be deleted stays in the inventory")));
