@@ -27,17 +27,32 @@ pub fn installation_findings(objects: &[(Value, Option<Value>)]) -> Vec<String> 
     findings
 }
 
-/// Returns true if a live value has everything of a wanted one. The server adds fields.
+/// Returns true if a live value is a wanted one, but for what the server adds. Any other field could exempt deletions, such as
+/// a selector of namespaces.
 fn has_all(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| has_all(live, value)))
+            let is_known = |(key, value): (&String, &Value)| wanted.contains_key(key) || is_default(key, value);
+            live.iter().all(is_known)
+                && wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| has_all(live, value)))
         }
         (Value::Array(live), Value::Array(wanted)) => {
             live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| has_all(live, wanted))
         }
         (live, Value::Null) => live.is_null(),
         _ => live == wanted,
+    }
+}
+
+/// Returns true if the server adds a field with this value.
+///
+/// Source: Kubernetes v1.36.3 `pkg/apis/admissionregistration/v1/defaults.go`.
+fn is_default(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::String(text) => [("matchPolicy", "Equivalent"), ("scope", "*")].contains(&(key, text.as_str())),
+        _ => false,
     }
 }
 

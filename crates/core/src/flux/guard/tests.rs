@@ -142,6 +142,22 @@ fn findings_name_what_is_missing_different_or_over() {
     assert_eq!(found.len(), 5, "four policies lack a user, and one has a warning: {found:?}");
     assert!(found[2].ends_with("the API server finds a mistake in spec.x: undefined"), "{found:?}");
     assert_eq!(installation_findings(&pairs(&wanted)), [""; 0]);
+    let added = |at: usize, pointer: &str, field: &str, value: Value| {
+        let mut live = wanted.clone();
+        live[at].pointer_mut(pointer).unwrap()[field] = value;
+        installation_findings(&pairs(&live)).len()
+    };
+    let elsewhere = json!({"matchLabels": {"guarded": "true"}});
+    for (at, pointer, field, by_server, by_hand) in [
+        (1, "/spec/matchConstraints", "namespaceSelector", json!({}), elsewhere.clone()),
+        (1, "/spec/matchConstraints", "excludeResourceRules", json!({}), json!([{"resources": ["*"]}])),
+        (1, "/spec/matchConstraints/resourceRules/0", "resourceNames", json!(null), json!(["one"])),
+        (1, "/spec/matchConstraints/resourceRules/0", "scope", json!("*"), json!("Namespaced")),
+        (5, "/spec", "matchResources", json!({}), json!({"namespaceSelector": elsewhere})),
+    ] {
+        let found = [by_server, by_hand].map(|value| added(at, pointer, field, value));
+        assert_eq!(found, [0, 1], "{pointer}/{field}");
+    }
     let missing = installation_findings(&[(wanted[1].clone(), None)]);
     assert_eq!(missing, [format!("ValidatingAdmissionPolicy {NAME}-kinds is not in the cluster")]);
 
