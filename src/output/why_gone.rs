@@ -44,7 +44,7 @@ fn name(owner: &ObjectId) -> String {
 
 fn presence(answer: &WhyGone) -> String {
     match &answer.state {
-        Presence::Gone if matches!(answer.verdict, Verdict::NotFound) => "does not exist".to_owned(),
+        Presence::Gone if !answer.declared => "does not exist".to_owned(),
         Presence::Gone => "is gone".to_owned(),
         Presence::Terminating { since, finalizers } => {
             let held = join_limited(finalizers, NAMED);
@@ -65,6 +65,7 @@ fn verdict(answer: &WhyGone) -> Vec<String> {
     let rule = answer.removal.as_ref().map(rule).unwrap_or_default();
     let line = match answer.verdict {
         Verdict::DeletedByCommit if exists => format!("a commit took it out of {owners}, which does not delete it now"),
+        Verdict::DeletedByCommit if !answer.declared => format!("if it existed, it was {rule}"),
         Verdict::DeletedByCommit => rule,
         Verdict::NotApplied => {
             format!("a commit takes it out, but {owners} has not applied that: somebody else deleted it")
@@ -117,8 +118,10 @@ fn commit(commit: &Commit, now: DateTime<Utc>) -> String {
 fn last(answer: &WhyGone) -> Option<String> {
     let last = answer.last.as_ref()?;
     let owners = join_limited(answer.owners.iter().map(name), NAMED);
+    let cause = answer.removal.as_ref().and_then(|removal| removal.cause.as_ref()).filter(|_| !answer.declared);
+    let what = cause.map(|cause| format!("{cause} ")).unwrap_or_default();
     Some(match answer.removal {
-        Some(_) => format!("until then in {owners}; last in commit {}", short(&last.sha)),
+        Some(_) => format!("until then {what}in {owners}; last in commit {}", short(&last.sha)),
         None => format!("in {owners}, in commit {}", commit(last, answer.taken)),
     })
 }

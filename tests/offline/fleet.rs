@@ -415,6 +415,58 @@ fn an_object_in_another_namespace_is_not_the_one_that_is_gone() {
 }
 
 #[test]
+fn a_custom_resource_or_content_of_a_namespace_goes_with_what_a_commit_takes_out() {
+    let mut scene = Scene::new();
+    let definition = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: \
+                      things.example.com\n";
+    let namespace = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: sub\n";
+    scene.folder.write("repo/apps/map-d.yaml", definition);
+    scene.folder.write("repo/apps/map-n.yaml", namespace);
+    scene.git(&["add", "-A"]);
+    scene.git(&["commit", "-q", "-m", "add"]);
+    scene.git(&["rm", "-q", "apps/map-d.yaml", "apps/map-n.yaml"]);
+    scene.git(&["commit", "-q", "-m", "remove"]);
+    scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+    scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
+    let kind = |group: &str, kind: &str, plural: &str| {
+        json!({"group": group, "version": "v1", "kind": kind,
+        "plural": plural, "namespaced": false})
+    };
+    let types = [
+        ("types", kind("", "Namespace", "namespaces")),
+        ("types", kind("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")),
+    ];
+    scene.add("clusters/eu.json", &types);
+    let ask = |line: &str| scene.run(&format!("inventory --snapshot ../clusters/eu.json {line}"));
+    // Without its namespaces the Kustomization applies nothing.
+    let run = ask("-n sub --why-gone configmap/by-hand");
+    assert!(run.code == 0 && run.stdout.contains("its controller leaves it (kept for kustomization/apps"), "{run}");
+    assert!(!run.stdout.contains("in-namespace"), "{run}");
+    for name in ["flux-system", "shop"] {
+        let namespace = json!({"group": "", "kind": "Namespace", "namespace": "", "name": name, "version": "v1",
+            "uid": name, "resource_version": "1"});
+        scene.add("clusters/eu.json", &[("objects", namespace)]);
+    }
+    let cases = [
+        ("-n shop --why-gone thing/t", "thing.example.com/t -n shop", "crd-finalizer", "things.example.com"),
+        ("--why-gone things.example.com/t", "things.example.com/t", "crd-finalizer", "things.example.com"),
+        ("-n sub --why-gone configmap/by-hand", "configmap/by-hand -n sub", "namespace-controller", "namespace/sub"),
+    ];
+    for (line, object, by, cause) in cases {
+        let run = ask(line);
+        assert!(run.code == 0 && run.stdout.starts_with(&format!("{object} does not exist\n")), "{line}: {run}");
+        let rule = format!("if it existed, it was deleted by {by} for kustomization/apps -n flux-system, with ");
+        let commit = format!("commit {} by tests, ", &scene.deployed[..7]);
+        let last = format!("{cause} in kustomization/apps -n flux-system; last in commit ");
+        for words in [&rule, &commit, &last, &"until then ".to_owned()] {
+            assert!(run.stdout.contains(words), "{words:?}: {line}: {run}");
+        }
+    }
+    let run = ask("--why-gone others.example.com/t");
+    assert!(run.code == 2 && run.stderr.contains("doesn't have a resource type \"others.example.com\""), "{run}");
+}
+
+#[test]
 fn what_a_release_applies_is_in_its_inventory_or_not_known() {
     let mut scene = Scene::new();
     scene.deployed = scene.git(&["rev-parse", "HEAD"]);

@@ -25,6 +25,8 @@ use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::ReasonCode;
 use gitops_core::text::join_limited;
 
+/// Group and kind of definitions.
+const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 /// Number of owners that a gap names.
 const NAMED: usize = 3;
 
@@ -56,9 +58,7 @@ impl Asked<'_> {
             return self.namespace == Some(&*id.name) && snapshot.object(id).is_none();
         }
         let defines = |(plural, group): (&str, &str)| is_unserved_name(self.word, plural, group);
-        self.types.is_empty()
-            && id.is("apiextensions.k8s.io", "CustomResourceDefinition")
-            && id.name.split_once('.').is_some_and(defines)
+        self.types.is_empty() && id.is(CRD.0, CRD.1) && id.name.split_once('.').is_some_and(defines)
     }
 }
 
@@ -110,7 +110,8 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
         search.gaps.extend(unknown_before(&recorded));
     }
     // What a commit has is asked about: an object of the same name in another namespace has nothing to do with it.
-    let Some(object) = search.object.clone().or(live(&asked, &snapshot)?).or_else(|| id(&asked)) else {
+    let known = search.object.clone().or(live(&asked, &snapshot)?).or_else(|| id(&asked));
+    let Some(object) = known.or_else(|| of_definition(&asked, &search)) else {
         // Neither the cluster nor a commit knows the type.
         return resource_args::served_types(word, &snapshot).map(|_| ExitCode::Done);
     };
@@ -199,6 +200,14 @@ fn id(asked: &Asked<'_>) -> Option<ObjectId> {
     let kind = asked.types.first()?;
     let namespace = asked.namespace.filter(|_| kind.namespaced).unwrap_or_default();
     Some(ObjectId::new(&kind.group, &kind.kind, namespace, asked.name))
+}
+
+/// Returns the identity of a custom resource whose definition a commit takes out. Its kind is as the word has it.
+fn of_definition(asked: &Asked<'_>, search: &Search) -> Option<ObjectId> {
+    let cause = search.removal.as_ref()?.cause.as_ref().filter(|cause| cause.is(CRD.0, CRD.1))?;
+    let (_, group) = cause.name.split_once('.')?;
+    let kind = asked.word.split_once('.').map_or(asked.word, |(kind, _)| kind);
+    Some(ObjectId::new(group, kind, asked.namespace.unwrap_or_default(), asked.name))
 }
 
 fn presence(object: &ObjectId, snapshot: &Snapshot) -> Presence {

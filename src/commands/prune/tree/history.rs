@@ -202,6 +202,11 @@ impl History<'_, '_> {
         search.owners = self.looks[at].declared.objects.get(&container).cloned().unwrap_or_default();
         search.last = Some(self.looks[at].commit.clone());
         let removal = self.removal(&container, at, newer).await?;
+        if removal.action == Some(Action::Keep) {
+            // Why it is kept is not why its content would go.
+            search.removal = Some(Removal { cause: Some(container), created: vec![], ..removal });
+            return Ok(());
+        }
         search.removal = Some(Removal {
             by: Some(if &*container.kind == "Namespace" { Actor::NamespaceController } else { Actor::CrdFinalizer }),
             reason: Some(if &*container.kind == "Namespace" {

@@ -32,6 +32,9 @@ pub struct WhyGone {
     pub object: ObjectId,
     pub state: Presence,
     pub verdict: Verdict,
+    /// True if a commit declares the object itself. If not, `owners` and `last` are those of the cause of `removal`, and that the
+    /// object existed is not known.
+    pub declared: bool,
     /// Owners that declare it in the last commit that has it.
     pub owners: BTreeSet<ObjectId>,
     /// The last commit that has it, or the deployed one if that still does.
@@ -168,7 +171,7 @@ impl WhyGone {
         mut events: Vec<ControllerEvent>,
         taken: DateTime<Utc>,
     ) -> Self {
-        let Search { owners, last, removal, searched, notes, gaps, .. } = search;
+        let Search { object: declared, owners, last, removal, searched, notes, gaps } = search;
         events.sort_by(|a, b| (b.at, &b.message).cmp(&(a.at, &a.message)));
         let verdict = match &removal {
             None if last.is_some() => Verdict::Declared,
@@ -187,6 +190,7 @@ impl WhyGone {
             object,
             state,
             verdict,
+            declared: declared.is_some(),
             owners,
             last,
             removal,
