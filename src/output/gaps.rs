@@ -13,7 +13,7 @@ pub(crate) fn sentence(group: &GapGroup<'_>, named: usize) -> Prose {
         return unread(group, named);
     }
     let gap = &group.first.gap;
-    Prose::default().foreign(&gap.subject).foreign(place(group.first)).own(": ").foreign(&gap.message)
+    Prose::default().foreign(format!("{}{}", gap.subject, place(group.first))).own(": ").foreign(&gap.message)
 }
 
 /// Returns the number or the name of the types of a group, and the cause.
@@ -21,14 +21,14 @@ pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
     let first = group.first;
     let subjects: Vec<&str> = group.subjects().collect();
     let begun = Prose::from(if first.is_of_dry_runs() { DRY_RUNS } else { "" });
-    let what = match &subjects[..] {
-        [one] => begun.foreign(one),
-        several => begun.own(pluralize(several.len(), "type")),
-    };
     let place = place(first);
+    let what = match &subjects[..] {
+        [one] => begun.foreign(format!("{one}{place}")),
+        several => begun.own(pluralize(several.len(), "type")).foreign_after(" ", place.trim_start()),
+    };
     let cause = format!(" could not be read ({}", first.gap.kind.cause());
     let part_read = first.gap.part_read().unwrap_or_default();
-    let mut text = what.foreign_after("", &place).own(cause).foreign_after("; read in ", part_read).own(")");
+    let mut text = what.own(cause).foreign_after("; read in ", part_read).own(")");
     if subjects.len() > 1 {
         for (number, subject) in subjects.iter().take(named).enumerate() {
             text = text.own(if number == 0 { ": " } else { ", " }).foreign(subject);

@@ -214,6 +214,18 @@ fn a_cluster_without_a_plan_is_told_and_only_a_failure_makes_the_answer_incomple
 }
 
 #[test]
+fn a_comment_names_the_recording_of_a_gap_in_one_piece_of_code() {
+    let scene = Scene::new();
+    scene.record_three();
+    scene.add(
+        "clusters/eu.json",
+        &[("gaps", json!({"kind": "forbidden", "subject": "configmaps", "message": "no right"}))],
+    );
+    let comment = scene.run("plan --snapshots ../clusters -o markdown").stdout;
+    assert!(comment.contains("\n- gap: `configmaps in recording eu`: `no right`\n"), "{comment}");
+}
+
+#[test]
 fn what_is_about_one_cluster_is_refused() {
     let scene = Scene::new();
     scene.record_three();
@@ -300,8 +312,22 @@ fn the_tools_of_the_server_give_the_documents_of_the_verbs() {
     }
     let failed = &answers[7]["result"];
     assert_eq!((&failed["isError"], &failed["structuredContent"]["exitCode"]), (&json!(true), &json!(1)));
+    schemas::check_with(&tools[0]["outputSchema"], &failed["structuredContent"]);
     let message = failed["structuredContent"]["messages"][0].as_str().unwrap();
     assert!(message.starts_with("error: cannot open snapshot ../none.json"), "{message}");
+}
+
+#[test]
+fn a_batch_has_an_answer_for_each_request_in_it() {
+    let message = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+    let notification = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let batch =
+        json!([message(request(1, "ping", json!({}))), notification, message(request(2, "none", json!({}))), 3]);
+    let answers = ask(&Scene::new(), &[batch.to_string(), json!([notification]).to_string()]);
+    let [Value::Array(answers)] = &answers[..] else { panic!("one line: {answers:#?}") };
+    let codes: Vec<_> = answers.iter().map(|answer| answer["error"]["code"].as_i64()).collect();
+    assert_eq!(codes, [None, Some(-32601), Some(-32600)], "{answers:#?}");
+    assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!(1), &json!(2)));
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub async fn run(_: &McpArgs, session: &mut Session) -> Result<ExitCode> {
         }
         let answer = match serde_json::from_slice(&line) {
             _ if is_cut => Some(failure(&Value::Null, INVALID_REQUEST, "the message is longer than 1 MiB")),
+            Ok(Value::Array(batch)) if !batch.is_empty() => answer_all(batch, session).await,
             Ok(message) => answer(message, session).await,
             Err(_) if line.trim_ascii().is_empty() => None,
             Err(error) => Some(failure(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}"))),
@@ -69,6 +70,15 @@ pub async fn run(_: &McpArgs, session: &mut Session) -> Result<ExitCode> {
             session.terminal.raw(&format!("{answer}\n"))?;
         }
     }
+}
+
+/// Answers the messages of a batch, which the version 2025-03-26 has; `None` if all are notifications.
+async fn answer_all(batch: Vec<Value>, session: &Session) -> Option<Value> {
+    let mut answers = vec![];
+    for message in batch {
+        answers.extend(answer(message, session).await);
+    }
+    (!answers.is_empty()).then(|| answers.into())
 }
 
 /// Answers a message; `None` for a notification.

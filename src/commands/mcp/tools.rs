@@ -214,7 +214,8 @@ fn output_schema(document: &str) -> Value {
             "messages": { "type": "array", "items": { "type": "string" } },
             "document": document,
         },
-        "required": ["exitCode", "messages", "document"],
+        // An error has no document.
+        "required": ["exitCode", "messages"],
         "$defs": definitions,
     })
 }
