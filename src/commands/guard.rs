@@ -277,11 +277,12 @@ fn account_of(deployment: &Value) -> Option<String> {
     Some(pods.get("serviceAccountName").and_then(Value::as_str).unwrap_or("default").to_owned())
 }
 
-/// Returns the service account of the Pods of a Deployment in a recording, which has what it refers to.
+/// Returns the service account of the Pods of a Deployment in a recording, which has what it refers to. Nothing refers to the
+/// account that every namespace has.
 fn recorded_account(deployment: &ObjectId, snapshot: &Snapshot) -> Option<String> {
     let referrer = snapshot.referrers.iter().flatten().find(|referrer| referrer.object == *deployment)?;
-    let account = referrer.references.iter().find(|reference| reference.usage == Usage::RunsAs)?;
-    Some(account.to.name.to_string())
+    let account = referrer.references.iter().find(|reference| reference.usage == Usage::RunsAs);
+    Some(account.map_or("default", |account| &*account.to.name).to_owned())
 }
 
 /// Returns the service account that a controller has by default.

@@ -35,14 +35,13 @@ pub fn read(path: &Path) -> Result<(PlanFile, String)> {
     PlanFile::read(&text).map_err(|why| refused(path, &why))
 }
 
-/// Reads a plan that was written as a document or as a plan file, to show it again.
+/// Reads a plan that was written as a document or as a plan file, to show it again or to approve it.
 pub fn read_document(path: &Path) -> Result<FinishedPlan> {
     let text = files::read_named(path, limits::MAX_PLAN).map_err(|error| error.to_string());
     let plan = text.and_then(|text| FinishedPlan::read(&text));
     plan.map_err(|why| {
-        Error::failed(format!("cannot show plan {}: {}", path.display(), one_line(&why))).hint(
-            "--show takes what `-o json` or --out wrote; a document of several clusters has one at .clusters[].plan",
-        )
+        Error::failed(format!("cannot read plan {}: {}", path.display(), one_line(&why)))
+            .hint("a plan is what `-o json` or --out wrote; a document of several clusters has one at .clusters[].plan")
     })
 }
 

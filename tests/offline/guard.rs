@@ -102,13 +102,23 @@ fn a_recorded_cluster_has_its_controllers_and_their_accounts() {
 
 #[test]
 fn a_recording_has_the_account_of_a_controller_with_another_name() {
-    let mut renamed = recorded();
-    let template = json!({"spec": {"template": {"spec": {"serviceAccountName": "flux-applier"}}}});
-    let deployment = object("apps/v1", "Deployment", "flux/kustomize-controller").with_content(template);
-    renamed.referrers = Some(Referrer::of_live(&deployment).into_iter().collect());
-    let run = guard(&renamed, &[]);
-    assert!(run.stdout.contains("system:serviceaccount:flux:flux-applier") && run.code == 0, "{run}");
-    assert!(!run.stdout.contains("serviceaccount:flux:kustomize-controller"), "{run}");
+    let run = |pods: Value| {
+        let mut renamed = recorded();
+        let template = json!({"metadata": {"labels": {"app": "k"}}, "spec": pods});
+        let content = json!({"spec": {"template": template}});
+        let deployment = object("apps/v1", "Deployment", "flux/kustomize-controller").with_content(content);
+        renamed.referrers = Some(Referrer::of_live(&deployment).into_iter().collect());
+        guard(&renamed, &[])
+    };
+    for (pods, account) in [
+        (json!({"serviceAccountName": "flux-applier"}), "flux-applier"),
+        (json!({"serviceAccountName": "default"}), "default"),
+        (json!({}), "default"),
+    ] {
+        let run = run(pods);
+        assert!(run.stdout.contains(&format!("system:serviceaccount:flux:{account}\"")) && run.code == 0, "{run}");
+        assert!(!run.stdout.contains("serviceaccount:flux:kustomize-controller"), "{run}");
+    }
 }
 
 #[test]
@@ -135,5 +145,6 @@ fn only_a_plan_of_the_same_cluster_is_approved() {
         "{edited}"
     );
     let missing = guard(&recorded(), &["--approve", "/none.json"]);
-    assert_eq!(missing.code, 1, "{missing}");
+    assert!(missing.code == 1 && missing.stderr.contains("cannot read plan /none.json"), "{missing}");
+    assert!(!missing.stderr.contains("--show"), "{missing}");
 }
