@@ -1,8 +1,9 @@
-//! One field in the text of a manifest, with everything else as it was written: block or flow style, JSON, comments, line ends.
+//! One field in the text of a manifest, or items of its lists, with everything else as it was written: block or flow style, JSON,
+//! comments, line ends.
 
 use std::ops::Range;
 
-use libyaml_safer::{Event, EventData, MappingStyle, Parser, ScalarStyle};
+use libyaml_safer::{Event, EventData, MappingStyle, Parser, ScalarStyle, SequenceStyle};
 use serde_json::Value;
 
 use crate::yaml;
@@ -25,15 +26,66 @@ pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, St
     if before == expected {
         return Ok(text.to_owned());
     }
-    // The parser panics at these tags.
-    let root = if yaml::has_tag_beside_comma(text) { None } else { Node::read(text) };
-    let root = root.ok_or_else(|| "its YAML cannot be read piece by piece".to_owned())?;
+    let root = Node::read(text).ok_or_else(|| "its YAML cannot be read piece by piece".to_owned())?;
     let after = edited(text, &root, path, value)?;
     // An anchor, a tag or a merge key can make something else of the text.
     match yaml::document(&after) {
         Ok(read) if read == expected => Ok(after),
         _ => Err(format!("`{last}` cannot be written there without changing something else (anchors, tags)")),
     }
+}
+
+/// Returns the text of a document without the items of its lists that `is_gone` accepts; `None` if the text cannot be changed so that it
+/// says exactly this. A list without items becomes `[]`.
+pub(super) fn without_items(text: &str, is_gone: impl Fn(&str) -> bool) -> Option<String> {
+    let mut expected = yaml::document(text).ok()?;
+    let lists = expected.as_object_mut()?.values_mut().filter_map(Value::as_array_mut);
+    let left: usize = lists
+        .map(|items| {
+            let all = items.len();
+            items.retain(|item| !item.as_str().is_some_and(&is_gone));
+            all - items.len()
+        })
+        .sum();
+    if left == 0 {
+        return Some(text.to_owned());
+    }
+    let Content::Mapping { entries, .. } = Node::read(text)?.content else { return None };
+    let is_gone = |item: &Node| matches!(&item.content, Content::Scalar { value, .. } if is_gone(value));
+    let mut after = text.to_owned();
+    for (key, list) in entries.iter().rev() {
+        let Content::Sequence { is_flow, items } = &list.content else { continue };
+        let is_emptied = !items.is_empty() && items.iter().all(is_gone);
+        if *is_flow && is_emptied {
+            after.replace_range(list.range.clone(), "[]");
+            continue;
+        }
+        let gone = items.iter().filter(|item| is_gone(item));
+        let cuts: Vec<Range<usize>> =
+            if *is_flow { flow_cuts(items, is_gone) } else { gone.map(|item| line_of(text, &item.range)).collect() };
+        cuts.into_iter().rev().for_each(|cut| after.replace_range(cut, ""));
+        if is_emptied {
+            let colon = key.range.end + text.get(key.range.end..)?.find(':')? + 1;
+            after.insert_str(colon, " []");
+        }
+    }
+    // An anchor, a tag or several items in a line can make something else of the text.
+    (yaml::document(&after).ok()? == expected).then_some(after)
+}
+
+/// Returns the parts of a list in brackets without which the items that go are not in it, in their order. Some items stay.
+fn flow_cuts(items: &[Node], is_gone: impl Fn(&Node) -> bool) -> Vec<Range<usize>> {
+    let Some(last) = items.iter().rposition(|item| !is_gone(item)) else { return vec![] };
+    let inner = items.windows(2).take(last).filter(|pair| is_gone(&pair[0]));
+    let inner = inner.map(|pair| pair[0].range.start..pair[1].range.start);
+    inner.chain(items.last().map(|end| items[last].range.end..end.range.end)).collect()
+}
+
+/// Returns the whole line in which a part of a text begins.
+fn line_of(text: &str, part: &Range<usize>) -> Range<usize> {
+    let start = text[..part.start].rfind('\n').map_or(0, |at| at + 1);
+    let end = text[part.start..].find('\n').map_or(text.len(), |at| part.start + at + 1);
+    start..end
 }
 
 /// A value in the text of a document.
@@ -54,13 +106,19 @@ enum Content {
         entries: Vec<(Node, Node)>,
     },
     Alias,
-    Sequence,
+    Sequence {
+        is_flow: bool,
+        items: Vec<Node>,
+    },
 }
 
 impl Node {
     /// Reads the only document of a text.
     fn read(text: &str) -> Option<Self> {
-        // The parser panics at a block scalar without a line end.
+        // The parser panics at these tags, and at a block scalar without a line end.
+        if yaml::has_tag_beside_comma(text) {
+            return None;
+        }
         let text = format!("{text}\n");
         let mut parser = Parser::new();
         parser.set_input(text.as_bytes());
@@ -96,16 +154,17 @@ impl Node {
                 }
                 Content::Mapping { is_flow: style == MappingStyle::Flow, entries }
             }
-            EventData::SequenceStart { .. } => {
+            EventData::SequenceStart { style, .. } => {
+                let mut items = vec![];
                 loop {
                     let event = parser.parse().ok()?;
                     if event.data == EventData::SequenceEnd {
                         end = byte(event.end_mark.index)?;
                         break;
                     }
-                    Self::of(event, parser)?;
+                    items.push(Self::of(event, parser)?);
                 }
-                Content::Sequence
+                Content::Sequence { is_flow: style == SequenceStyle::Flow, items }
             }
             _ => return None,
         };
@@ -252,6 +311,30 @@ mod tests {
             let set = set(before, &SWITCH, &json!("disabled")).unwrap_or_else(|why| panic!("{why}: {before}"));
             assert_eq!(set, after);
         }
+    }
+
+    #[test]
+    fn items_leave_lists_of_every_style() {
+        for (before, after) in [
+            ("l:\n# Ours\n- a\n- b\n", "l:\n# Ours\n- b\n"),
+            ("m:\n  n: x\nl: # All\n  - a # Why\n  - b\n", "m:\n  n: x\nl: # All\n  - b\n"),
+            ("m:\n  n: x\nl: # All\n  - a\n", "m:\n  n: x\nl: [] # All\n"),
+            ("l:\r\n- b\r\n- 'a'\r\n", "l:\r\n- b\r\n"),
+            ("l:\n- a\n# Theirs\nk:\n- a\n- b\n", "l: []\n# Theirs\nk:\n- b\n"),
+            ("l: [\n  b,\n  a,\n  c\n]\n", "l: [\n  b,\n  c\n]\n"),
+            ("l: [a, b, \"a\", a]\n", "l: [b]\n"),
+            ("l: [a, a]\n", "l: []\n"),
+            ("{\"l\": [\"b\", \"a\"]}", "{\"l\": [\"b\"]}"),
+            ("l: [b, c]\n", "l: [b, c]\n"),
+            ("l:\n- b: a\n- a", "l:\n- b: a\n"),
+        ] {
+            assert_eq!(without_items(before, |item| item == "a").as_deref(), Some(after));
+        }
+        assert_eq!(
+            without_items("l: &l [a, b]\nk: {m: *l}\n", |item| item == "a"),
+            None,
+            "something else has the items too"
+        );
     }
 
     #[test]

@@ -302,6 +302,11 @@ pub fn remove_from_tree(
     Ok(())
 }
 
+/// Returns true if a file is below the path of a Kustomization.
+pub fn is_below(file: &str, path: &str) -> bool {
+    file.starts_with(&directory(path))
+}
+
 /// Returns the beginning of the paths below the path of a Kustomization.
 fn directory(path: &str) -> String {
     let path = path::secure_join(path);
@@ -314,41 +319,12 @@ fn remove_entries(tree: &mut Tree, gone: &[String]) {
     let files: Vec<(String, String)> = files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
     for (path, text) in files {
         let names = |entry: &str| path::resolve(path::parent(&path), entry).is_some_and(|entry| gone.contains(&entry));
-        let after = without_entries(&text, names);
+        // A list that cannot be changed names a file that is gone: the plan says that the build fails.
+        let after = edit::without_items(&text, names).unwrap_or_else(|| text.clone());
         if after != text {
             tree.replace(&path, Some(File::Regular(Arc::from(after.as_bytes()))));
         }
     }
-}
-
-/// Removes the items of lists that `is_gone` accepts. A list without items becomes `[]`.
-fn without_entries(text: &str, is_gone: impl Fn(&str) -> bool) -> String {
-    let item = |line: &str| line.trim().strip_prefix("- ").map(|item| unquoted(item).to_owned());
-    let mut lines: Vec<String> = vec![];
-    let mut removed_below = None;
-    for line in text.split_inclusive('\n') {
-        if item(line).is_some_and(|item| is_gone(&item)) {
-            removed_below = lines.iter().rposition(|line| item(line).is_none() && line.trim_end().ends_with(':'));
-            continue;
-        }
-        let flow = line.split_once('[').filter(|(key, _)| key.trim_end().ends_with(':'));
-        lines.push(match flow.and_then(|(key, rest)| Some((key, rest.split_once(']')?))) {
-            Some((key, (items, rest))) if items.split(',').any(|item| is_gone(unquoted(item))) => {
-                let left: Vec<&str> = items.split(',').filter(|item| !is_gone(unquoted(item))).map(str::trim).collect();
-                format!("{key}[{}]{rest}", left.join(", "))
-            }
-            _ => line.to_owned(),
-        });
-    }
-    if let Some(key) = removed_below.filter(|key| lines.get(key + 1).is_none_or(|next| item(next).is_none())) {
-        lines[key] = format!("{} []\n", lines[key].trim_end());
-    }
-    lines.concat()
-}
-
-fn unquoted(item: &str) -> &str {
-    let item = item.split(" #").next().unwrap_or_default();
-    item.trim().trim_matches(['"', '\''])
 }
 
 fn text_of(file: &File) -> Option<&str> {
@@ -365,11 +341,17 @@ fn yaml_files(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     files.filter_map(|(path, file)| Some((path, text_of(file)?)))
 }
 
+/// Returns true for a line that separates documents and has nothing else but a comment.
+fn is_separator(line: &str) -> bool {
+    let rest = line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+    rest.map(str::trim_start).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+}
+
 /// Returns the documents of a file, without the lines between them.
 fn documents(text: &str) -> Vec<&str> {
     let (mut found, mut start, mut at) = (vec![], 0, 0);
     for line in text.split_inclusive('\n') {
-        if line.starts_with("---") {
+        if is_separator(line) {
             found.push(&text[start..at]);
             start = at + line.len();
         }
@@ -379,12 +361,19 @@ fn documents(text: &str) -> Vec<&str> {
     found
 }
 
-/// Returns a file without some of its documents.
+/// Returns a file without some of its documents, each with the line before it.
 fn without_documents(text: &str, dropped: &BTreeSet<usize>) -> String {
-    let kept = documents(text).into_iter().enumerate().filter(|(at, _)| !dropped.contains(at));
-    let kept: Vec<&str> = kept.map(|(_, document)| document).filter(|document| !document.trim().is_empty()).collect();
-    let first = if text.starts_with("---") && !kept.is_empty() { "---\n" } else { "" };
-    first.to_owned() + &kept.join("---\n")
+    let (mut rest, mut number) = (String::new(), 0);
+    let begins = text.lines().next().is_some_and(is_separator);
+    for line in text.split_inclusive('\n') {
+        number += usize::from(is_separator(line));
+        // Nothing is before the first document that is left.
+        let is_first = rest.is_empty() && !begins && line.trim_end() == "---";
+        if !dropped.contains(&number) && !is_first {
+            rest += line;
+        }
+    }
+    rest
 }
 
 /// Returns a file with the field in the manifest of an owner, or why its text cannot have it; `None` if it has no such manifest.
@@ -515,6 +504,11 @@ mod tests {
         let both = format!("{a}---\n# Ours\n{b}");
         let tree = removed(&[("apps/both.yaml", &both)], std::slice::from_ref(&id)).unwrap();
         assert_eq!(tree["apps/both.yaml"], format!("# Ours\n{b}"));
+        let commented = format!("--- # One\n{a}--- # Two\r\n{b}---\n");
+        let tree = removed(&[("apps/both.yaml", &commented)], std::slice::from_ref(&id)).unwrap();
+        assert_eq!(tree["apps/both.yaml"], format!("--- # Two\r\n{b}---\n"), "the rest is as it was written");
+        let inline = format!("{a}--- {{kind: ConfigMap}}\n");
+        assert!(removed(&[("apps/both.yaml", &inline)], std::slice::from_ref(&id)).unwrap_err().contains("no file"));
         let list = "resources:\n  - a.yaml # first\n  - \"./b.yaml\"\n";
         let files = [("apps/kustomization.yaml", list), ("apps/a.yaml", &*a), ("apps/b.yaml", &*b)];
         let tree = removed(&files, std::slice::from_ref(&id)).unwrap();
