@@ -47,7 +47,7 @@ pub struct LostObject {
     pub deleted_in: usize,
     /// Certainty of that deletion.
     pub certainty: Certainty,
-    /// Step that creates an object of the same identity; `null` if none does.
+    /// Step that creates an object of the same identity, which no later step deletes for certain; `null` if none does.
     pub created_again_in: Option<usize>,
     /// Properties that a new object of the same identity does not have: `uid`, `data`, …
     pub not_restored: Vec<&'static str>,
@@ -70,6 +70,11 @@ fn lost_objects(steps: &[Step]) -> Vec<LostObject> {
     for step in steps {
         for change in step.plan.changes() {
             let id = &change.object.id;
+            if let Some(lost) =
+                lost.get_mut(id).filter(|_| change.action == Action::Delete && change.certainty == Certainty::Certain)
+            {
+                lost.created_again_in = None;
+            }
             // What a step creates is nothing that exists now.
             if change.is_deletion() && !created.contains_key(id) {
                 lost.entry(id).or_insert_with(|| LostObject {
@@ -136,6 +141,19 @@ mod tests {
         let lost: Vec<_> =
             sequence.lost.iter().map(|lost| (&*lost.uid, lost.created_again_in, lost.not_restored.len())).collect();
         assert_eq!(lost, [("u1", Some(2), 2), ("u2", None, 4)], "what a step creates is not lost");
+    }
+
+    #[test]
+    fn what_a_later_step_deletes_again_is_not_there_in_the_end() {
+        let (delete, create) = (&[(Action::Delete, "Service", "u")][..], &[(Action::Create, "Service", "")][..]);
+        let created_again = |steps: &[&[(Action, &str, &str)]]| {
+            Sequence::new(steps.iter().map(|rows| plan(rows)).collect()).lost[0].created_again_in
+        };
+        assert_eq!(created_again(&[delete, create]), Some(2));
+        assert_eq!(created_again(&[delete, create, delete]), None);
+        assert_eq!(created_again(&[delete, create, delete, create]), Some(4));
+        let replace = &[(Action::Recreate, "Service", "u")][..];
+        assert_eq!(created_again(&[replace, delete]), None, "a rename, and its revert without the object");
     }
 
     #[test]
