@@ -34,6 +34,7 @@ use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE, SSA};
+use crate::ownership::schemes::helm::HOOK;
 use crate::ownership::schemes::inventory_id;
 use crate::plan::finished::finalizers::add_blocked_by_finalizers;
 use crate::plan::finished::volumes::add_volume_outcomes;
@@ -302,7 +303,9 @@ impl Successor<'_, '_> {
                     metadata.add_owner(&owner.id, target.as_ref());
                     self.apply(id, built, &metadata, applies.manager);
                 }
-                let entries: Vec<Value> = applies.objects.iter().map(|(id, built)| entry(id, &built.version)).collect();
+                // No inventory of a release has its hooks.
+                let listed = applies.objects.iter().filter(|(_, built)| target.is_none() || !is_hook(built));
+                let entries: Vec<Value> = listed.map(|(id, built)| entry(id, &built.version)).collect();
                 self.update_status(&owner.id, |status| status["inventory"]["entries"] = entries.into());
                 if let (Some(target), Some(chart)) = (target, &applies.chart) {
                     self.record_release(&owner.id, &target, chart);
@@ -438,6 +441,10 @@ fn is_planned(state: &State<'_>, source: &SourceId) -> bool {
 
 fn entry(id: &ObjectId, version: &str) -> Value {
     json!({"id": inventory_id::format(id), "v": version})
+}
+
+fn is_hook(built: &BuiltObject) -> bool {
+    built.manifest.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(HOOK).is_some())
 }
 
 fn described(change: &Change) -> &'static str {

@@ -11,7 +11,7 @@ use crate::flux::simulation::{Preview, StateAfter};
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::snapshot::Snapshot;
 
-fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
+pub(super) fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
     let mut preview = Preview::new(cluster.input(files));
     cluster.finish(|answers| match preview.step(answers) {
         Progress::Done(finished) => Progress::Done(preview.after(&finished, answers, 1, "main@sha1:2")),

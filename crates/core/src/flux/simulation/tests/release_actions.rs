@@ -58,6 +58,15 @@ fn a_hook_of_a_new_release_deletes_the_object_that_has_its_name() {
 }
 
 #[test]
+fn a_hook_is_in_no_inventory_afterwards() {
+    let files = tree("1", &hooked(json!({"helm.sh/hook": "pre-install"})), spec(json!({})));
+    let snapshot = super::after::after(&before(&["hook"]), &files).snapshot;
+    let release = snapshot.resources.iter().find(|full| &*full.object.id.kind == "HelmRelease").unwrap();
+    let inventory = release.at("/status/inventory/entries").unwrap().to_string();
+    assert!(inventory.contains("_web__ConfigMap") && !inventory.contains("_hook__"), "{inventory}");
+}
+
+#[test]
 fn a_failed_installation_deletes_what_it_took_over_if_the_remedy_says_so() {
     let mut all = templates();
     all[0].2 = json!({});
