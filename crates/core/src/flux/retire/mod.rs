@@ -17,7 +17,7 @@ use crate::flux::handover::HandoverStep;
 use crate::flux::kinds::FluxKind;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::deletion::volumes::{self, CLAIM, Volumes};
-use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
+use crate::kubernetes::object::{GroupKind, ObjectId, Resource, ResourceType};
 use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -231,14 +231,31 @@ impl Order {
     /// namespaces and definitions.
     pub fn strangers(&self, plan: &FinishedPlan, before: &Snapshot) -> Vec<(ObjectId, ObjectId)> {
         let index = Index::build(before);
-        let rows = plan.deletions().filter(|change| !self.takes(&change.object.id));
-        let foreign = rows.filter(|change| {
-            matches!(change.reason.code, ReasonCode::InNamespace | ReasonCode::CustomResource)
-                && before
-                    .object(&change.object.id)
-                    .is_some_and(|object| index.status(object) == OwnershipStatus::Unmanaged)
+        let unmanaged = plan.deletions().filter(|change| {
+            let live = before.object(&change.object.id);
+            live.is_some_and(|object| index.status(object) == OwnershipStatus::Unmanaged)
         });
-        foreign.filter_map(|change| Some((change.object.id.clone(), change.cause.clone()?))).collect()
+        let foreign = unmanaged.filter_map(|change| {
+            let cause = match change.reason.code {
+                ReasonCode::InNamespace | ReasonCode::CustomResource if !self.takes(&change.object.id) => {
+                    change.cause.clone()
+                }
+                // It would wait in vain for its finalizer once its namespace or its definition goes.
+                ReasonCode::DeletedByHand if index.owner_of_object(&change.object.id).is_none() => {
+                    self.container_of(&change.object.id, before)
+                }
+                _ => None,
+            };
+            Some((change.object.id.clone(), cause?))
+        });
+        foreign.collect()
+    }
+
+    /// Returns the definition or the namespace of an object, if that is deleted.
+    fn container_of(&self, id: &ObjectId, snapshot: &Snapshot) -> Option<ObjectId> {
+        let definition = snapshot.type_of(id).map(ResourceType::definition);
+        let containers = definition.into_iter().chain([id.namespace_object()]);
+        containers.into_iter().find(|container| self.takes(container))
     }
 
     /// Returns what is there after the last step although it should not be: objects of the owners, what waits to be deleted, and what

@@ -85,6 +85,23 @@ fn resources_go_before_the_controller_that_serves_their_finalizers() {
 }
 
 #[test]
+fn what_nobody_manages_is_a_stranger_also_where_it_is_deleted_by_hand() {
+    let by_hand = cluster(vec![kustomization("operator", &[DEFINITION, DEPLOYMENT])]);
+    let strangers = |targets: &[ObjectId], snapshot: &Snapshot, deleted: &ObjectMetadata| -> Vec<String> {
+        let found = order(&targets.iter().cloned().collect(), snapshot, &[], &BTreeSet::new()).unwrap();
+        let mut plan = Plan::default();
+        plan.add_changes([Change::new(Action::Delete, deleted, None, Actor::User, ReasonCode::DeletedByHand)]);
+        let found = found.strangers(&plan.into(), snapshot);
+        found.iter().map(|(object, cause)| format!("{object}, {cause}")).collect()
+    };
+    let definition = "customresourcedefinition.apiextensions.k8s.io/widgets.example.com";
+    let expected = [format!("widget.example.com/w -n shop, {definition}")];
+    assert_eq!(strangers(&[ks("operator")], &by_hand, &widget()), expected);
+    let owner = by_hand.object(&ks("operator")).unwrap();
+    assert_eq!(strangers(&[ks("operator")], &by_hand, owner), [""; 0], "it was named");
+}
+
+#[test]
 fn a_finalizer_that_nobody_serves_prevents_every_order() {
     let unserved = cluster(vec![kustomization("apps", &[WIDGET]), kustomization("crds", &[DEFINITION])]);
     let refused = steps(&[ks("apps")], &unserved).unwrap_err();
