@@ -15,15 +15,23 @@ const FLEET: &str = "https://example.invalid/fleet.git";
 /// Beginning of the name of a source that no Kustomization uses.
 const UNUSED: &str = "unused";
 
+/// Beginning of the name of a source that is suspended.
+const SUSPENDED: &str = "suspended";
+
 /// Runs `plan` in a directory beside a recorded cluster with these sources, and with programs that build nothing.
 fn plan(directory: &std::path::Path, sources: &[Source<'_>], more: &[&str]) -> Run {
+    run("plan", directory, sources, more)
+}
+
+/// Runs a verb as [`plan`] does.
+fn run(verb: &str, directory: &std::path::Path, sources: &[Source<'_>], more: &[&str]) -> Run {
     let programs = Folder::new("subject");
     let object = |group: &str, kind: &str, name: &str| {
         json!({"group": group, "kind": kind, "namespace": "flux-system", "name": name, "version": "v1", "uid": name,
                "resource_version": "1", "generation": 1})
     };
     let source = |(name, url, reference, commit): &Source<'_>| {
-        let content = json!({"spec": {"url": url, "ref": reference},
+        let content = json!({"spec": {"url": url, "ref": reference, "suspend": name.starts_with(SUSPENDED)},
             "status": {"artifact": {"revision": format!("main@sha1:{commit}")}}});
         json!({"object": object("source.toolkit.fluxcd.io", "GitRepository", name), "content": content})
     };
@@ -45,7 +53,7 @@ fn plan(directory: &std::path::Path, sources: &[Source<'_>], more: &[&str]) -> R
         "objects": full.iter().map(|full| full["object"].clone()).collect::<Vec<_>>(), "full": full});
     let snapshot = programs.write("cluster.json", snapshot.to_string());
     let kustomize = programs.script("kustomize", "echo v5.8.1");
-    let mut command = command(&["plan"]);
+    let mut command = command(&[verb]);
     command.current_dir(directory).args(more).arg("--snapshot").arg(snapshot).arg("--kustomize").arg(kustomize);
     Run::of(&mut command)
 }
@@ -271,6 +279,24 @@ fn each_step_has_its_own_subject_and_no_step_is_rehearsed() {
 }
 
 #[test]
+fn a_suspended_source_gets_no_steps() {
+    let (folder, main) = checkout();
+    let source = |name: &'static str| (name, FLEET, json!({"branch": "main"}), main.as_str());
+    for words in [&["handover"][..], &["retire", "kustomization/suspended-fleet"]] {
+        let refused = run(words[0], folder.path(), &[source("suspended-fleet")], &words[1..]);
+        let why = "error: no steps: gitrepository.source.toolkit.fluxcd.io/suspended-fleet -n flux-system is suspended, and fetches no \
+                   commit of a step\nhint: resume it first: `kubectl gitops resume --spec gitrepository suspended-fleet -n flux-system`";
+        assert!(refused.code == 6 && refused.stderr.contains(why), "{refused}");
+    }
+    assert_eq!(run("handover", folder.path(), &[source("apps")], &[]).code, 0);
+    assert_eq!(
+        plan(folder.path(), &[source("suspended-fleet")], &[]).code,
+        0,
+        "a plan is about the time after the fetch"
+    );
+}
+
+#[test]
 fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
     let (folder, main) = checkout();
     let run = |text: &str, more: &[&str]| {
@@ -296,6 +322,11 @@ fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
         ("steps:\n- apply: main", "unknown field `apply`"),
         ("steps:\n- delete: web", "step 1: \"web\" is not KIND/NAME"),
         ("steps:\n- annotate: a/b", "step 1: `annotate` and `annotations` belong together"),
+        ("", "it is empty"),
+        (
+            "steps:\n- suspend: gitrepository/apps\n  namespace: flux-system\n- commit: .",
+            "step 2: gitrepository.source.toolkit.fluxcd.io/apps -n flux-system is suspended then, and fetches no commit",
+        ),
     ] {
         let refused = run(text, &[]);
         assert!(refused.code == 2 && refused.stderr.contains(why), "{text}: {refused}");

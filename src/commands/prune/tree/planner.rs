@@ -126,6 +126,15 @@ impl SearchWork {
         let Self { spokes, shared } = self;
         let (planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
         let deployed = planner.deployed()?;
+        if let Some(source) = planner.suspended_source(snapshot) {
+            let kind = source.kind.to_lowercase();
+            let hint = format!(
+                "resume it first: `kubectl gitops resume --spec {kind} {} -n {}`",
+                source.name, source.namespace
+            );
+            let message = format!("no steps: {source} is suspended, and fetches no commit of a step");
+            return Err(Error::refused(message).hint(hint));
+        }
         Ok(SearchStart { planner, state, change, deployed })
     }
 }
@@ -323,6 +332,18 @@ impl<'s> Planner<'s> {
         finished
     }
 
+    /// Returns a planned source that is suspended in a state.
+    pub(super) fn suspended_source(&self, snapshot: &Snapshot) -> Option<ObjectId> {
+        let sources = self.folders.keys().filter_map(|source| matching::source(snapshot, source));
+        sources.filter(|full| full.flag("/spec/suspend")).map(|full| full.object.id.clone()).next()
+    }
+
+    /// Returns a planned source that is suspended in a state, although it is not in the cluster.
+    pub(super) fn source_suspended_by_steps(&self, snapshot: &Snapshot) -> Option<ObjectId> {
+        let live = self.suspended_source(self.answerer.builds.snapshot);
+        self.suspended_source(snapshot).filter(|_| live.is_none())
+    }
+
     /// Returns the description of the tree.
     pub(super) fn subject(&self) -> &Subject {
         &self.subject
@@ -452,6 +473,10 @@ impl<'s> Planner<'s> {
             ([folder], [commit]) => {
                 let sources = self.folders.keys().cloned().collect();
                 Ok(Deployed { folder: (*folder).clone(), commit: (*commit).to_owned(), sources })
+            }
+            ([_, _, ..], _) => {
+                Err(Error::usage("steps are commits of one checkout, and the sources have several directories")
+                    .hint("name one directory, or several sources with the same one"))
             }
             (_, []) => Err(Error::failed("the sources of the checkout have deployed no commit yet, so nothing moves")
                 .hint("wait until they are ready: `kubectl gitops get gitrepositories -A`")),

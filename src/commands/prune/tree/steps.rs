@@ -85,6 +85,9 @@ impl StepsFile {
     fn read_steps(path: &Path) -> Result<Self, String> {
         let text = files::read_named_text(path, limits::MAX_FILE).map_err(|error| error.to_string())?;
         let value = yaml::document(&text).map_err(|error| error.to_string())?;
+        if value.is_null() {
+            return Err("it is empty".to_owned());
+        }
         let file: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
         if file.entries.is_empty() {
             return Err("it has no steps".to_owned());
@@ -149,6 +152,10 @@ impl StepEntry {
     ) -> Result<(String, StepTrees)> {
         let mut trees = current.clone();
         trees.by_hand.clear();
+        if let Some(source) = planner.source_suspended_by_steps(&state.snapshot).filter(|_| self.is_commit()) {
+            let error = Error::usage(format!("{source} is suspended then, and fetches no commit"));
+            return Err(in_step(number, error.hint("resume it in a step before")));
+        }
         let (act, object) = match self.act().map_err(Error::usage)? {
             Act::ByHand(act, object) => (act, object),
             Act::Commit(CHECKED_OUT) => return Ok((checked_out.subject.tree_text(), checked_out.clone())),
