@@ -10,7 +10,7 @@ const WRITTEN: &str = "kubectl gitops";
 /// Commands that read no cluster, so they need none of its flags.
 const WITHOUT_CLUSTER: [&str; 4] = ["completion", "man", "options", "version"];
 /// Commands that take a recorded cluster.
-const READING: [&str; 4] = ["get", "inventory", "plan", "prune"];
+const READING: [&str; 6] = ["get", "handover", "inventory", "plan", "prune", "retire"];
 /// Programs that run a plugin by its prefix.
 const HOSTS: [&str; 2] = ["kubectl", "flux"];
 
@@ -88,6 +88,11 @@ mod tests {
                 "`kubectl gitops get` lists",
                 "`kubectl gitops get --context prod` lists",
                 "`kubectl gitops get --snapshot a.json` lists",
+            ),
+            (
+                "`kubectl gitops handover --to a` shows",
+                "`kubectl gitops handover --to a --context prod` shows",
+                "`kubectl gitops handover --to a --snapshot a.json` shows",
             ),
             (
                 "`git fetch`, `kubectl get x`",

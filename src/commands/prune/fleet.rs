@@ -26,7 +26,7 @@ use crate::output::text::sanitize::one_line;
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::fleet::{ClusterAnswer, Fleet};
 use gitops_core::plan::mask::SecretMask;
-use gitops_core::text::pluralize;
+use gitops_core::text::{pluralize, shell_word};
 
 /// Endings of the files of `--snapshots`.
 const RECORDINGS: [&str; 2] = [".json", ".json.gz"];
@@ -52,6 +52,16 @@ pub(crate) struct NamedCluster {
     name: String,
     /// File of a recorded cluster.
     file: Option<PathBuf>,
+}
+
+impl NamedCluster {
+    /// Returns the flag that selects it for a command about one cluster, after a space.
+    fn flag(&self) -> String {
+        match &self.file {
+            Some(file) => format!(" --snapshot {}", shell_word(&file.display().to_string())),
+            None => format!(" --context {}", shell_word(&self.name)),
+        }
+    }
 }
 
 impl FleetArgs {
@@ -153,6 +163,8 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     let are_recorded = clusters.iter().all(|cluster| cluster.file.is_some());
     session.terminal.status(&format!("planning for {number}"));
     let (whole, policy, work) = (&*session, policy.as_ref(), &shared);
+    let selecting: BTreeMap<String, String> =
+        clusters.iter().map(|cluster| (cluster.name.clone(), cluster.flag())).collect();
     // All parts begin before the first one is planned, so that each knows which clusters are connected to anyway.
     let begun: Vec<_> = clusters.into_iter().map(|cluster| (whole.collecting(&cluster.name), cluster)).collect();
     let parts = on_threads(begun, async |((mut part, messages), NamedCluster { name, file })| {
@@ -200,7 +212,7 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     check_hubs(hubs)?;
     let fleet = Fleet::new(answers, are_recorded);
     print_messages(&messages, &fleet, session);
-    show_fleet(&fleet, judged, args, session)
+    show_fleet(&fleet, &selecting, judged, args, session)
 }
 
 /// Does the tasks on several threads, and returns their results in the same order. A plan is mostly computation, which would
@@ -272,8 +284,14 @@ fn print_messages(messages: &[(String, Vec<String>)], fleet: &Fleet, session: &m
     }
 }
 
-/// Shows the answer, and returns its exit code: the gravest of all clusters.
-fn show_fleet(fleet: &Fleet, judged: Result<()>, args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
+/// Shows the answer, and returns its exit code: the gravest of all clusters. `selecting` are the flags that select each of them.
+fn show_fleet(
+    fleet: &Fleet,
+    selecting: &BTreeMap<String, String>,
+    judged: Result<()>,
+    args: &PruneArgs,
+    session: &mut Session,
+) -> Result<ExitCode> {
     let execution = &args.execution;
     let planning = &execution.planning;
     let is_told = execution::is_told(execution, session);
@@ -288,7 +306,9 @@ fn show_fleet(fleet: &Fleet, judged: Result<()>, args: &PruneArgs, session: &mut
     let gaps = session.report_answer_gaps(fleet.gaps(), is_told);
     let deletes = fleet.plans().any(|(_, plan)| plan.deletions().next().is_some());
     let exit = if planning.detailed_exitcode && deletes && gaps == ExitCode::Done { ExitCode::Found } else { gaps };
-    let lossless = fleet.plans().find_map(|(_, plan)| show::way_without_loss(plan));
+    let flags = args.tree.handover_flags();
+    let flags = |name: &str| selecting.get(name).map_or(flags.clone(), |of_cluster| format!("{of_cluster}{flags}"));
+    let lossless = fleet.plans().find_map(|(name, plan)| show::way_without_loss(plan, &flags(name)));
     if fleet.alarms().is_empty() {
         lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);

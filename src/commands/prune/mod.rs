@@ -229,7 +229,7 @@ async fn preview_steps(
     execution::show_sequence(&sequence, execution, session)?;
     let plans: Vec<(String, &FinishedPlan)> =
         sequence.steps.iter().map(|step| (format!("step {}: ", step.number), &step.plan)).collect();
-    conclude(&plans, failed, execution, session)
+    conclude(&plans, failed, execution, &args.tree.handover_flags(), session)
 }
 
 /// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
@@ -280,7 +280,7 @@ async fn preview(
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    conclude(&[(String::new(), &plan)], judged, execution, session)
+    conclude(&[(String::new(), &plan)], judged, execution, &args.tree.handover_flags(), session)
 }
 
 /// Shows a plan that was written before, and ends as the command that made it.
@@ -288,21 +288,22 @@ pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Sessio
     args.check()?;
     let plan = plan_file::read_document(file)?;
     execution::show(&plan, args, session)?;
-    conclude(&[(String::new(), &plan)], Ok(()), args, session)
+    conclude(&[(String::new(), &plan)], Ok(()), args, "", session)
 }
 
 /// Reports what is wrong with plans for controllers that were shown, each with the beginning of its messages, and returns the
-/// exit code.
+/// exit code. `flags` are those of a `handover` of the same checkout.
 fn conclude(
     plans: &[(String, &FinishedPlan)],
     judged: Result<()>,
     execution: &ExecutionArgs,
+    flags: &str,
     session: &mut Session,
 ) -> Result<ExitCode> {
     let is_told = execution::is_told(execution, session);
     let exit = execution::report_gaps(plans.iter().map(|(_, plan)| *plan), execution, session);
     session.print_hints();
-    let lossless = plans.iter().find_map(|(_, plan)| show::way_without_loss(plan));
+    let lossless = plans.iter().find_map(|(_, plan)| show::way_without_loss(plan, flags));
     if plans.iter().all(|(_, plan)| plan.alarms().is_empty()) {
         lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);

@@ -83,7 +83,7 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
         notices.push((Tone::Bad, Prose::from("Alarm: ").foreign(&alarm.detail)));
     }
     let hint = (!plan.alarms().is_empty()).then(|| remedies(plan.alarms()).to_string());
-    for hint in hint.into_iter().chain(way_without_loss(plan)) {
+    for hint in hint.into_iter().chain(way_without_loss(plan, "")) {
         notices.push((Tone::Info, Prose::from(format!("Hint: {hint}."))));
     }
     if plan.changes().iter().any(|change| change.certainty == Certainty::Race) {

@@ -129,7 +129,7 @@ fn head(plan: &Plan) -> String {
     if !alarms.is_empty() {
         head += &format!("\nHint: {}.\n", quote(&remedies(alarms)));
     }
-    if let Some(way) = way_without_loss(plan) {
+    if let Some(way) = way_without_loss(plan, "") {
         head += &format!("\nHint: {way}.\n");
     }
     if let Some(recorded) = plan.recorded() {
@@ -298,7 +298,7 @@ fn fleet_head(fleet: &Fleet, plans: &[CommonPlan]) -> String {
     if !fleet.alarms().is_empty() {
         head += &format!("\nHint: {}.\n", quote(&remedies(fleet.alarms().iter().map(|alarm| &alarm.part))));
     }
-    if let Some(way) = fleet.plans().find_map(|(_, plan)| way_without_loss(plan)) {
+    if let Some(way) = fleet.plans().find_map(|(_, plan)| way_without_loss(plan, "")) {
         head += &format!("\nHint: {}.\n", way.split_whitespace().collect::<Vec<_>>().join(" "));
     }
     let gaps = fleet::gap_sentences(fleet);

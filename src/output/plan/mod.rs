@@ -508,21 +508,21 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     if flags.is_empty() { hint } else { hint.own(format!("; if it is intended, pass {}", flags.join(" "))) }
 }
 
-/// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that.
-pub fn way_without_loss(plan: &Plan) -> Option<String> {
+/// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that. `flags` select the same
+/// checkout, each after a space.
+pub fn way_without_loss(plan: &Plan, flags: &str) -> Option<String> {
     let moved = plan.deletions().filter(|change| is_moved_with_loss(change)).count();
     if moved > 0 {
         let all = plan.deletions().count();
         return Some(format!(
-            "{moved} of {} {} a rename or a move: `kubectl gitops handover` shows the way without loss",
+            "{moved} of {} {} a rename or a move: `kubectl gitops handover{flags}` shows the way without loss",
             pluralize(all, "deletion"),
             if moved == 1 { "is" } else { "are" }
         ));
     }
     let makes_others = plan.changes().iter().any(|change| change.action == Action::Create) || !plan.is_complete();
     (makes_others && plan.owners().iter().any(loses_objects)).then(|| {
-        "if a Kustomization was renamed or moved: `kubectl gitops handover` says whether its objects can stay"
-            .to_owned()
+        format!("if a Kustomization was renamed or moved: `kubectl gitops handover{flags}` says whether its objects can stay")
     })
 }
 

@@ -1,6 +1,6 @@
 //! Flags of `prune --plan` that are about a working tree.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -8,6 +8,7 @@ use clap::Args;
 use crate::commands::prune::spokes::Spoke;
 use crate::error::{Error, Result};
 use crate::tools::git::WorktreeState;
+use gitops_core::text::shell_word;
 
 /// Heading of the flags of a working tree.
 pub const WORKING_TREE: &str = "Working tree";
@@ -114,7 +115,37 @@ pub struct CheckoutOptions {
     pub plan_timeout: Duration,
 }
 
+impl CheckoutOptions {
+    /// Returns the flags that select a checkout and what it is planned with, each after a space, for a command that goes on.
+    pub(crate) fn flags(&self, repo: Option<&Path>) -> String {
+        let path = |path: &PathBuf| path.display().to_string();
+        let repo = repo.map(|repo| repo.display().to_string()).filter(|repo| repo != ".");
+        let single = [
+            ("--repo", repo),
+            ("--branch", self.branch.clone()),
+            ("--kustomize", self.kustomize.as_ref().map(path)),
+            ("--helm", self.helm.as_ref().map(path)),
+            ("--flux-operator", self.flux_operator.as_ref().map(path)),
+            ("--charts", self.charts.as_ref().map(path)),
+            ("--controller-version", self.controller_version.clone()),
+        ];
+        let sources = self.source.iter().map(|source| ("--source", source.clone()));
+        let valued = single.into_iter().filter_map(|(flag, value)| Some((flag, value?))).chain(sources);
+        let valued = valued.map(|(flag, value)| format!(" {flag} {}", shell_word(&value)));
+        let switches = [(self.allow_network, " --allow-network"), (self.chart_credentials, " --chart-credentials")];
+        let switches = switches.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.to_owned());
+        valued.chain(switches).collect()
+    }
+}
+
 impl TreeArgs {
+    /// Returns the flags with which `handover` compares the same checkout.
+    pub(in crate::commands::prune) fn handover_flags(&self) -> String {
+        let options = &self.options;
+        let to = options.rev.as_ref().filter(|_| !options.has_steps()).map(|rev| format!(" --to {}", shell_word(rev)));
+        options.checkout.flags(self.repo.as_deref()) + &to.unwrap_or_default()
+    }
+
     /// Returns the flags of a verb that reads the current directory if neither a checkout nor a source is named.
     pub(crate) fn of_checkout(repo: Option<PathBuf>, options: TreeOptions) -> Self {
         let is_here = repo.is_none() && options.checkout.source.is_empty();
@@ -178,5 +209,29 @@ impl TreeOptions {
             None if self.staged => WorktreeState::Index,
             None => WorktreeState::Worktree,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_goes_on_has_the_flags_of_the_checkout() {
+        let checkout = CheckoutOptions {
+            source: vec!["GitRepository/a/b=my dir".to_owned()],
+            branch: Some("main".to_owned()),
+            allow_network: true,
+            ..CheckoutOptions::default()
+        };
+        assert_eq!(
+            checkout.flags(Some(Path::new("../fleet"))),
+            " --repo ../fleet --branch main --source 'GitRepository/a/b=my dir' --allow-network"
+        );
+        let options = TreeOptions { rev: Some("feature".to_owned()), ..TreeOptions::default() };
+        let mut tree = TreeArgs { repo: Some(".".into()), options };
+        assert_eq!(tree.handover_flags(), " --to feature");
+        tree.options.then = vec!["main".to_owned()];
+        assert_eq!(tree.handover_flags(), "", "a move can be in any of the steps");
     }
 }
