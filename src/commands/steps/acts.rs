@@ -99,6 +99,8 @@ pub(crate) struct Awaited {
     pub(crate) gone: BTreeMap<ObjectId, Box<str>>,
     /// Settings that must be there.
     pub(crate) set: BTreeMap<ObjectId, Hold>,
+    /// HelmReleases that must have a later revision of their release than this one: their upgrade by another chart changes no generation.
+    pub(crate) upgraded: BTreeMap<ObjectId, u64>,
     /// Owners of Flux that must be ready for what they are now.
     pub(crate) applied: BTreeSet<ObjectId>,
     /// Commit that Kustomizations of `applied` must have applied.
@@ -139,6 +141,13 @@ impl Awaited {
                 return Ok(Some(format!("`{field}` on {id}")));
             }
         }
+        for (id, revision) in &self.upgraded {
+            let Some(kind) = planned.type_of(id) else { continue };
+            let live = cluster.fetch_json(kind, id).await?;
+            if live.is_some_and(|live| release_revision(&live) <= Some(*revision)) {
+                return Ok(Some(format!("{id} to upgrade its release, which has revision {revision}")));
+            }
+        }
         for id in &self.applied {
             let Some(kind) = planned.type_of(id) else { continue };
             let live = cluster.fetch_json(kind, id).await?;
@@ -177,6 +186,11 @@ impl Awaited {
     ) -> Result<()> {
         wait_for(limit, waiting, async || self.missing(cluster, planned).await).await
     }
+}
+
+/// Returns the revision of the last release of a HelmRelease.
+pub(super) fn release_revision(release: &Value) -> Option<u64> {
+    release.pointer("/status/history/0/version").and_then(Value::as_u64)
 }
 
 /// A wait with a time limit. It knows when something else is missing than before, so that this can be shown once.

@@ -1,11 +1,12 @@
 //! `handover`: steps by which a change moves objects to other owners without deleting them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::acts::{Act, Awaited, FIELD_MANAGER, shows_hold};
+use super::acts::{Act, Awaited, FIELD_MANAGER, kubectl_name, release_revision, shows_hold};
 use super::apply::{Commit, NextStep, StepArgs, Steps, carry_out};
 use crate::commands::Session;
 use crate::commands::prune::tree::{FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
@@ -15,17 +16,19 @@ use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
 use crate::tools;
 use crate::tools::git::{Checkout, WorktreeState};
-use gitops_core::flux::handover::{Handover, HandoverStep, Hold, Holds, left_over, listed};
+use gitops_core::flux::handover::{
+    Handover, HandoverStep, Hold, Holds, Remains, ended_marks, left_over, listed, remains,
+};
 use gitops_core::flux::kinds::KINDS;
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::gap::AnswerGap;
-use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata};
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
 use gitops_core::ownership::{Members, OwnerId};
-use gitops_core::plan::{FinishedPlan, Outcome};
+use gitops_core::plan::{FinishedPlan, Outcome, ReasonCode};
 use gitops_core::text::{join_limited, plain_word, pluralize, shell_word};
 
 /// Number of objects that a message names.
@@ -78,7 +81,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let handover = &planned.document;
     session.terminal.raw(&args.output.render(handover, session.terminal.look(true))?)?;
     if let Some(directory) = &args.write {
-        write(&handover.steps, directory, session)?;
+        write(&handover.steps, directory, &planned.folder, session)?;
     }
     let exit = report(&handover.steps, session);
     if let Some(blocked) = handover.blocked() {
@@ -135,16 +138,21 @@ async fn plan(
     for (number, FoundMove { role, patches, tree, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
         let plan = step.finish(args.steps.snapshot.is_some());
-        let acts = role.acts(&found.holds, &plan, snapshot);
+        let acts = role.acts(&found.holds, snapshot, &found.last);
         let awaited = role.awaited(&found.holds, &plan, &step.snapshot);
+        let (has_patches, has_acts) = (!patches.is_empty(), !acts.is_empty());
         steps.push(HandoverStep {
             number,
-            title: role.title(roles.contains(&Role::HeldChange), !patches.is_empty()),
+            title: role.title(roles.contains(&Role::HeldChange), has_patches, has_acts),
             patches,
             commands: acts.iter().map(Act::command).collect(),
-            notes: role.notes(&found.holds),
-            done_when: role.done_when(&found.holds, &plan),
-            way_back: role.way_back().to_owned(),
+            notes: if role == Role::Change {
+                remains(&found.holds, snapshot, &found.last).iter().map(remains_note).collect()
+            } else {
+                vec![]
+            },
+            done_when: role.done_when(&found.holds, &plan, &awaited.upgraded),
+            way_back: role.way_back(has_patches, has_acts).to_owned(),
             plan,
         });
         all_acts.push((acts, awaited));
@@ -159,7 +167,7 @@ async fn plan(
     let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
     let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
     let owners = rows.map(|row| row.owner.clone()).collect();
-    let document = Handover::new(lost_at_once, steps, left_over);
+    let document = Handover::new(lost_at_once, steps, left_over, snapshot);
     Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources })
 }
 
@@ -264,7 +272,8 @@ impl Steps for Moving<'_> {
     }
 
     fn command(&self) -> String {
-        format!("kubectl gitops handover --to {} --apply", self.change)
+        let flags = self.args.steps.checkout.flags(self.args.repo.as_deref());
+        format!("kubectl gitops handover --to {}{flags} --apply", self.change)
     }
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
@@ -303,32 +312,38 @@ pub(crate) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode 
 
 impl Role {
     /// Returns the instruction. `is_held` is true if a step before the change keeps holds.
-    fn title(self, is_held: bool, has_patches: bool) -> String {
-        match self {
-            Self::Hold if !has_patches => "run the commands".to_owned(),
-            Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it".to_owned(),
-            Self::HeldChange => "merge the change together with this, and wait until Flux has applied it".to_owned(),
+    fn title(self, is_held: bool, has_patches: bool, has_commands: bool) -> String {
+        let what = match self {
+            Self::Hold if !has_patches => return "run the commands".to_owned(),
+            Self::Hold if has_commands => {
+                "commit this to the branch that is deployed, wait until Flux has applied it, and run the commands"
+            }
+            Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it",
+            Self::HeldChange => "merge the change together with this, and wait until Flux has applied it",
             Self::Change if has_patches => {
-                "commit this to the branch that is deployed: it takes back what the steps before have set".to_owned()
+                "commit this to the branch that is deployed: it takes back what the steps before have set"
             }
-            Self::Change if !is_held => "merge the change".to_owned(),
-            Self::Change => {
-                "take the patch of the step before back (`git apply -R`), so that the change is as it was".to_owned()
-            }
-        }
+            Self::Change if !is_held => "merge the change",
+            Self::Change => "take the patch of the step before back (`git apply -R`), so that the change is as it was",
+        };
+        // A mark that ends before a release is upgraded protects nothing.
+        let then = if self == Self::Change && has_commands {
+            "; run the commands only when what is below shows that it is done"
+        } else {
+            ""
+        };
+        format!("{what}{then}")
     }
 
     /// Returns what a step does in the cluster: marks of objects that no manifest in Git has, and their end. A mark that an earlier
-    /// run set ends with the plan that shows its object.
-    fn acts(self, holds: &Holds, plan: &FinishedPlan, live: &Snapshot) -> Vec<Act> {
+    /// run set ends too once it protects nothing.
+    fn acts(self, holds: &Holds, first: &Snapshot, last: &Snapshot) -> Vec<Act> {
         let marks = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id.clone());
         match self {
             Self::Hold => marks.map(|id| Act::Set(id, Hold::Keep)).collect(),
             Self::HeldChange => vec![],
             Self::Change => {
-                let shown = plan.changes().iter().map(|change| &change.object.id);
-                let earlier = shown.filter(|id| live.object(id).is_some_and(is_marked)).cloned();
-                let all: BTreeSet<ObjectId> = marks.chain(earlier).collect();
+                let all: BTreeSet<ObjectId> = marks.chain(ended_marks(first, last, FIELD_MANAGER)).collect();
                 all.into_iter().map(|id| Act::Unset(id, Hold::Keep)).collect()
             }
         }
@@ -352,52 +367,65 @@ impl Role {
             plan.changes().iter().filter_map(|change| object_of(change.owner.as_ref()?)).collect();
         let is_well =
             |id: &ObjectId| changed.contains(id) || before.resource(id).is_none_or(|live| live.is_true("Ready"));
+        let upgraded = plan.owners().iter().filter(|row| row.reason.code == ReasonCode::ReleaseUpgraded);
+        let upgraded = upgraded.filter_map(|row| object_of(&row.owner));
+        let revision = |id: &ObjectId| release_revision(&before.resource(id)?.content);
         Awaited {
             gone: owners(Outcome::Deleted).filter_map(live).collect(),
+            upgraded: upgraded.filter_map(|id| revision(&id).map(|revision| (id, revision))).collect(),
             applied: owners(Outcome::Applies).filter(is_well).collect(),
             ..Awaited::default()
         }
     }
 
-    /// Returns commands that show that a step is done.
-    fn done_when(self, holds: &Holds, plan: &FinishedPlan) -> Vec<String> {
+    /// Returns commands that show that a step is done. `upgraded` are HelmReleases with the revisions that their releases had before.
+    fn done_when(self, holds: &Holds, plan: &FinishedPlan, upgraded: &BTreeMap<ObjectId, u64>) -> Vec<String> {
         if let Self::Hold = self {
             return show_holds(holds);
         }
-        let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
-        let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for OwnerId { name, namespace, .. } in
-            applied.map(|row| &row.owner).filter(|owner| owner.system == "flux" && owner.kind == KIND)
-        {
-            names.entry(namespace).or_default().push(name);
-        }
-        let shows = names.into_iter().map(|(namespace, names)| {
-            let (names, namespace) = (words(&names), shell_word(namespace));
-            format!("kubectl gitops get kustomization{names} -n {namespace} # Ready, at the new revision")
+        let revisions = upgraded.iter().map(|(id, revision)| {
+            format!("kubectl get {} -o jsonpath='{{.status.history[0].version}}' # above {revision}", kubectl_name(id))
         });
-        shows.collect()
+        let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
+        let mut names: BTreeMap<(Reverse<bool>, &str, &str), Vec<&str>> = BTreeMap::new();
+        for owner in applied.map(|row| &row.owner).filter(|owner| owner.system == "flux") {
+            let key = (Reverse(owner.kind == KIND), &*owner.kind, &*owner.namespace);
+            names.entry(key).or_default().push(&owner.name);
+        }
+        let shows = names.into_iter().map(|((Reverse(has_revision), kind, namespace), names)| {
+            let (kind, names, namespace) = (kind.to_lowercase(), words(&names), shell_word(namespace));
+            let revision = if has_revision { ", at the new revision" } else { "" };
+            format!("kubectl gitops get {kind}{names} -n {namespace} # Ready{revision}")
+        });
+        revisions.chain(shows).collect()
     }
 
-    /// Returns what the step leaves behind.
-    fn notes(self, holds: &Holds) -> Vec<String> {
-        let releases = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend);
-        let releases = releases.map(|(id, _)| id);
-        let note = |id: &ObjectId| {
-            format!(
-                "the Secrets with the history of the release of {id}, and Helm's labels, annotations and field managers, stay \
-                 behind; a field that leaves Git before `flux-operator migrate owner` has removed the field managers stays"
-            )
-        };
-        if let Self::Change = self { releases.map(note).collect() } else { vec![] }
-    }
-
-    fn way_back(self) -> &'static str {
+    fn way_back(self, has_patches: bool, has_commands: bool) -> &'static str {
         match self {
-            Self::Hold => "revert the commit: nothing has moved yet",
+            Self::Hold if !has_commands => "revert the commit: nothing has moved yet",
+            Self::Hold if !has_patches => {
+                "run the commands again with `null` in place of `\"keep\"`: nothing has moved yet"
+            }
+            Self::Hold => {
+                "revert the commit, and run the commands again with `null` in place of `\"keep\"`: nothing has moved yet"
+            }
             Self::HeldChange | Self::Change => {
                 "do not revert it alone: check out the revert, and run `kubectl gitops handover` on it"
             }
         }
+    }
+}
+
+/// Says what stays behind of a HelmRelease that is suspended before it is deleted.
+fn remains_note(remains: &Remains) -> String {
+    let release = &remains.release;
+    let history = format!("the Secrets with the history of the release of {release}");
+    let marks = "Helm's labels, annotations and field managers";
+    let fields = "a field that leaves Git before `flux-operator migrate owner` has removed the field managers stays";
+    match (remains.history, remains.marks) {
+        (true, true) => format!("{history}, and {marks}, stay behind; {fields}"),
+        (true, false) => format!("{history} stay behind"),
+        (false, _) => format!("{marks} on the objects of {release} stay behind; {fields}"),
     }
 }
 
@@ -446,17 +474,10 @@ fn object_of(owner: &OwnerId) -> Option<ObjectId> {
     Some(ObjectId::new(kind.group, kind.kind, &owner.namespace, &owner.name))
 }
 
-/// Returns true for an object with a mark that this verb has set.
-fn is_marked(object: &ObjectMetadata) -> bool {
-    let field = Hold::Keep.field();
-    let own = object.managed_fields.iter().filter(|entry| &*entry.manager == FIELD_MANAGER);
-    own.flat_map(|entry| &entry.annotations).any(|key| &**key == field.name)
-}
-
-/// Writes the patches and commands of the steps, one file each.
+/// Writes the patches and commands of the steps, one file each. `folder` is the directory that the files of the patches are in.
 ///
 /// Fails if the directory has files of steps already, of which some would not be replaced, or cannot be written.
-pub(crate) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Session) -> Result<()> {
+pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, session: &mut Session) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
     let entries = std::fs::read_dir(directory)
@@ -469,21 +490,80 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, session: &mut Sess
     for step in steps {
         let patches: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
         let commands: String = step.commands.iter().map(|command| format!("{command}\n")).collect();
-        for (text, kind, program) in [(patches, "patch", "git apply"), (commands, "sh", "sh -e")] {
+        for (text, kind) in [(patches, "patch"), (commands, "sh")] {
             let file = directory.join(format!("step-{}.{kind}", step.number));
             if text.is_empty() {
                 continue;
             }
             tools::write_report(&file, &text)?;
-            let word = shell_word(&file.display().to_string());
-            session.terminal.status(&format!("wrote {}: `{program} {word}`", file.display()));
+            let command = if kind == "sh" { format!("sh -e {}", word(&file)) } else { apply_command(folder, &file)? };
+            session.terminal.status(&format!("wrote {}: `{command}`", file.display()));
         }
     }
     Ok(())
+}
+
+/// Returns the command that applies a patch to the files of a folder. Git reads the paths of a patch from the directory in which it runs.
+///
+/// Fails if the checkout cannot be read.
+fn apply_command(folder: &Path, patch: &Path) -> Result<String> {
+    let Some(checkout) = Checkout::containing(folder)? else { return Ok(format!("git apply {}", word(patch))) };
+    let prefix = folder.canonicalize().map(|folder| checkout.prefix(&folder)).unwrap_or_default();
+    let is_here = std::env::current_dir().and_then(|here| here.canonicalize()).is_ok_and(|here| here == checkout.top());
+    let below = if prefix.is_empty() { String::new() } else { format!("--directory {} ", shell_word(&prefix)) };
+    Ok(if is_here {
+        format!("git apply {below}{}", word(patch))
+    } else {
+        let patch = std::path::absolute(patch).unwrap_or_else(|_| patch.to_owned());
+        format!("git -C {} apply {below}{}", word(checkout.top()), word(&patch))
+    })
+}
+
+fn word(path: &Path) -> String {
+    shell_word(&path.display().to_string())
 }
 
 /// Returns true for the name of a file that [`write`] writes.
 fn is_of_step(name: &str) -> bool {
     let number = name.strip_prefix("step-").and_then(|rest| rest.strip_suffix(".patch").or(rest.strip_suffix(".sh")));
     number.is_some_and(|number| number.parse::<usize>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use gitops_core::plan::Plan;
+
+    use super::*;
+
+    #[test]
+    fn each_way_back_is_one_of_what_the_step_has() {
+        let of = |has_patches, has_commands| Role::Hold.way_back(has_patches, has_commands);
+        assert_eq!(of(true, false), "revert the commit: nothing has moved yet");
+        assert!(of(false, true).starts_with("run the commands again with `null` in place of `\"keep\"`"));
+        assert!(of(true, true).starts_with("revert the commit, and run the commands again"));
+    }
+
+    #[test]
+    fn a_patch_is_applied_where_its_paths_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let git = std::process::Command::new("git").arg("-C").arg(&top).args(["init", "-q"]).status();
+        assert!(git.unwrap().success());
+        std::fs::create_dir(top.join("fleet")).unwrap();
+        let command = |folder: &Path| apply_command(folder, Path::new("/steps/step-1.patch")).unwrap();
+        assert_eq!(command(&top), format!("git -C {} apply /steps/step-1.patch", top.display()));
+        let below = format!("git -C {} apply --directory fleet /steps/step-1.patch", top.display());
+        assert_eq!(command(&top.join("fleet")), below);
+    }
+
+    #[test]
+    fn marks_end_only_when_the_release_is_upgraded() {
+        let title = |has_commands| Role::Change.title(false, false, has_commands);
+        assert_eq!(title(false), "merge the change");
+        assert_eq!(title(true), "merge the change; run the commands only when what is below shows that it is done");
+        let release = ObjectId::new("helm.toolkit.fluxcd.io", "HelmRelease", "shop", "web");
+        let done = Role::Change.done_when(&Holds::new(), &Plan::default().into(), &BTreeMap::from([(release, 3)]));
+        let shows = "kubectl get helmrelease.helm.toolkit.fluxcd.io/web -n shop -o jsonpath='{.status.history[0].version}' # above 3";
+        assert_eq!(done, [shows]);
+    }
 }

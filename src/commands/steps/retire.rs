@@ -84,7 +84,7 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     session.terminal.raw(&args.output.render(document, session.terminal.look(true))?)?;
     ensure_confirmed(args, document, &removal.strangers)?;
     if let Some(directory) = &args.write {
-        write(&document.steps, directory, session)?;
+        write(&document.steps, directory, &removal.folder, session)?;
     }
     let exit = report(&document.steps, session);
     if !args.steps.apply {
@@ -101,6 +101,8 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
 
 /// The steps that remove what is left.
 struct PlannedRemoval {
+    /// Directory of the files.
+    folder: PathBuf,
     document: Retirement,
     acts: Vec<Vec<Act>>,
     awaited: Vec<Awaited>,
@@ -138,7 +140,7 @@ async fn plan(
         all_acts.push(acts);
     }
     let document = Retirement::new(&found.order, data, steps, (snapshot, &found.last), &secrets);
-    Ok(PlannedRemoval { document, acts: all_acts, awaited, strangers })
+    Ok(PlannedRemoval { folder: found.folder, document, acts: all_acts, awaited, strangers })
 }
 
 impl PlannedRemoval {
@@ -175,7 +177,11 @@ impl Steps for Removing<'_> {
 
     fn command(&self) -> String {
         let left: Vec<String> = self.targets.iter().map(|id| shell_word(&owner_word(id))).collect();
-        format!("kubectl gitops retire {} --apply", left.join(" "))
+        let allow = self.args.allow.iter().map(|kind| format!(" --allow {}", kind.name()));
+        let served = self.args.served.iter().map(|finalizer| format!(" --served {}", shell_word(finalizer)));
+        let confirmed: String = allow.chain(served).collect();
+        let flags = self.args.steps.checkout.flags(self.args.repo.as_deref());
+        format!("kubectl gitops retire {}{confirmed}{flags} --apply", left.join(" "))
     }
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
@@ -282,7 +288,7 @@ fn awaited_by(step: &FoundStep) -> Awaited {
 /// Returns a step as it is shown.
 fn proposed(number: usize, step: FoundStep, acts: &[Act]) -> HandoverStep {
     let awaited = awaited_by(&step);
-    let FoundStep { patches, removes, by_hand, plan, .. } = step;
+    let FoundStep { patches, removes, notes, plan, .. } = step;
     let commands: Vec<String> = acts.iter().map(Act::command).collect();
     let purpose = if removes.is_empty() { "let the owners delete their objects".to_owned() } else { removed(&removes) };
     let what = match (patches.is_empty(), commands.is_empty()) {
@@ -293,24 +299,37 @@ fn proposed(number: usize, step: FoundStep, acts: &[Act]) -> HandoverStep {
     };
     let gone = awaited.gone.keys().map(|id| format!("kubectl wait --for=delete {} --timeout=10m", kubectl_name(id)));
     let done_when: Vec<String> = gone.chain(awaited.set.iter().map(|(id, hold)| shows_hold(id, *hold))).collect();
-    let way_back = match (removes.is_empty(), by_hand.is_empty()) {
-        (true, _) => "revert the commit: nothing is deleted yet",
-        (false, true) => {
-            "revert the commit: Flux creates the objects again, without uids, data and addresses that they had"
-        }
-        (false, false) => {
-            "apply the manifests of what the commands delete again; uids, data and addresses do not come back"
-        }
-    };
+    let way_back = way_back(removes.is_empty(), !patches.is_empty(), !commands.is_empty());
     HandoverStep {
         number,
         title: format!("{purpose}: {what}"),
         patches,
         commands,
-        notes: vec![],
+        notes,
         plan,
         done_when,
         way_back: way_back.to_owned(),
+    }
+}
+
+/// Returns how to go back after a step that only prepares owners, or that removes something: by a commit, by commands, or by both.
+fn way_back(prepares: bool, has_patches: bool, has_commands: bool) -> &'static str {
+    match (prepares, has_patches, has_commands) {
+        (true, _, false) => "revert the commit: nothing is deleted yet",
+        (true, false, true) => "give the owners the `deletionPolicy` that they had: nothing is deleted yet",
+        (true, true, true) => {
+            "revert the commit, and give the owners of the commands the `deletionPolicy` that they had: nothing is deleted yet"
+        }
+        (false, _, false) => {
+            "revert the commit: Flux creates the objects again, without uids, data and addresses that they had"
+        }
+        (false, false, true) => {
+            "apply the manifests of what the commands delete again; uids, data and addresses do not come back"
+        }
+        (false, true, true) => {
+            "revert the commit, and apply the manifests of what the commands delete and Git does not have; uids, data and addresses do \
+             not come back"
+        }
     }
 }
 
@@ -321,4 +340,18 @@ fn removed(removes: &BTreeSet<ObjectId>) -> String {
         format!("{}/{}{place}", id.kind.to_lowercase(), id.name)
     };
     format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::way_back;
+
+    #[test]
+    fn each_way_back_is_one_of_what_the_step_has() {
+        assert!(way_back(true, true, false).starts_with("revert the commit: nothing is deleted"));
+        assert!(way_back(true, false, true).starts_with("give the owners the `deletionPolicy`"));
+        assert!(way_back(false, true, false).starts_with("revert the commit: Flux creates"));
+        assert!(way_back(false, false, true).starts_with("apply the manifests"));
+        assert!(way_back(false, true, true).starts_with("revert the commit, and apply the manifests"));
+    }
 }

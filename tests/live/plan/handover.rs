@@ -287,7 +287,12 @@ fn a_handover_that_is_interrupted_goes_on_with_what_is_left() {
     assert!(said.contains("step 2 of 2: interrupted while waiting for gitrepository"), "{said}");
     assert!(said.contains("1 step before it done"), "{said}");
     let change = moving.git(&["rev-parse", "feature"]);
-    let goes_on = format!("`kubectl gitops handover --to {} --apply` goes on with what is left", change.trim());
+    let (tree, kustomize) = (moving.tree.path().display(), bin("kustomize"));
+    let goes_on = format!(
+        "`kubectl gitops handover --to {} --repo {tree} --kustomize {} --apply` goes on with what is left",
+        change.trim(),
+        kustomize.display()
+    );
     assert!(said.contains(&goes_on), "{said}");
     assert_eq!(moving.uids(), first, "nothing but the first step happened");
 

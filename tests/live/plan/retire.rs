@@ -338,7 +338,12 @@ fn a_step_that_no_longer_holds_is_not_taken() {
         said.contains("step 1 of 3: interrupted while waiting for kustomization.kustomize.toolkit.fluxcd.io/apps"),
         "{said}"
     );
-    assert!(said.contains(&format!("`kubectl gitops retire {ns}/kustomization/root --apply` goes on")), "{said}");
+    let (tree, kustomize) = (case.tree.path().display(), bin("kustomize"));
+    let goes_on = format!(
+        "`kubectl gitops retire {ns}/kustomization/root --repo {tree} --kustomize {} --apply` goes on",
+        kustomize.display()
+    );
+    assert!(said.contains(&goes_on), "{said}");
 
     let mut run = case.apply("kustomization/root");
     run.wait_for(&awaited);

@@ -13,7 +13,7 @@ use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree};
 use gitops_core::flux::handover::{
-    Hold, Holds, Loss, MAX_LISTS, contested, listed, losses, next_holds, parked, resume, set_holds,
+    Hold, Holds, Loss, MAX_LISTS, contested, left_behind, listed, losses, next_holds, parked, resume, set_holds,
 };
 use gitops_core::flux::simulation::DryRunScope;
 use gitops_core::flux::simulation::questions::FinishedPreview;
@@ -40,7 +40,7 @@ pub(crate) struct FoundHandover {
     /// Directory and sources of the trees.
     pub(crate) folder: PathBuf,
     pub(crate) sources: Vec<SourceId>,
-    /// Branch that the change is merged into.
+    /// Branch that the change is merged into, if the change has everything that is deployed.
     pub(crate) into: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn find_handover(
         deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?,
         change,
     };
-    warn_of_commits(&planner, &trees, &deployed.folder, &deployed.commit, session)?;
+    let is_behind = warn_of_commits(&planner, &trees, &deployed.folder, &deployed.commit, session)?;
     let dry_runs = planner.end_dry_runs();
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
@@ -119,27 +119,28 @@ pub(crate) async fn find_handover(
         trees.ensure_applied(&mut planner, &start, &holds, scope, offline).await?;
     }
     let Played { steps, last, .. } = best;
-    let into = planner.subject().into.clone();
+    let into = planner.subject().into.clone().filter(|_| !is_behind);
     Ok(FoundHandover { lost_at_once, holds, steps, last, folder: deployed.folder, sources: deployed.sources, into })
 }
 
 /// Warns of commits that are deployed and that the change does not have, unless they only make settings of steps: those end with it.
+/// Returns true if there are such commits.
 fn warn_of_commits(
     planner: &Planner<'_>,
     trees: &Trees,
     folder: &Path,
     commit: &str,
     session: &mut Session,
-) -> Result<()> {
+) -> Result<bool> {
     let subject = planner.subject();
-    let (Some(text), Some(base)) = (subject.behind_text(), &subject.merge_base) else { return Ok(()) };
+    let (Some(text), Some(base)) = (subject.behind_text(), &subject.merge_base) else { return Ok(false) };
     let base = worktree::read(folder, &WorktreeState::Revision(base.clone()))?;
     if differ_in_holds(&base, &trees.deployed) {
-        return Ok(());
+        return Ok(false);
     }
     session.terminal.warning(&text);
     session.terminal.hint(&format!("merge them into the change first: `git merge {commit}`"));
-    Ok(())
+    Ok(true)
 }
 
 /// The trees between which objects move.
@@ -322,8 +323,21 @@ fn ensure_managed(managed_at_once: &BTreeSet<ObjectId>, played: &Played) -> Resu
 /// Fails if the change gives an object a second owner, which somebody else can be.
 fn ensure_one_owner(first: &Snapshot, played: &Played) -> Result<()> {
     let Some((object, owners)) = contested(first, &played.last) else { return Ok(()) };
-    let secrets = played.steps.iter().map(|found| &found.step.secrets);
-    let object = secrets.fold(object, |id, secrets| secrets.written(&id));
+    let written = |id: ObjectId| {
+        let secrets = played.steps.iter().map(|found| &found.step.secrets);
+        secrets.fold(id, |id, secrets| secrets.written(&id))
+    };
+    let object = written(object);
+    if let Some(left) = left_behind(first, &played.last, &owners) {
+        let left = written(left);
+        let message = format!(
+            "no steps without loss: what keeps the objects of the owner of {left} keeps {left} too, which would apply {object} beside its new \
+             owner"
+        );
+        return Err(Error::refused(message).hint(format!(
+            "make the change of {left} in a commit of its own before, and run this for each of the two"
+        )));
+    }
     let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
     let message = format!(
         "no steps without loss: with the change {object} is applied by {}: each undoes what the other does, and removing it from one may \

@@ -1,6 +1,7 @@
 //! The steps of a removal: patches of the tree and deletions by hand, each judged by its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::handover::patch;
 use super::planner::{Planner, SearchStart, SearchWork, StepState};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
-use gitops_core::flux::handover::patch::{FilePatch, remove_from_tree};
+use gitops_core::flux::handover::patch::{FilePatch, is_below, remove_from_tree};
 use gitops_core::flux::handover::{Hold, Holds, set_holds};
 use gitops_core::flux::retire::{ClaimFate, NoOrder, Order, Unit, Way, fates, once_gone, order};
 use gitops_core::flux::source::tree::Tree;
@@ -21,6 +22,10 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::mask::SecretMask;
+use gitops_core::text::join_limited;
+
+/// Number of files and paths that a message names.
+const NAMED: usize = 5;
 
 /// What is removed.
 pub(crate) struct Removal {
@@ -31,6 +36,8 @@ pub(crate) struct Removal {
 
 /// Steps that remove everything.
 pub(crate) struct FoundRetirement {
+    /// Directory of the files.
+    pub(crate) folder: PathBuf,
     pub(crate) order: Order,
     pub(crate) steps: Vec<FoundStep>,
     /// State after the last step.
@@ -56,6 +63,8 @@ pub(crate) struct FoundStep {
     pub(crate) strangers: Vec<(ObjectId, ObjectId)>,
     /// State that the step begins with.
     pub(crate) before: Snapshot,
+    /// Consequences of the patches that no plan of this cluster has.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Finds the steps that remove owners and namespaces.
@@ -72,7 +81,7 @@ pub(crate) async fn find_retirement(
     let SearchStart { mut planner, mut state, deployed, .. } = work.start(args, session, snapshot, offline).await?;
     let (referrers, gaps) = planner.referrers().await;
     let order = order(&removal.targets, snapshot, &referrers, &removal.served).map_err(refused)?;
-    let tree = worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit))?;
+    let tree = worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?;
     state.open.extend(gaps);
     let mut play = Play { order: &order, referrers, tree, offline, steps: 0 };
     let mut steps = vec![];
@@ -82,7 +91,7 @@ pub(crate) async fn find_retirement(
     for units in &order.steps {
         steps.push(play.remove(units, &mut planner, &mut state).await?);
     }
-    Ok(FoundRetirement { steps, last: state.snapshot.into_owned(), order })
+    Ok(FoundRetirement { folder: deployed.folder, steps, last: state.snapshot.into_owned(), order })
 }
 
 fn refused(no_order: NoOrder) -> Error {
@@ -152,7 +161,10 @@ impl Play<'_> {
             Error::refused(message)
                 .hint(format!("remove the manifest of {id} where it is made, commit it, and run this again"))
         })?;
-        self.step(FilePatch::between(&before, &self.tree), by_hand, units, planner, state).await
+        let patches = FilePatch::between(&before, &self.tree);
+        let paths: BTreeSet<&str> = manifests.values().map(String::as_str).collect();
+        let notes = shared_files(&patches, &paths).into_iter().collect();
+        Ok(FoundStep { notes, ..self.step(patches, by_hand, units, planner, state).await? })
     }
 
     /// Plans a step with the tree as it is now, judges it, and goes on to the state after it.
@@ -186,12 +198,43 @@ impl Play<'_> {
         *state = next;
         let removes = units.iter().flat_map(|unit| unit.removes.iter().map(|id| secrets.written(id))).collect();
         let by_hand = deleted.iter().map(|id| secrets.written(id)).collect();
-        let (prepares, keeping) = (BTreeSet::new(), BTreeSet::new());
+        let (prepares, keeping, notes) = (BTreeSet::new(), BTreeSet::new(), vec![]);
         let PlannedStep { secrets, snapshot: before, .. } = planned;
-        Ok(FoundStep { patches, removes, by_hand, prepares, keeping, plan, secrets, data, strangers, before })
+        Ok(FoundStep { patches, removes, by_hand, prepares, keeping, plan, secrets, data, strangers, before, notes })
     }
+}
+
+/// Says which files of patches are outside of the paths of the Kustomizations that build them: others, such as those of another cluster,
+/// can build them too.
+fn shared_files(patches: &[FilePatch], paths: &BTreeSet<&str>) -> Option<String> {
+    let outside =
+        patches.iter().map(|patch| &*patch.file).filter(|file| !paths.iter().any(|path| is_below(file, path)));
+    let outside: Vec<&str> = outside.collect();
+    let paths = join_limited(paths, NAMED);
+    let files = join_limited(&outside, NAMED);
+    (!outside.is_empty()).then(|| {
+        format!("{files}: outside of {paths}; whatever else builds this, such as another cluster, loses what the patch removes too")
+    })
 }
 
 fn spec_of(snapshot: &Snapshot, key: &NamespacedName) -> Option<KustomizationSpec> {
     snapshot.resource(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).map(KustomizationSpec::of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_outside_of_the_path_can_be_built_by_others_too() {
+        let patch = |file: &str| FilePatch::of(file, Some("a\n"), Some("b\n"));
+        let paths = BTreeSet::from(["./clusters/prod", "./apps"]);
+        assert_eq!(shared_files(&[patch("clusters/prod/web.yaml"), patch("apps/a.yaml")], &paths), None);
+        let note = shared_files(&[patch("base/web.yaml"), patch("clusters/production/a.yaml")], &paths).unwrap();
+        assert!(
+            note.starts_with("base/web.yaml, clusters/production/a.yaml: outside of ./apps, ./clusters/prod;"),
+            "{note}"
+        );
+        assert_eq!(shared_files(&[patch("web.yaml")], &BTreeSet::from(["./"])), None);
+    }
 }

@@ -12,8 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::flux::kinds::SOURCE_GROUP;
+use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::volumes::CLAIM;
-use crate::kubernetes::object::{ObjectId, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_helmrelease as releases;
@@ -45,6 +47,8 @@ pub struct Loss {
     pub reason: String,
     /// The owner or object on which a setting prevents the deletion, and the settings to try, the one that costs least first.
     holder: Option<(ObjectId, &'static [Hold])>,
+    /// Object whose deletion is the cause, such as its namespace or an owner.
+    cause: Option<ObjectId>,
 }
 
 impl Loss {
@@ -85,6 +89,7 @@ pub fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
 
 fn loss(change: &Change, secrets: &SecretMask) -> Loss {
     Loss {
+        cause: change.cause.as_ref().map(|id| secrets.written(id)),
         object: secrets.written(&change.object.id),
         holder: holder(change).map(|(id, holds)| (secrets.written(&id), holds)),
         owner: change.owner.clone().map(|owner| secrets.masked_owner(owner)),
@@ -109,7 +114,8 @@ fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
     }
     let owner = change.owner.as_ref().filter(|owner| owner.system == "flux" && owner.kind == KIND)?;
     let of_deleted = [ReasonCode::OwnerDeleted, ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
-    let holds: &[Hold] = if change.cause.is_some() || of_deleted.contains(&code) {
+    let is_of_owner = change.cause.as_ref().is_some_and(|cause| cause.is(GROUP, KIND));
+    let holds: &[Hold] = if is_of_owner || of_deleted.contains(&code) {
         &[Hold::Orphan, Hold::KeepInventory]
     } else {
         &[Hold::KeepInventory, Hold::Orphan]
@@ -127,7 +133,9 @@ pub fn next_holds(
     live: &Snapshot,
 ) -> Result<Holds, Box<Loss>> {
     let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
-    for loss in losses {
+    // What keeps a namespace or an owner may keep all that goes with it.
+    let is_lost = |id: &ObjectId| losses.iter().any(|other| other.object == *id);
+    for loss in losses.iter().filter(|loss| !loss.cause.as_ref().is_some_and(is_lost)) {
         let holder =
             loss.holder.as_ref().filter(|(holder, _)| holder.cluster.is_none() && live.object(holder).is_some());
         let Some((key, order)) = holder else { return Err(Box::new(loss.clone())) };
@@ -155,6 +163,55 @@ pub fn left_over<'p>(
     SecretMask::written_by_all(secrets, left.collect())
 }
 
+/// Returns the objects with a mark of this field manager that protects nothing any more in the last state: no HelmRelease that listed
+/// them in the first one still does.
+pub fn ended_marks(first: &Snapshot, last: &Snapshot, manager: &str) -> Vec<ObjectId> {
+    let (before, after) = (Index::build(first), Index::build(last));
+    let key = Hold::Keep.field().name;
+    let is_marked = |object: &&ObjectMetadata| {
+        let own = object.managed_fields.iter().filter(|entry| &*entry.manager == manager);
+        own.flat_map(|entry| &entry.annotations).any(|annotation| &**annotation == key)
+    };
+    let marked = first.objects.iter().filter(is_marked).map(|object| &object.id);
+    let goes_on = |id: &ObjectId| {
+        let listing = before.recorded_by(id).iter().filter(|owner| owner.kind == releases::KIND);
+        listing.into_iter().any(|owner| after.recorded_by(id).contains(owner))
+    };
+    marked.filter(|id| last.object(id).is_some() && !goes_on(id)).cloned().collect()
+}
+
+/// What stays behind of a HelmRelease that is suspended before it is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    pub release: ObjectId,
+    /// The Secrets with the history of its release: no other HelmRelease goes on with it.
+    pub history: bool,
+    /// Helm's labels, annotations and field managers, on objects that no release has any more.
+    pub marks: bool,
+}
+
+/// Returns what stays behind of the HelmReleases with a hold, where something does.
+pub fn remains(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Vec<Remains> {
+    let (before, after) = (Index::build(first), Index::build(last));
+    let later = last.resources.iter().filter(|full| full.object.id.is_here(releases::GROUP, releases::KIND));
+    let later: Vec<_> = later.map(|full| releases::release_record(&full.object.id, full.spec())).collect();
+    let suspended = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
+    let remains = suspended.map(|id| {
+        let recorded = first.resource(id).and_then(|full| ReleaseTarget::recorded(&full.content));
+        let members = before.owner_of_object(id).map(|owner| &owner.members);
+        let listed = if let Some(Members::Listed(members)) = members { &members[..] } else { &[] };
+        let is_of_helm = |object: &ObjectId| after.recorded_by(object).iter().any(|owner| owner.kind == releases::KIND);
+        Remains {
+            release: id.clone(),
+            history: recorded.is_some_and(|of| !later.contains(&(of.name, of.storage_namespace))),
+            marks: listed
+                .iter()
+                .any(|object| &*object.group != SOURCE_GROUP && last.object(object).is_some() && !is_of_helm(object)),
+        }
+    });
+    remains.filter(|remains| remains.history || remains.marks).collect()
+}
+
 /// Returns an object that several owners apply in the last state, and fewer of them in the first one, with those owners. One that is
 /// suspended applies nothing.
 pub fn contested(first: &Snapshot, last: &Snapshot) -> Option<(ObjectId, Vec<OwnerId>)> {
@@ -173,6 +230,14 @@ pub fn contested(first: &Snapshot, last: &Snapshot) -> Option<(ObjectId, Vec<Own
     })
 }
 
+/// Returns the object of one of these owners that another owner had at first and that none has in the end.
+pub fn left_behind(first: &Snapshot, last: &Snapshot, owners: &[OwnerId]) -> Option<ObjectId> {
+    let (before, after) = (listed(first), listed(last));
+    let index = Index::build(last);
+    let mut objects = owners.iter().filter_map(|owner| Some(&index.owner(owner)?.object?.id));
+    objects.find(|id| before.contains(*id) && !after.contains(*id)).cloned()
+}
+
 /// Sets the fields of holds in a state, as a commit of them does.
 pub fn set_holds(holds: &Holds, state: &mut Snapshot) {
     for (id, hold) in holds.iter().filter(|(_, hold)| hold.field().is_in_spec()) {
@@ -187,12 +252,12 @@ fn set_in_spec(state: &mut Snapshot, id: &ObjectId, field: &str, value: Value) {
     state.replace_resource(id, Some(Resource { object, content }));
 }
 
-/// Returns the Kustomizations that are suspended in the first state and that are still there in the last one: what a commit changes for
-/// them happens once they are resumed.
+/// Returns the Kustomizations and HelmReleases that are suspended in the first state and that are still there in the last one: what a
+/// commit changes for them happens once they are resumed.
 pub fn parked(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
-    let owners =
-        first.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND) && full.flag("/spec/suspend"));
-    owners.map(|full| full.object.id.clone()).filter(|id| last.object(id).is_some()).collect()
+    let is_owner = |id: &ObjectId| id.is_here(GROUP, KIND) || id.is_here(releases::GROUP, releases::KIND);
+    let suspended = first.resources.iter().filter(|full| is_owner(&full.object.id) && full.flag("/spec/suspend"));
+    suspended.map(|full| full.object.id.clone()).filter(|id| last.object(id).is_some()).collect()
 }
 
 /// Ends the suspension of owners in a state.
@@ -208,18 +273,37 @@ pub struct ClaimCopy {
     pub to: ObjectId,
 }
 
-/// Returns the claims that get another namespace, and whose data nothing moves.
-fn claims_to_copy(steps: &[HandoverStep]) -> Vec<ClaimCopy> {
-    let changes = || steps.iter().flat_map(|step| step.plan.changes()).filter(|change| change.object.id.is("", CLAIM));
+/// Returns the claims that get another namespace, and whose data nothing moves: also those that a StatefulSet makes, with names that follow
+/// from its own. `first` is the state before the steps.
+fn claims_to_copy(steps: &[HandoverStep], first: &Snapshot) -> Vec<ClaimCopy> {
+    let changes = || steps.iter().flat_map(|step| step.plan.changes());
+    let has_data = |id: &ObjectId| id.is("", CLAIM) || id.is("apps", "StatefulSet");
     let deleted = changes().filter(|change| change.is_deletion()).map(|change| &change.object.id);
-    let copies: BTreeSet<ClaimCopy> = deleted
-        .flat_map(|from| {
-            let created = changes().filter(|change| change.action == Action::Create).map(|change| &change.object.id);
-            let moved = created.filter(|to| to.name == from.name && to.namespace != from.namespace);
-            moved.map(|to| ClaimCopy { from: from.clone(), to: to.clone() })
-        })
-        .collect();
+    let mut copies = BTreeSet::new();
+    for from in deleted.filter(|id| has_data(id)) {
+        let created = changes().filter(|change| change.action == Action::Create).map(|change| &change.object.id);
+        let is_same = |to: &&ObjectId| to.group_kind() == from.group_kind() && to.name == from.name;
+        for to in created.filter(is_same).filter(|to| to.namespace != from.namespace) {
+            if from.is("", CLAIM) {
+                copies.insert(ClaimCopy { from: from.clone(), to: to.clone() });
+                continue;
+            }
+            let claims = first.ids().filter(|id| id.is_here("", CLAIM) && id.namespace == from.namespace);
+            let own = claims.filter(|id| is_claim_of_set(&id.name, &from.name));
+            copies.extend(own.map(|claim| {
+                let to = ObjectId { namespace: to.namespace.clone(), ..claim.clone() };
+                ClaimCopy { from: claim.clone(), to }
+            }));
+        }
+    }
     copies.into_iter().collect()
+}
+
+/// Returns true for a claim with the name that a StatefulSet gives it: template, StatefulSet, number.
+fn is_claim_of_set(claim: &str, set: &str) -> bool {
+    let pod = claim.rsplit_once('-').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let template = pod.and_then(|(pod, _)| pod.strip_suffix(set)?.strip_suffix('-'));
+    template.is_some_and(|template| !template.is_empty())
 }
 
 /// The proposed list of steps.
@@ -261,10 +345,15 @@ pub struct HandoverStep {
 }
 
 impl Handover {
-    /// Creates the list of these steps.
-    pub fn new(lost_at_once: Vec<ObjectId>, steps: Vec<HandoverStep>, left_over: Vec<ObjectId>) -> Self {
+    /// Creates the list of these steps, which begin with the state `first`.
+    pub fn new(
+        lost_at_once: Vec<ObjectId>,
+        steps: Vec<HandoverStep>,
+        left_over: Vec<ObjectId>,
+        first: &Snapshot,
+    ) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
-        let claims_to_copy = claims_to_copy(&steps);
+        let claims_to_copy = claims_to_copy(&steps, first);
         Self { schema: SCHEMA, complete, lost_at_once, steps, claims_to_copy, left_over }
     }
 
@@ -288,14 +377,14 @@ mod tests {
 
     #[test]
     fn a_claim_in_another_namespace_is_a_copy() {
-        let row = |action, namespace: &str| {
-            let object = PinnedObject::absent(ObjectId::new("", CLAIM, namespace, "data"));
+        let row = |action, group: &str, kind: &str, namespace: &str, name: &str| {
+            let object = PinnedObject::absent(ObjectId::new(group, kind, namespace, name));
             Change::new(action, object, None, Actor::KustomizeController, ReasonCode::InBuild)
         };
-        let step = |changes: Vec<Change>| {
+        let copies = |changes: Vec<Change>, claims: &[&str]| -> Vec<String> {
             let mut plan = Plan::default();
             plan.add_changes(changes);
-            HandoverStep {
+            let step = HandoverStep {
                 number: 1,
                 title: String::new(),
                 patches: vec![],
@@ -304,14 +393,24 @@ mod tests {
                 plan: plan.into(),
                 done_when: vec![],
                 way_back: String::new(),
-            }
+            };
+            let live = claims.iter().map(|name| testing::object("", CLAIM, "a", name)).collect();
+            let handover = Handover::new(vec![], vec![step], vec![], &testing::snapshot(live, vec![]));
+            handover.claims_to_copy.iter().map(|copy| format!("{} to {}", copy.from, copy.to)).collect()
         };
-        let moved = Handover::new(vec![], vec![step(vec![row(Action::Delete, "a"), row(Action::Create, "b")])], vec![]);
-        let copies: Vec<_> =
-            moved.claims_to_copy.iter().map(|copy| (&*copy.from.namespace, &*copy.to.namespace)).collect();
-        assert_eq!(copies, [("a", "b")]);
-        let kept = Handover::new(vec![], vec![step(vec![row(Action::Create, "b")])], vec![]);
-        assert_eq!(kept.claims_to_copy, []);
+        let claim = |action, namespace| row(action, "", CLAIM, namespace, "data");
+        assert_eq!(
+            copies(vec![claim(Action::Delete, "a"), claim(Action::Create, "b")], &[]),
+            ["persistentvolumeclaim/data -n a to persistentvolumeclaim/data -n b"]
+        );
+        assert_eq!(copies(vec![claim(Action::Create, "b")], &[]), [""; 0]);
+        let set = |action, namespace| row(action, "apps", "StatefulSet", namespace, "db");
+        let moved = || vec![set(Action::Delete, "a"), set(Action::Create, "b")];
+        assert_eq!(
+            copies(moved(), &["data-db-0", "data-db-x", "db-0", "data-mydb-0", "data"]),
+            ["persistentvolumeclaim/data-db-0 -n a to persistentvolumeclaim/data-db-0 -n b"]
+        );
+        assert_eq!(copies(vec![set(Action::Delete, "a")], &["data-db-0"]), [""; 0]);
     }
 
     fn deletion(owner: &str, code: ReasonCode) -> Change {
@@ -356,11 +455,80 @@ mod tests {
         assert_eq!(of(&["old"], &["old", "new"]), Some(2));
         assert_eq!(of(&["old", "new"], &["old", "new"]), None, "the change is not the cause");
         assert_eq!(of(&["old"], &["new"]), None);
+        let child = |root: &str| {
+            let root = testing::kustomization(root, &["flux-system_old_kustomize.toolkit.fluxcd.io_Kustomization"]);
+            let mut state = state(&["old", "new"]);
+            state.resources.push(root);
+            state.normalise();
+            state
+        };
+        let owners = contested(&state(&["old"]), &child("root")).unwrap().1;
+        assert_eq!(left_behind(&child("root"), &child("root"), &owners), None);
+        assert_eq!(left_behind(&child("root"), &state(&["old", "new"]), &owners), Some(key("old")));
         let mut last = state(&["old", "new"]);
         let old = last.resources.iter().find(|full| &*full.object.id.name == "old").unwrap().object.id.clone();
         set_holds(&Holds::from([(old.clone(), Hold::Suspend)]), &mut last);
         assert!(Hold::Suspend.field().is_set(&last.resource(&old).unwrap().content));
         assert_eq!(contested(&state(&["old"]), &last), None, "a suspended owner applies nothing");
+    }
+
+    #[test]
+    fn what_is_suspended_and_stays_can_be_resumed() {
+        let state = |suspend: bool| {
+            let release = testing::flux_object("HelmRelease", serde_json::json!({"spec": {"suspend": suspend}}), &[]);
+            testing::snapshot(vec![release.object.clone()], vec![release])
+        };
+        let (mut first, gone) = (state(true), testing::snapshot(vec![], vec![]));
+        let parked_then = parked(&first, &state(true));
+        assert_eq!(parked_then.iter().map(|id| &*id.kind).collect::<Vec<_>>(), ["HelmRelease"]);
+        assert_eq!((parked(&state(false), &state(true)), parked(&first, &gone)), (vec![], vec![]));
+        resume(&parked_then, &mut first);
+        assert_eq!(parked(&first, &first), []);
+    }
+
+    #[test]
+    fn a_mark_ends_once_the_release_has_let_go_of_its_object() {
+        let manager = "gitops-handover";
+        let mark = testing::owner_of(manager, false, 0, &[Hold::Keep.field().name]);
+        let object = ObjectMetadata { managed_fields: vec![mark], ..testing::object("", "ConfigMap", "shop", "a") };
+        let entries = |names: &[&str]| -> Vec<serde_json::Value> {
+            names.iter().map(|name| serde_json::json!({"id": format!("shop_{name}__ConfigMap"), "v": "v1"})).collect()
+        };
+        let state = |names: &[&str], owners: Vec<Resource>| {
+            let content = serde_json::json!({"status": {"inventory": {"entries": entries(names)}}});
+            let release = testing::flux_object("HelmRelease", content, &[]);
+            let objects = vec![object.clone(), release.object.clone()];
+            testing::snapshot(objects, [owners, vec![release]].concat())
+        };
+        let taken_over = || vec![testing::kustomization("new", &["shop_a__ConfigMap"])];
+        let ends = |first: &Snapshot, last: &Snapshot| ended_marks(first, last, manager).len();
+        let held = state(&["a"], vec![]);
+        assert_eq!(ends(&held, &state(&["b"], taken_over())), 1);
+        assert_eq!(ends(&held, &held), 0, "another handover needs it");
+        assert_eq!(ends(&state(&["b"], taken_over()), &state(&["b"], taken_over())), 1, "it was interrupted");
+    }
+
+    #[test]
+    fn what_stays_behind_of_a_release_is_what_no_other_one_goes_on_with() {
+        let object = || testing::object("", "ConfigMap", "shop", "a");
+        let release = |name: &str, spec: serde_json::Value| {
+            let content = serde_json::json!({"spec": spec, "status": {"storageNamespace": "shop",
+                "history": [{"name": "web", "namespace": "shop", "version": 1}],
+                "helmChart": "shop/shop-web", "inventory": {"entries": [{"id": "shop_a__ConfigMap", "v": "v1"}]}}});
+            let mut full = testing::flux_object("HelmRelease", content, &[]);
+            full.object.id.name = name.into();
+            full
+        };
+        let chart = || testing::object(SOURCE_GROUP, "HelmChart", "shop", "shop-web");
+        let state = |owner: Resource| testing::snapshot(vec![object(), chart(), owner.object.clone()], vec![owner]);
+        let first = state(release("web", serde_json::json!({})));
+        let holds: Holds = first.resources.iter().map(|full| (full.object.id.clone(), Hold::Suspend)).collect();
+        let of = |last: Snapshot| -> Vec<(bool, bool)> {
+            remains(&holds, &first, &last).iter().map(|remains| (remains.history, remains.marks)).collect()
+        };
+        assert_eq!(of(state(testing::kustomization("web", &["shop_a__ConfigMap"]))), [(true, true)]);
+        assert_eq!(of(state(release("site", serde_json::json!({})))), [(true, false)]);
+        assert_eq!(of(state(release("site", serde_json::json!({"releaseName": "web"})))), [], "its history goes on");
     }
 
     #[test]
@@ -394,6 +562,24 @@ mod tests {
         let live_object = testing::snapshot(vec![object.clone()], vec![]);
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&upgraded)], &live_object).unwrap();
         assert_eq!(holds, Holds::from([(object.id, Hold::Keep)]), "Helm leaves a marked object behind");
+        let of_namespace = |code, cause: Option<ObjectId>, object: &ObjectMetadata| {
+            let owner = Some(OwnerId::new("flux", KIND, "flux-system", "old"));
+            Change { cause, ..Change::new(Action::Recreate, object, owner, Actor::KustomizeController, code) }
+        };
+        let namespace = testing::object("", "Namespace", "", "shop");
+        let map = testing::object("", "ConfigMap", "shop", "a");
+        let content = Change {
+            owner: Some(OwnerId::new("flux", KIND, "flux-system", "web")),
+            ..of_namespace(ReasonCode::InNamespace, Some(namespace.id.clone()), &map)
+        };
+        let moved = [loss(&content), loss(&of_namespace(ReasonCode::Moved, None, &namespace))];
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &moved, &live).unwrap();
+        assert_eq!(holds, Holds::from([(key("old"), Hold::KeepInventory)]), "the namespace stays with its content");
+        let child = testing::object(GROUP, KIND, "flux-system", "web");
+        let of_child = Change { cause: Some(child.id.clone()), ..deletion("web", ReasonCode::OwnerDeleted) };
+        let of_root = Change { object: (&child).into(), ..deletion("old", ReasonCode::OwnerDeleted) };
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&of_child), loss(&of_root)], &live).unwrap();
+        assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]), "the child stays with its objects");
         let unknown = [loss(&deletion("new", ReasonCode::Moved))];
         assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
     }
