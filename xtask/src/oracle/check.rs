@@ -241,18 +241,13 @@ pub(super) fn not_happened(before: &Uids, after: &Uids, expected: &[String]) -> 
 
 /// Returns true if a controller creates the object, and no manifest.
 pub(super) fn is_created_by_kubernetes(id: &str) -> bool {
-    let kubernetes = [
-        "configmap/kube-root-ca.crt",
-        "serviceaccount/default ",
-        "replicaset.apps/",
-        "controllerrevision.apps/",
-        "pod/",
-    ];
+    let kind = id.split(['.', '/']).next().unwrap_or_default();
     // Helm records revisions, and helm-controller makes a HelmChart for each release.
-    let helm = ["secret/sh.helm.release.v1.", "helmchart.source.toolkit.fluxcd.io/"];
-    let is_of_workload =
-        ["persistentvolumeclaim/", "job.batch/"].iter().any(|kind| id.starts_with(kind)) && has_ordinal(id);
-    is_of_workload || kubernetes.iter().chain(&helm).any(|own| id.starts_with(own))
+    let is_made = matches!(kind, "replicaset" | "controllerrevision" | "pod" | "helmchart")
+        || ["configmap/kube-root-ca.crt", "serviceaccount/default ", "secret/sh.helm.release.v1."]
+            .iter()
+            .any(|own| id.starts_with(own));
+    is_made || (matches!(kind, "persistentvolumeclaim" | "job") && has_ordinal(id))
 }
 
 /// Returns true if the name ends with a number, as of the claims of a StatefulSet and the Jobs of a CronJob.
