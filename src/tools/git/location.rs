@@ -154,8 +154,7 @@ fn filters(git: &Git<'_>) -> Result<(BTreeSet<String>, Vec<String>)> {
     let (mut names, mut defined) = (BTreeSet::new(), BTreeSet::new());
     for (key, value) in configuration(git, r"^filter\..*\.(clean|smudge|process|required)$")? {
         let Some((name, field)) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else { continue };
-        // Git takes the key of an option up to the first `=`.
-        if name.contains('=') {
+        if !can_be_overridden(name) {
             return Err(Error::failed(format!("the filter {name:?} of git's configuration cannot be turned off"))
                 .hint("rename the filter"));
         }
@@ -169,6 +168,12 @@ fn filters(git: &Git<'_>) -> Result<(BTreeSet<String>, Vec<String>)> {
         off.iter().flat_map(move |(field, value)| ["-c".to_owned(), format!("filter.{name}.{field}={value}")])
     });
     Ok((defined, options.collect()))
+}
+
+/// Returns true if an option of git can set a key of the configuration: git takes the key of an option up to the first `=`, and a name
+/// that is no UTF-8 is not known here.
+pub(super) fn can_be_overridden(key: &str) -> bool {
+    !key.contains(['=', char::REPLACEMENT_CHARACTER])
 }
 
 /// Returns the keys and values of the configuration whose key matches.

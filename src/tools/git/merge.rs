@@ -11,6 +11,7 @@ use gitops_core::text::join_limited;
 
 use super::Checkout;
 use super::entries::{Name, records};
+use super::location::can_be_overridden;
 use super::program::Git;
 use crate::error::{Error, Result};
 use crate::tools::limits;
@@ -51,8 +52,7 @@ fn merge_options(checkout: &Checkout) -> Result<Vec<String>> {
     let mut options = vec!["-c".to_owned(), "merge.default=text".to_owned()];
     options.extend(["-c".to_owned(), "merge.renormalize=false".to_owned()]);
     for (key, _) in checkout.configuration(r"^merge\..*\.driver$")? {
-        // Git takes the key of an option up to the first `=`.
-        if key.contains('=') {
+        if !can_be_overridden(&key) {
             return Err(Error::failed(format!("{key:?} of git's configuration cannot be turned off"))
                 .hint("rename the merge driver"));
         }

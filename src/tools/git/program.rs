@@ -16,7 +16,7 @@ use crate::tools::program::Program;
 use crate::tools::{files, limits};
 
 /// Options of every call. `safecrlf` would make git refuse conversions that it only previews here.
-const SAFE_OPTIONS: [&str; 8] = [
+const SAFE_OPTIONS: [&str; 10] = [
     "-c",
     "safe.bareRepository=explicit",
     "-c",
@@ -25,6 +25,9 @@ const SAFE_OPTIONS: [&str; 8] = [
     "core.hooksPath=/dev/null",
     "-c",
     "core.safecrlf=false",
+    // `git log` would run the program that verifies signatures.
+    "-c",
+    "log.showSignature=false",
 ];
 
 /// Environment of every call. An empty list of protocols forbids all: the configuration cannot allow one again.

@@ -21,6 +21,7 @@ fn use_everything(folder: &Folder) {
     }
     let checkout = Checkout::find(folder.path()).unwrap();
     let _ = (checkout.remotes(), checkout.branch(), checkout.is_shallow(), checkout.ignores(folder.path()));
+    let _ = (checkout.line("HEAD", 10, None, None), checkout.has_in_history("HEAD", "main"));
 }
 
 /// A checkout with a changed, a staged and an untracked file, whose size is that of the committed one, and the program
@@ -98,6 +99,44 @@ fn no_program_of_the_configuration_runs() {
             std::fs::remove_file(&marker).unwrap();
         }
     }
+}
+
+#[test]
+fn a_checkout_with_a_filter_whose_name_no_option_can_have_is_refused() {
+    for name in [&b"a=b"[..], b"\xff"] {
+        let (folder, marker, program) = checkout();
+        let attributes = [b"*.yaml filter=", name, b"\n"].concat();
+        std::fs::write(folder.path().join(".gitattributes"), attributes).unwrap();
+        let file = folder.path().join(".git/config");
+        let section = [b"[filter \"", name, b"\"]\nclean = ", program.as_bytes(), b"\n"].concat();
+        std::fs::write(&file, [std::fs::read(&file).unwrap(), section].concat()).unwrap();
+        let refused = Checkout::find(folder.path()).err().unwrap().message;
+        assert!(refused.contains("cannot be turned off"), "{refused}");
+        assert!(worktree::read(folder.path(), &WorktreeState::Worktree).is_err());
+        assert_silent(&marker, "a filter");
+        let _ = xtask::git::run(folder.path(), &["ls-files", "-m"]);
+        assert!(marker.exists(), "git itself runs it");
+    }
+}
+
+#[test]
+fn no_signature_is_verified_by_a_program_of_the_configuration() {
+    let (folder, marker, program) = checkout();
+    let [tree, parent] = ["HEAD^{tree}", "HEAD"].map(|name| folder.git(&["rev-parse", name]));
+    let person = "a <a@example.com> 1764300000 +0000";
+    let signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----";
+    let commit = format!("tree {tree}\nparent {parent}\nauthor {person}\ncommitter {person}\n{signature}\n\nsigned\n");
+    folder.write(".git/signed", &commit);
+    let commit = folder.git(&["hash-object", "-t", "commit", "-w", ".git/signed"]);
+    folder.git(&["update-ref", "refs/heads/main", &commit]);
+    config(&folder, "gpg.program", &program);
+    config(&folder, "log.showSignature", "true");
+    use_everything(&folder);
+    assert_silent(&marker, "log.showSignature");
+    let line = Checkout::find(folder.path()).unwrap().line("HEAD", 10, None, None).unwrap();
+    assert_eq!(line.iter().map(|commit| &*commit.subject).collect::<Vec<_>>(), ["signed", "one"]);
+    let _ = xtask::git::run(folder.path(), &["log", "--format=%H", "--max-count=1"]);
+    assert!(marker.exists(), "git itself runs gpg.program");
 }
 
 #[test]

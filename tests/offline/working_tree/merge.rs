@@ -74,4 +74,11 @@ fn no_merge_driver_runs() {
     folder.git(&["config", "merge.default", "evil"]);
     let message = merged(&folder).unwrap_err().message;
     assert!(message.ends_with(" in a.yaml") && !witness.exists(), "{message}");
+    // No option can name this driver.
+    let file = folder.path().join(".git/config");
+    let section = [b"[merge \"\xff\"]\ndriver = touch ", witness.to_str().unwrap().as_bytes(), b"\n"].concat();
+    std::fs::write(&file, [std::fs::read(&file).unwrap(), section].concat()).unwrap();
+    std::fs::write(folder.path().join(".gitattributes"), b"*.yaml merge=\xff\n").unwrap();
+    let message = merged(&folder).unwrap_err().message;
+    assert!(message.contains("cannot be turned off") && !witness.exists(), "{message}");
 }
