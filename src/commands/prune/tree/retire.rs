@@ -13,12 +13,14 @@ use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{FilePatch, is_below, remove_from_tree};
 use gitops_core::flux::handover::{Hold, Holds, set_holds};
-use gitops_core::flux::retire::{ClaimFate, NoOrder, Order, Unit, Way, fates, once_gone, order};
+use gitops_core::flux::retire::{ClaimFate, NoOrder, Order, Unit, Way, ensure_own, fates, once_gone, order};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::OwnerId;
+use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::mask::SecretMask;
@@ -147,6 +149,9 @@ impl Play<'_> {
             };
             let spec = spec_of(&state.snapshot, parent);
             if spec.as_ref().is_some_and(|spec| !spec.prunes()) {
+                let index = Index::build(&state.snapshot);
+                let owner = OwnerId::new("flux", KIND, &parent.namespace, &parent.name);
+                unit.removes.iter().try_for_each(|id| ensure_own(&index, &owner, id)).map_err(refused)?;
                 by_hand.extend(unit.removes.iter().cloned());
             }
             let path = spec.map(|spec| spec.path().to_owned()).unwrap_or_default();

@@ -24,7 +24,7 @@ use crate::ownership::index::Index;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::mask::SecretMask;
 use crate::plan::{Action, Change, FinishedPlan, Outcome, Reason, ReasonCode};
-pub use order::{NoOrder, Order, Unit, Way, order};
+pub use order::{NoOrder, Order, Unit, Way, ensure_own, order};
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/retire/v1";

@@ -136,12 +136,19 @@ fn listed<'o>(owner: &'o Owner<'_>) -> impl Iterator<Item = &'o ObjectId> {
 impl<'a> Units<'a> {
     /// Adds the owners among the targets, those in the namespaces among them, and the owners that they manage.
     fn add_owners(&mut self, targets: &BTreeSet<ObjectId>) -> Result<(), NoOrder> {
-        let of_namespaces = self.snapshot.ids().filter(|id| targets.contains(&id.namespace_object()));
-        let mut queue: Vec<&ObjectId> = targets.iter().chain(of_namespaces).collect();
-        while let Some(id) = queue.pop() {
+        let is_meant = |id: &ObjectId| targets.contains(id) || targets.contains(&id.namespace_object());
+        let mut queue: Vec<(Option<&Owner<'_>>, &ObjectId)> =
+            self.snapshot.ids().filter(|id| is_meant(id)).map(|id| (None, id)).collect();
+        while let Some((listing, id)) = queue.pop() {
             let Some(owner) = self.index.owner_of_object(id) else { continue };
-            if self.snapshot.object(id).is_some() && self.owners.insert(id.clone()) {
-                queue.extend(listed(owner));
+            if self.snapshot.object(id).is_none() {
+                continue;
+            }
+            if let Some(listing) = listing.filter(|_| !is_meant(id)) {
+                ensure_own(self.index, &listing.id, id)?;
+            }
+            if self.owners.insert(id.clone()) {
+                queue.extend(listed(owner).map(|id| (Some(owner), id)));
             }
         }
         let mut below: BTreeMap<ObjectId, ObjectId> = BTreeMap::new();
@@ -162,8 +169,15 @@ impl<'a> Units<'a> {
         }
         // What another owner than a Kustomization makes goes with it.
         for (id, parent) in &below {
-            let mut top = parent;
+            let (mut top, mut seen) = (parent, BTreeSet::new());
             while let Some(next) = below.get(top) {
+                // Whoever writes their lists can let them list each other.
+                if !seen.insert(top) {
+                    return Err(NoOrder::new(
+                        id,
+                        format!("it is in a circle of owners that list each other, with {top}"),
+                    ));
+                }
                 top = next;
             }
             let takes = self.taken_by(id);
@@ -259,7 +273,13 @@ impl<'a> Units<'a> {
             let root = self.controlling_root(object);
             let way = match self.manager(&root) {
                 Some(parent) if parent.is_here(GROUP, KIND) => Way::Git(NamespacedName::of(&parent)),
-                _ => Way::ByHand,
+                Some(parent) => {
+                    if let Some(owner) = self.index.owner_of_object(&parent) {
+                        ensure_own(self.index, &owner.id, &root)?;
+                    }
+                    Way::ByHand
+                }
+                None => Way::ByHand,
             };
             if self.owners.contains(&root) {
                 return Err(NoOrder::new(&root, "its controller goes with what it manages"));
@@ -480,6 +500,23 @@ impl<'a> Units<'a> {
             .collect();
         NoOrder::new(&named(circle[0]), format!("no order is possible: {}", rules.join("; ")))
     }
+}
+
+/// Checks that a list which tenants can write decides alone about nothing that is deleted by hand: an object in another namespace
+/// than its owner must name the owner too.
+///
+/// Fails with the object that does not.
+pub fn ensure_own(index: &Index<'_>, owner: &OwnerId, id: &ObjectId) -> Result<(), NoOrder> {
+    let Some(object) = index.snapshot().object(id).filter(|_| *id.namespace != *owner.namespace) else { return Ok(()) };
+    let claims = index.all_resolved_claims(object, index.recorded_by(id));
+    if claims.iter().any(|found| found.claim.owner == *owner) {
+        return Ok(());
+    }
+    let rule = format!(
+        "{owner} lists it, but its labels do not name that owner: whoever may write in namespace {} can list anything",
+        owner.namespace
+    );
+    Err(NoOrder::new(id, rule).hint("if it is to go too, name it, or delete it by hand first"))
 }
 
 fn waits_for_finalizer(object: &ObjectId) -> String {

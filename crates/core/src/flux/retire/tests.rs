@@ -121,6 +121,46 @@ fn owners_go_after_what_they_own_and_what_depends_on_them() {
 }
 
 #[test]
+fn a_list_that_a_tenant_writes_removes_no_owner_elsewhere() {
+    let listed = "shop_victim_kustomize.toolkit.fluxcd.io_Kustomization";
+    let tenant = Resource {
+        object: object(GROUP, KIND, "tenant", "mine"),
+        content: json!({"spec": {"prune": false}, "status": {"inventory": {"entries": [{"id": listed, "v": "v1"}]}}}),
+    };
+    let victim = |named: &ObjectMetadata| Resource { object: named.clone(), content: json!({"spec": {}}) };
+    let id = ObjectId::new(GROUP, KIND, "shop", "victim");
+    let plain = object(GROUP, KIND, "shop", "victim");
+    let namespace = object("", "Namespace", "", "tenant");
+    for targets in [vec![tenant.object.id.clone()], vec![namespace.id.clone()]] {
+        let forged = snapshot(vec![namespace.clone()], vec![tenant.clone(), victim(&plain)]);
+        let refused = steps(&targets, &forged).unwrap_err();
+        assert!(refused.contains("/victim -n shop: kustomization/mine -n tenant lists it"), "{refused}");
+        let named = [&targets[..], std::slice::from_ref(&id)].concat();
+        assert!(steps(&named, &forged).unwrap().concat().contains(&"victim".to_owned()), "it is named");
+        let own = plain
+            .clone()
+            .label("kustomize.toolkit.fluxcd.io/name", "mine")
+            .label("kustomize.toolkit.fluxcd.io/namespace", "tenant");
+        let applied = snapshot(vec![namespace.clone()], vec![tenant.clone(), victim(&own)]);
+        assert!(steps(&targets, &applied).unwrap().concat().contains(&"victim".to_owned()), "it is its own");
+    }
+}
+
+#[test]
+fn owners_that_list_each_other_have_no_order() {
+    let group = "fluxcd.controlplane.io";
+    let set = |name: &str, other: &str| {
+        let entry = json!({"id": format!("tenant_{other}_{group}_ResourceSet"), "v": "v1"});
+        object(group, "ResourceSet", "tenant", name)
+            .with_content(json!({"spec": {}, "status": {"inventory": {"entries": [entry]}}}))
+    };
+    let namespace = object("", "Namespace", "", "tenant");
+    let circle = snapshot(vec![namespace.clone()], vec![set("a", "b"), set("b", "a"), set("c", "a")]);
+    let refused = steps(&[namespace.id], &circle).unwrap_err();
+    assert!(refused.contains("it is in a circle of owners that list each other"), "{refused}");
+}
+
+#[test]
 fn a_namespace_goes_last_and_a_webhook_before_the_service_that_it_calls() {
     let namespace = ObjectId::new("", "Namespace", "", "shop");
     let objects = || {
