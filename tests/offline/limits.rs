@@ -75,7 +75,8 @@ const ROWS: [(&str, &str, &[&str]); 39] = [
 ];
 
 /// Constants that limit neither what is read nor what it costs: rules of Kubernetes, lengths of messages, values of flags.
-const OTHERS: [(&str, &str); 13] = [
+const OTHERS: [(&str, &str); 14] = [
+    ("crates/core/src/flux/build/charts/values.rs", "MAX_TARGET_PATH"),
     ("crates/core/src/flux/simulation/kustomization/blockers.rs", "MAX_LABEL_LENGTH"),
     ("crates/core/src/flux/suspension/message.rs", "MAX_BYTES"),
     ("crates/core/src/kubernetes/selector/mod.rs", "MAX_LENGTH"),

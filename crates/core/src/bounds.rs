@@ -60,6 +60,17 @@ pub const CHART_FILE_SIZE: Bound = Bound { name: "chart-file-size", limit: 5 << 
 /// Files and directories of a packed chart. Each takes an entry in the temporary directory.
 pub const CHART_FILES: Bound = Bound { name: "chart-files", limit: 10_000, unit: "files" };
 
+/// ConfigMaps and Secrets that `substituteFrom` or `valuesFrom` of one owner lists. The same one, of 1.5 MiB, can be there any
+/// number of times.
+pub(crate) const DATA_SOURCES: Bound =
+    Bound { name: "data-sources", limit: 200, unit: "ConfigMaps and Secrets in one list" };
+
+/// Nested calls of functions in a template that are replaced before it is rendered: each level uses the stack.
+pub(crate) const TEMPLATE_DEPTH: Bound = Bound { name: "template-depth", limit: 100, unit: "nested calls" };
+
+/// Words of templates and values that are read to find what is decided by chance. Variables can name each other in a long chain.
+pub(crate) const TEMPLATE_STEPS: Bound = Bound { name: "template-steps", limit: 10_000_000, unit: "words" };
+
 /// Bytes of a pattern in `exclude` of an ArtifactGenerator. The API server accepts 1024 in `from`.
 pub(crate) const EXCLUDE_LENGTH: Bound =
     Bound { name: "exclude-length", limit: 1024, unit: "bytes in a pattern of exclude" };
@@ -80,7 +91,7 @@ pub(crate) const MERGE_SIZE: Bound = Bound { name: "merge-size", limit: 64 << 20
 pub(crate) const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 19] = [
+pub const ALL: [Bound; 22] = [
     YAML_DEPTH,
     YAML_VALUES,
     KUSTOMIZATION_DEPTH,
@@ -95,6 +106,9 @@ pub const ALL: [Bound; 19] = [
     CHART_SIZE,
     CHART_FILE_SIZE,
     CHART_FILES,
+    DATA_SOURCES,
+    TEMPLATE_DEPTH,
+    TEMPLATE_STEPS,
     EXCLUDE_LENGTH,
     EXCLUDE_ALTERNATIVES,
     COPY_STEPS,

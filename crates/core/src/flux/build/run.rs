@@ -17,6 +17,7 @@ use super::references::Inputs;
 use super::sops::decryption;
 use super::substitute::{BuildVariables, SUBSTITUTE, resolve_variables, variable_sources};
 use super::{generator, objects, references};
+use crate::bounds::DATA_SOURCES;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -260,6 +261,10 @@ fn kustomize_output<'a>(
     }
     let mut found = Vec::new();
     let mut is_complete = true;
+    let number = variable_sources(spec.value()).count();
+    DATA_SOURCES.check(number).map_err(|exceeded| {
+        BuildFailure::unknown(ReasonCode::LimitExceeded, format!("its substituteFrom has {exceeded}"))
+    })?;
     for source in variable_sources(spec.value()) {
         let reference = source.reference(&owner.namespace);
         match context.data(&reference) {

@@ -139,6 +139,20 @@ fn a_later_operation_replaces_or_merges_what_is_there() {
 }
 
 #[test]
+fn merges_of_a_large_file_are_limited() {
+    let large = format!("a: {}", "b".repeat(1 << 20));
+    let merged = json!({"from": "@repo/v.yaml", "to": "@artifact/v.yaml", "strategy": "Merge"});
+    let stop = |times: usize| {
+        let spec = json!({"artifacts": [{"name": "a", "copy": vec![merged.clone(); times]}]});
+        let contents = [("repo".to_owned(), source(&[("v.yaml", &large)]))].into();
+        generate(&GeneratorSpec::read(&spec, "shop"), &contents, |_| false).stop
+    };
+    assert_eq!(stop(3), None);
+    let stopped = stop(50);
+    assert!(matches!(&stopped, Some(Stop::Unknown(why)) if why.contains("merge-size")), "{stopped:?}");
+}
+
+#[test]
 fn an_artifact_with_the_name_of_a_source_is_built_on_top_of_it() {
     let generation = |copy: Value| {
         let spec = GeneratorSpec::read(&json!({"artifacts": [{"name": "app", "copy": copy}]}), "shop");

@@ -148,6 +148,9 @@ mod tests {
         let large = vec![0; CHART_FILE_SIZE.limit + 1];
         let failure = unpack(&of(&[("app/large", &large)])).unwrap_err();
         assert!(failure.contains("chart-file-size"), "{failure}");
+        let names: Vec<String> = (0..=CHART_FILES.limit).map(|number| format!("app/{number}")).collect();
+        let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&**name, &b""[..])).collect();
+        assert!(unpack(&of(&files)).unwrap_err().contains("chart-files"));
         let whole = vec![0; CHART_FILE_SIZE.limit];
         let names: Vec<String> = (0..21).map(|number| format!("app/{number}")).collect();
         let files: Vec<(&str, &[u8])> = names.iter().map(|name| (&**name, &*whole)).collect();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::bounds::CHART_SIZE;
+use crate::bounds::{Budget, CHART_FILES, CHART_SIZE};
 use crate::flux::build::go_yaml;
 use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::source::artifact::Artifact;
@@ -489,14 +489,23 @@ fn is_packed_dependency(at: &str) -> bool {
 /// Replaces the archives in `charts/` by their files.
 fn unpack_dependencies(files: &mut ChartFiles) -> Result<(), String> {
     let packed: Vec<String> = files.keys().filter(|at| is_packed_dependency(at)).cloned().collect();
+    let mut size: usize = files.values().map(|content| content.len()).sum();
     for at in packed {
         let Some(archive) = files.remove(&at) else { continue };
         let inner = unpack(&archive).map_err(|why| format!("the packed dependency {at} of its chart: {why}"))?;
         let directory = at.trim_end_matches(".tgz").to_owned();
+        // What many small archives unpack to is counted before the next one is unpacked.
+        size += inner.values().map(|content| content.len()).sum::<usize>();
         files.extend(inner.into_iter().map(|(below, content)| (format!("{directory}/{below}"), content)));
+        check_size(size, files)?;
     }
-    let size = files.values().map(|content| content.len()).sum();
-    CHART_SIZE.check(size).map_err(|error| error.to_string())
+    check_size(size, files)
+}
+
+/// Fails if a chart has more files or bytes than are read.
+fn check_size(size: usize, files: &ChartFiles) -> Result<(), String> {
+    let checked = CHART_SIZE.check(size).and_then(|()| CHART_FILES.check(files.len()));
+    checked.map_err(|exceeded| format!("its chart has {exceeded}"))
 }
 
 /// Returns the values of the `valuesFiles` of a spec as source-controller writes them, each of which overrides those before it;
@@ -505,9 +514,12 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
     if values_files(spec).next().is_none() {
         return Ok(None);
     }
-    let mut merged = Map::new();
+    let (mut merged, mut size) = (Map::new(), Budget::new(CHART_SIZE));
     for file in values_files(spec) {
-        match file_at(&secure_join(file)) {
+        let content = file_at(&secure_join(file));
+        let length = content.as_ref().map_or(0, |content| content.len());
+        size.spend(length).map_err(|exceeded| format!("its valuesFiles have {exceeded}"))?;
+        match content {
             Some(content) => match go_yaml::read(&content).and_then(|values| values.to_json()) {
                 Ok(Value::Object(values)) => overlay(&mut merged, values),
                 Ok(Value::Null) => {}
@@ -553,6 +565,45 @@ mod tests {
         assert_eq!(chart.files.keys().collect::<Vec<_>>(), ["Chart.yaml", "templates/a.yaml"]);
         assert!(read(&files, json!({"chart": "./charts/none"})).unwrap_err().contains("no Chart.yaml"));
         assert!(read(&files, json!({"chart": "../app"})).is_err());
+    }
+
+    #[test]
+    fn small_archives_and_lists_that_stand_for_gigabytes_are_refused() {
+        let packed = |entries: &[(&str, &[u8])]| {
+            let gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
+            let mut builder = tar::Builder::new(gzip);
+            for (name, content) in entries {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(content.len() as u64);
+                builder.append_data(&mut header, name, *content).unwrap();
+            }
+            builder.into_inner().unwrap().finish().unwrap()
+        };
+        let about: &[u8] = b"{apiVersion: v2, name: sub, version: 1.0.0}";
+        let zeros = vec![0; 4 << 20];
+        let mut large = vec![("sub/Chart.yaml", about)];
+        let names: Vec<String> = (0..20).map(|number| format!("sub/{number}")).collect();
+        large.extend(names.iter().map(|name| (&**name, &*zeros)));
+        let (large, small) = (packed(&large), packed(&[("sub/Chart.yaml", about)]));
+        // The second one would be too much, and the third one, which is damaged, is not unpacked any more.
+        let mut files = ChartFiles::from([(CHART_FILE.to_owned(), Arc::from(&b"{}"[..]))]);
+        for (name, content) in [("a", &*large), ("b", &large), ("c", &b"damaged"[..])] {
+            files.insert(format!("charts/{name}.tgz"), content.into());
+        }
+        assert_eq!(
+            unpack_dependencies(&mut files),
+            Err("its chart has more than 100 MiB (limit chart-size)".to_owned())
+        );
+        let mut files: ChartFiles =
+            (0..CHART_FILES.limit).map(|number| (number.to_string(), Arc::from(&b""[..]))).collect();
+        assert_eq!(unpack_dependencies(&mut files), Ok(()));
+        files.insert("charts/a.tgz".to_owned(), small.into());
+        let refused = unpack_dependencies(&mut files).unwrap_err();
+        assert_eq!(refused, "its chart has more than 10000 files (limit chart-files)");
+        let spec = json!({"valuesFiles": vec!["a.yaml"; 100]});
+        let content: Arc<[u8]> = Arc::from(format!("a: {}", "b".repeat(2 << 20)).into_bytes());
+        let refused = merged_values(&spec, |_| Some(content.clone())).unwrap_err();
+        assert_eq!(refused, "its valuesFiles have more than 100 MiB (limit chart-size)");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::tokens::{action_length, is_word, token_length};
+use crate::bounds::TEMPLATE_STEPS;
 
 /// Functions whose results differ, with the function of each seed in their place; none for those whose results differ anyway.
 const FUNCTIONS: [(&str, Option<[&str; 2]>); 20] = [
@@ -207,14 +208,14 @@ impl Tainted {
     }
 }
 
-/// Returns the use that templates and values make of functions whose results differ.
+/// Returns the use that templates and values make of functions whose results differ. What is too long to be followed may decide.
 pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness {
     let texts: Vec<Vec<Vec<Token<'t>>>> = texts.map(actions).collect();
     let mut tokens = texts.iter().flatten().flatten();
     if !tokens.any(|token| matches!(token, Token::Word(word) if is_random(word))) {
         return Randomness::None;
     }
-    let mut tainted = Tainted::default();
+    let (mut tainted, mut steps) = (Tainted::default(), 0);
     loop {
         let mut has_grown = false;
         for (number, actions) in texts.iter().enumerate() {
@@ -226,7 +227,12 @@ pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness
                     (Some("end"), _) => drop(open.pop()),
                     _ => {}
                 }
+                steps += 1 + action.len();
                 let Some(taint) = taint_of(&tainted, number, action) else { continue };
+                steps += open.len();
+                if TEMPLATE_STEPS.check(steps).is_err() {
+                    return Randomness::InDecisions;
+                }
                 has_grown |= spread(&mut tainted, number, action, taint);
                 for name in open.iter().flatten() {
                     has_grown |= tainted.add(format!("\"{name}"), taint);
@@ -380,6 +386,19 @@ mod tests {
         for (texts, expected) in rows {
             assert_eq!(found(texts), expected, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_followed_may_decide() {
+        // Each variable is known only in the round after that of the next one.
+        let chain = |length: usize| -> String {
+            let assigned = (0..length).map(|number| format!("{{{{ $a{number} := $a{} }}}}", number + 1));
+            assigned.chain([format!("{{{{ $a{length} := randAlphaNum 5 }}}}")]).collect()
+        };
+        assert_eq!(found(&[&chain(100)]), Randomness::InTexts);
+        assert_eq!(found(&[&chain(10_000)]), Randomness::InDecisions);
+        let nested = "{{ block \"x\" . }}".repeat(10_000) + &"{{ $a := randAlphaNum 5 }}".repeat(10_000);
+        assert_eq!(found(&[&nested]), Randomness::InDecisions);
     }
 
     #[test]

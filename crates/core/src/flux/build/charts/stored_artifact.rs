@@ -103,7 +103,10 @@ fn is_file(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::{Build, object};
 
     #[test]
     fn an_address_in_the_cluster_becomes_a_path_of_the_proxy() {
@@ -122,6 +125,20 @@ mod tests {
         assert_eq!(path(&format!("https://{host}.svc/{file}")), proxied("https:source-controller:443"));
         let of_registry = path(&format!("http://{host}/helmchart/shop/shop-web/sha256:1f2e.tar.gz"));
         assert!(of_registry.unwrap().ends_with("/sha256:1f2e.tar.gz"));
+    }
+
+    #[test]
+    fn an_artifact_that_is_too_large_is_not_read() {
+        let source = |size: u64| {
+            let artifact =
+                json!({"size": size, "digest": "sha256:1", "url": "http://s.n.svc/helmchart/shop/web/a.tgz"});
+            object("source.toolkit.fluxcd.io", "HelmChart", "shop", "web")
+                .with_content(json!({"status": {"artifact": artifact}}))
+        };
+        assert!(StoredArtifact::of(&source(32 << 20)).is_ok());
+        for size in [(32 << 20) + 1, u64::MAX] {
+            assert!(StoredArtifact::of(&source(size)).unwrap_err().contains("chart-archive-size"));
+        }
     }
 
     #[test]

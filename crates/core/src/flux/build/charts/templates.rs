@@ -11,6 +11,7 @@ use super::archive::ChartFiles;
 use super::lookups::{self, LOOKUP, Lookups};
 use super::random::{Seed, alternatives};
 use super::tokens::{action_length, is_word, quoted_length, token_length};
+use crate::bounds::TEMPLATE_DEPTH;
 
 /// Values of a cluster and of a release in it that templates can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,14 +85,16 @@ impl ClusterValues {
         while let Some(start) = rest.find("{{") {
             changed.push_str(&rest[..start]);
             let length = action_length(&rest[start..]);
-            self.add_action(&rest[start..start + length], &mut changed)?;
+            self.add_action(&rest[start..start + length], 0, &mut changed)?;
             rest = &rest[start + length..];
         }
         changed.push_str(rest);
         Ok(changed)
     }
 
-    fn add_action(&self, action: &str, changed: &mut String) -> Result<(), String> {
+    /// Adds an action, or an operand in `depth` calls.
+    fn add_action(&self, action: &str, depth: usize, changed: &mut String) -> Result<(), String> {
+        TEMPLATE_DEPTH.check(depth).map_err(|exceeded| exceeded.to_string())?;
         let mut rest = action;
         while let Some(first) = rest.chars().next() {
             let length = match first {
@@ -101,7 +104,7 @@ impl ClusterValues {
             let (token, after) = rest.split_at(length);
             if let Some(count) = operands_of(token) {
                 let (operands, length) = operands(after, count).ok_or_else(|| format!("{token} in a pipeline"))?;
-                self.add_call(token, &operands, changed)?;
+                self.add_call(token, &operands, depth, changed)?;
                 rest = &after[length..];
                 continue;
             }
@@ -115,14 +118,14 @@ impl ClusterValues {
         Ok(())
     }
 
-    /// Adds the named template in place of a function with these operands.
-    fn add_call(&self, function: &str, operands: &[&str], changed: &mut String) -> Result<(), String> {
+    /// Adds the named template in place of a function with these operands, in `depth` other calls.
+    fn add_call(&self, function: &str, operands: &[&str], depth: usize, changed: &mut String) -> Result<(), String> {
         let is_lookup = function == "lookup";
         let (name, start, end) = if is_lookup { (LOOKUP, "(", ") | fromJson)") } else { (TPL, "", ")") };
         changed.push_str(&format!("{start}include \"{name}\" (list"));
         for operand in operands {
             changed.push(' ');
-            self.add_action(operand, changed)?;
+            self.add_action(operand, depth + 1, changed)?;
         }
         changed.push_str(end);
         Ok(())
@@ -301,6 +304,16 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(values(Some("v1.33.1")).applied_to_text(text).as_deref(), Ok(expected));
         }
+    }
+
+    #[test]
+    fn calls_in_calls_are_limited() {
+        let nested = |depth: usize| format!("{{{{ {}`a`{} }}}}", "(tpl ".repeat(depth), " .)".repeat(depth));
+        assert!(values(None).applied_to_text(&nested(100)).is_ok());
+        assert_eq!(
+            values(None).applied_to_text(&nested(1_000)),
+            Err("more than 100 nested calls (limit template-depth)".to_owned())
+        );
     }
 
     #[test]

@@ -13,6 +13,9 @@ use crate::private::Private;
 /// Key of the values in an entry without `valuesKey`.
 const DEFAULT_KEY: &str = "values.yaml";
 
+/// Number of characters of `targetPath` that the API server accepts.
+const MAX_TARGET_PATH: usize = 250;
+
 /// An entry of `spec.valuesFrom`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuesSource<'a> {
@@ -158,6 +161,11 @@ impl ValuesSource<'_> {
 
     /// Returns the names in the path. Fails if one is more than a plain name.
     pub(crate) fn names(&self) -> Result<Vec<&str>, String> {
+        if self.target_path.len() > MAX_TARGET_PATH {
+            return Err(format!(
+                "a targetPath in its valuesFrom has more than {MAX_TARGET_PATH} characters, which the API server refuses"
+            ));
+        }
         let names: Vec<&str> = self.target_path.split('.').filter(|_| !self.target_path.is_empty()).collect();
         if names.iter().any(|name| !is_plain(name)) {
             return Err(format!("the targetPath {:?} in its valuesFrom is not read here", self.target_path));
@@ -242,6 +250,9 @@ mod tests {
         assert!(values("a", false, "1,2").unwrap_err().contains("characters that Helm reads as syntax"));
         assert!(values("a[0]", false, "1").unwrap_err().contains("is not read here"));
         assert_eq!(values("", false, "a: 1").as_deref(), Ok("a: 1"));
+        // Its values would be nested a hundred thousand times.
+        let refused = values(&["a"; 100_000].join("."), false, "1").unwrap_err();
+        assert!(refused.contains("more than 250 characters"), "{refused}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::bounds::DATA_SOURCES;
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
 use crate::flux::build::objects::data::{DataOverrides, DataRef, Lookup};
@@ -125,6 +126,8 @@ fn values_with(
     overrides: &DataOverrides,
 ) -> Asked<ReleaseValues> {
     let mut values = Values { is_private: comparison.state().is_private(id), ..Values::default() };
+    let number = values_sources(&id.namespace, spec).count();
+    DATA_SOURCES.check(number).map_err(|exceeded| format!("its valuesFrom has {exceeded}"))?;
     let (mut texts, mut removed) = (vec![], None);
     for source in values_sources(&id.namespace, spec) {
         source.names()?;
