@@ -47,7 +47,7 @@ usage: cargo xtask TASK
   actions [template|repository]              run action/ and ci/ by act and gitlab-ci-local; copy ci/plan.sh to ci/templates;
                                              or write a repository that has the action alone
   shells                                     complete in bash, zsh and fish, and lint the man pages; needs Debian
-  picture                                    draw the plan of the demo as docs/plan.svg again
+  picture                                    record the plan of the demo again, and draw it as docs/plan.svg
   record                                     run the story of the demo on a real cluster, and record it again";
 
 fn main() -> ExitCode {

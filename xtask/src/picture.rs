@@ -1,4 +1,5 @@
-//! `cargo xtask picture`: draws what `kubectl gitops plan` prints on a terminal, for the demo, as `docs/plan.svg`.
+//! `cargo xtask picture`: records what `kubectl gitops plan` prints for the demo, and draws what it prints on a terminal as
+//! `docs/plan.svg`.
 //!
 //! The picture has text and colours only: no font, no script and no address is loaded.
 
@@ -24,10 +25,12 @@ const FOREGROUND: &str = "#e6edf3";
 /// Colours of the codes 30 to 37, and of 90 to 97.
 const COLOURS: [&str; 8] = ["#6e7681", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff", "#d2a8ff", "#76e3ea", "#e6edf3"];
 
-/// Writes docs/plan.svg.
+/// Writes [`demo::PREVIEW`] and docs/plan.svg.
 pub fn run() -> Result<()> {
-    let picture = render(&tool::build(false)?, &controlplane::bin("kustomize"))?;
-    fs::write(workspace_root().join(FILE), picture).context("cannot write the picture")
+    let (program, kustomize) = (tool::build(false)?, controlplane::bin("kustomize"));
+    let answer = demo::preview_answer(&program, &kustomize)?;
+    fs::write(workspace_root().join(demo::PREVIEW), answer).context("cannot write the answer of the preview")?;
+    fs::write(workspace_root().join(FILE), render(&program, &kustomize)?).context("cannot write the picture")
 }
 
 /// Returns the picture of the plan that `program` prints.

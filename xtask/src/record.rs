@@ -14,7 +14,7 @@ use anyhow::{Context, Result};
 
 use crate::cluster::{Cluster, Flux, Options};
 use crate::files::copy_folder;
-use crate::{child, controlplane, demo, picture, target_dir, tool, workspace_root};
+use crate::{child, demo, picture, target_dir, tool, workspace_root};
 
 const KUSTOMIZATIONS: [&str; 5] = ["prod", "infrastructure", "web", "cart", "checkout"];
 const SOURCE: &str = "GitRepository/flux-system/shop";
@@ -37,8 +37,6 @@ pub fn run() -> Result<()> {
         &["suspend", "kustomization", "cart", "-n", "flux-system", "--spec", "--yes", "-m", message],
     )?;
     record(&program, &cluster, demo::RECORDING)?;
-    let answer = demo::preview_answer(&program, &controlplane::bin("kustomize"))?;
-    fs::write(workspace_root().join(demo::PREVIEW), answer).context("cannot write the answer of the preview")?;
     picture::run()
 }
 

@@ -97,14 +97,10 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
     for blocked in plan.blocked_by_finalizers() {
         let is_certain = blocked.controller.is_some() || blocked.detail.is_some();
         for container in containers(&blocked.object, snapshot).filter(|container| deleted.contains(container)) {
-            let until = format!("{} is gone, which finalizers keep", blocked.object);
-            held.entry(container).or_default().add(is_certain, until);
+            held.entry(container).or_default().add(is_certain, format!("finalizers keep {}", blocked.object));
         }
-        let until = match is_certain {
-            true => "it is gone".to_owned(),
-            false => format!("its finalizers are removed: {}", blocked.finalizers.join(", ")),
-        };
-        held.entry(blocked.object.clone()).or_default().add(is_certain, until);
+        let cause = if is_certain { "it is terminating" } else { "its finalizers keep it" };
+        held.entry(blocked.object.clone()).or_default().add(is_certain, cause.to_owned());
     }
     // Who applies a Namespace or a definition waits for it before the rest, and that may be who takes over the rest, too.
     let containers_of = |change: &Change| Some((change.owner.clone()?, held.get(&change.object.id)?.clone()));
@@ -114,11 +110,11 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
         let id = &change.object.id;
         let own = held.get(id).or_else(|| containers(id, snapshot).find_map(|container| held.get(&container)));
         let of_owner = || change.owner.as_ref().and_then(|owner| delayed.get(owner));
-        let Some(Hold { is_certain, until }) = own.or_else(of_owner).filter(|_| change.action == Action::Recreate)
+        let Some(Hold { is_certain, causes }) = own.or_else(of_owner).filter(|_| change.action == Action::Recreate)
         else {
             return;
         };
-        let condition = format!("it is created again only once {}", join_limited(until, NAMED_HOLDS));
+        let condition = format!("it is not created again while {}", join_limited(causes, NAMED_HOLDS));
         if *is_certain && own.is_some() {
             change.action = Action::Delete;
             change.reason.add_detail(&condition);
@@ -132,14 +128,14 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
 #[derive(Clone, Default)]
 struct Hold {
     is_certain: bool,
-    /// Ends of sentences.
-    until: Vec<String>,
+    /// Clauses.
+    causes: Vec<String>,
 }
 
 impl Hold {
-    fn add(&mut self, is_certain: bool, until: String) {
+    fn add(&mut self, is_certain: bool, cause: String) {
         self.is_certain |= is_certain;
-        self.until.push(until);
+        self.causes.push(cause);
     }
 }
 

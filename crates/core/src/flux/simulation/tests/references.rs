@@ -247,20 +247,20 @@ fn what_a_finalizer_keeps_is_not_created_again_before_it_is_gone() {
         let change = plan.deletions().find(|change| &*change.object.id.name == name).expect("a row");
         (change.action, change.certainty, change.reason.text())
     };
-    let again = "it is created again only once";
-    let kept = format!("kept terminating while Pod by-hand mounts it; {again} it is gone");
+    let again = "it is not created again while";
+    let kept = format!("kept terminating while Pod by-hand mounts it; {again} it is terminating");
     assert_eq!(row("data"), (Action::Delete, Certainty::Certain, kept));
-    let inside = "configmap/inside-held -n shop is gone, which finalizers keep";
-    for (name, until) in [
-        ("held", "its finalizers are removed: example.com/hold"),
-        ("inside-held", "its finalizers are removed: example.com/hold"),
+    let inside = "finalizers keep configmap/inside-held -n shop";
+    for (name, cause) in [
+        ("held", "its finalizers keep it"),
+        ("inside-held", "its finalizers keep it"),
         ("shop", inside),
         ("inside-free", inside),
         ("beside", inside),
     ] {
         let (action, certainty, text) = row(name);
         assert_eq!((action, certainty), (Action::Recreate, Certainty::Race), "{name}: {text}");
-        assert!(text.ends_with(&format!("{again} {until}")), "{name}: {text}");
+        assert!(text.ends_with(&format!("{again} {cause}")), "{name}: {text}");
     }
     assert_eq!((row("free").0, row("free").1), (Action::Recreate, Certainty::Certain));
 }
