@@ -107,13 +107,14 @@ fn no_output_shows_a_value_of_a_secret_or_depends_on_it() {
     let (random, first) = (number("LEAK_CASES", CASES), number("LEAK_FIRST", 0));
     let ways = LeakCase::number_of_ways();
     let steps = ways as u64 + random;
-    let cases = steps + ways as u64;
+    let cases = 2 * steps;
     let parts = on_all_processors(0..steps, |found: &mut Found, number| match number.checked_sub(ways as u64) {
         None => LeakCase::of_way(number as usize).iter().for_each(|case| try_case("way", case, found)),
         // The random cases are spread over all ways.
         Some(number) => {
-            let case = LeakCase::new((first + number) * 13);
-            try_case(&format!("case {}", first + number), &case, found);
+            let number = first + number;
+            try_case(&format!("case {number}"), &LeakCase::new(number * 13), found);
+            try_case(&format!("live case {number}"), &LeakCase::of_live(number * 13), found);
         }
     });
     let mut all = Found::default();

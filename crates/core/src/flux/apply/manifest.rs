@@ -12,7 +12,7 @@ use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 /// the labels and annotations of the manifest. Labels or annotations that are not all text are dropped, once the controller
 /// adds one.
 pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
-    let AppliedObject { owner, spec, id, built } = applied;
+    let AppliedObject { owner, spec, id, built, .. } = applied;
     let mut manifest = Value::clone(&built.manifest);
     let Some(fields) = manifest.as_object_mut() else { return manifest };
     if !id.is("apiextensions.k8s.io", "CustomResourceDefinition") {

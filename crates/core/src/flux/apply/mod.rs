@@ -31,6 +31,8 @@ pub struct AppliedObject {
     pub id: ObjectId,
     /// Object as kustomize built it.
     pub built: BuiltObject,
+    /// The live object holds values of Secrets, or can.
+    pub live_is_private: bool,
 }
 
 impl AppliedObject {

@@ -54,7 +54,7 @@ pub enum Request {
 pub(crate) struct QuestionKey {
     owner: ObjectId,
     id: ObjectId,
-    /// Hash of controller, service account, fields of the spec and manifest.
+    /// Hash of controller, service account, privacy, fields of the spec and manifest.
     run: String,
 }
 
@@ -76,12 +76,10 @@ impl Question {
         request: Request,
         is_private: bool,
     ) -> Self {
-        let mut run = format!("{controller} {service_account:?} ");
+        let mut run = format!("{controller} {service_account:?} {is_private} ");
         let written = match &request {
-            Request::ApplyBuilt(applied) => write!(run, "{:?} {}", applied.spec.apply_fields(), applied.built.manifest),
-            Request::Create(applied) => {
-                write!(run, "create {:?} {}", applied.spec.apply_fields(), applied.built.manifest)
-            }
+            Request::ApplyBuilt(applied) => write!(run, "{}", written(applied)),
+            Request::Create(applied) => write!(run, "create {}", written(applied)),
             Request::Apply(manifest) => write!(run, "{manifest}"),
             Request::Delete => Ok(()),
             Request::Read => write!(run, "read"),
@@ -105,7 +103,7 @@ impl Question {
     fn of_built(applied: AppliedObject, flags: &ControllerFlags, request: fn(Box<AppliedObject>) -> Request) -> Self {
         let (owner, id) = (kustomization(&applied.owner), applied.id.clone());
         let account = flags.service_account(&applied.spec).map(str::to_owned);
-        let is_private = applied.built.masked.is_some();
+        let is_private = applied.built.masked.is_some() || applied.live_is_private;
         let request = request(Box::new(applied));
         Self::new(owner, kustomize_controller::NAME, account.as_deref(), &id, request, is_private)
     }
@@ -127,6 +125,24 @@ impl Question {
         let controller = if is_of_operator { flux_operator::NAME } else { HELM_CONTROLLER };
         let account = Some(text_at(spec, "/serviceAccountName")).filter(|name| !name.is_empty());
         Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
+    }
+
+    /// Returns the same question about an object whose live content can hold values of Secrets: no message about it and nothing of
+    /// its content is shown.
+    pub(crate) fn about_private(self) -> Self {
+        let Self { owner, controller, service_account, id, mut request, .. } = self;
+        if let Request::ApplyBuilt(applied) | Request::Create(applied) = &mut request {
+            applied.live_is_private = true;
+        }
+        Self::new(owner, controller, service_account.as_deref(), &id, request, true)
+    }
+
+    /// Returns true if nothing of the live content is shown.
+    pub(crate) fn hides_live_content(&self) -> bool {
+        match &self.request {
+            Request::ApplyBuilt(applied) | Request::Create(applied) => applied.live_is_private,
+            Request::Apply(_) | Request::Delete | Request::Read => self.is_private,
+        }
     }
 
     /// Returns the key: questions with equal keys have equal answers, until something changes in the cluster.
@@ -154,6 +170,11 @@ impl Question {
     pub fn is_of_kustomization(&self) -> bool {
         self.controller == kustomize_controller::NAME
     }
+}
+
+/// Returns what the answer about an apply depends on, as text.
+fn written(AppliedObject { spec, built, live_is_private, .. }: &AppliedObject) -> String {
+    format!("{:?} {live_is_private} {}", spec.apply_fields(), built.manifest)
 }
 
 /// Returns a Kustomization as an object.

@@ -25,7 +25,7 @@ fn applied_object(manifest: Value, spec: &Value) -> AppliedObject {
         masked: None,
     };
     let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
-    AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built }
+    AppliedObject { owner, spec: KustomizationSpec::new(spec), id, built, live_is_private: false }
 }
 
 /// Compares an apply by a controller without flags, of an object that it did not see before.
@@ -194,6 +194,41 @@ fn no_value_of_a_secret_is_in_the_diff() {
     {
         assert!(found.diff.contains(line), "{line}\n{}", found.diff);
     }
+}
+
+#[test]
+fn a_diff_of_a_live_object_with_values_of_secrets_shows_what_the_tree_writes() {
+    let mut live =
+        config_map(json!({"url": "http://u:HUNTER2@db", "old-HUNTER2": "x", "same": "s", "list": ["HUNTER2", "a"]}));
+    live["metadata"]["annotations"] = json!({"of-somebody": "HUNTER2"});
+    let manifest = config_map(json!({"url": "open", "same": "s", "new": "n", "list": ["a"]}));
+    let mut merged = manifest.clone();
+    merged["metadata"]["annotations"] = live["metadata"]["annotations"].clone();
+    let mut applied = applied_object(manifest, &json!({}));
+    assert!(compare(&applied, &live, &merged).unwrap().diff.contains("HUNTER2"), "the control");
+    applied.live_is_private = true;
+    let diff = compare(&applied, &live, &merged).unwrap().diff;
+    assert!(!diff.contains("HUNTER2"), "{diff}");
+    for line in ["-  url: '*** (before)'", "+  url: open", "   same: s", "+  new: n", "-  '***': '*** (before)'"] {
+        assert!(diff.contains(line), "{line}\n{diff}");
+    }
+    // What does not change is hidden too.
+    assert!(diff.contains("   '***': '***'\n"), "{diff}");
+    assert_eq!(compare(&applied, &live, &live), None);
+}
+
+#[test]
+fn a_copy_of_a_secret_in_an_annotation_is_not_in_the_diff() {
+    let secret = |data: &str, copy: &str| {
+        let metadata = json!({"name": "s", "namespace": "n", "annotations": {"kapp.k14s.io/original": copy, "b": "c"}});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"a": data}})
+    };
+    let (live, merged) = (secret("T0xE", "{T0xE}"), secret("TkVX", "{TkVX}"));
+    let mut manifest = merged.clone();
+    manifest["metadata"]["annotations"] = json!({"b": "c"});
+    let diff = compare(&applied_object(manifest, &json!({})), &live, &merged).unwrap().diff;
+    assert!(!diff.contains("T0xE") && !diff.contains("TkVX"), "{diff}");
+    assert!(diff.contains("'***': '*** (before)'") && diff.contains("     b: c"), "{diff}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use similar::TextDiff;
 use super::AppliedObject;
 use super::ignore_rules::{IgnoreTarget, ignored_paths};
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
+use super::manifest::manifest_to_apply;
 use crate::bounds::DIFF_LINES;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -23,6 +24,8 @@ const REMOVED_LABELS: [&str; 1] = ["fluxcd.io/sync-gc-mark"];
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Replacement of a value of a Secret that is the same on both sides.
 const MASK: &str = "***";
+/// Names of the sides of a diff in what replaces a value that differs.
+const SIDES: [&str; 2] = ["before", "after"];
 /// Number of fields that a reason names.
 const NAMED_FIELDS: usize = 3;
 
@@ -67,7 +70,15 @@ pub fn compare(
         return None;
     }
     let changes_content = content(&before) != content(&after);
-    if applied.id.is("", "Secret") {
+    let is_secret = applied.id.is("", "Secret");
+    if applied.live_is_private || is_secret {
+        let masked = applied.built.masked.as_deref();
+        let written = masked.map_or_else(|| manifest_to_apply(applied), |masked| masked.manifest.clone());
+        // Other systems keep a whole Secret in an annotation.
+        let part = if applied.live_is_private { "" } else { "/metadata/annotations" };
+        hide_unwritten(written.pointer(part), before.pointer_mut(part), after.pointer_mut(part));
+    }
+    if is_secret {
         mask_secret(&mut before, &mut after);
     }
     let Some(masked) = applied.built.masked.as_deref() else {
@@ -224,19 +235,70 @@ fn mask_fields(manifest: &Value, masked: &Value, before: Option<&mut Value>, aft
         return;
     }
     let changes = before.as_deref() != after.as_deref();
-    for (side, name) in [(before, "before"), (after, "after")] {
+    for (side, name) in [before, after].into_iter().zip(SIDES) {
         if let Some(side) = side {
-            *side = Value::String(if changes { format!("{MASK} ({name})") } else { MASK.to_owned() });
+            *side = Value::String(mask_of(changes, name));
         }
     }
+}
+
+/// Replaces on both sides of a diff everything that a manifest does not write: values of Secrets can be in it.
+fn hide_unwritten(written: Option<&Value>, before: Option<&mut Value>, after: Option<&mut Value>) {
+    let fits = |side: Option<&Value>| match (written, side) {
+        (Some(Value::Object(_)), Some(side)) => side.is_object(),
+        (Some(Value::Array(items)), Some(side)) => side.as_array().is_some_and(|side| side.len() == items.len()),
+        (_, None) => true,
+        _ => false,
+    };
+    let is_nested = fits(before.as_deref()) && fits(after.as_deref());
+    match (written, before, after) {
+        (Some(Value::Object(fields)), mut before, mut after) if is_nested => {
+            let rest = [&mut before, &mut after].map(|side| {
+                let side = side.as_deref_mut().and_then(Value::as_object_mut)?;
+                let (known, rest) = std::mem::take(side).into_iter().partition(|(key, _)| fields.contains_key(key));
+                *side = known;
+                Some(rest).filter(|rest: &Map<String, Value>| !rest.is_empty())
+            });
+            let changes = rest[0] != rest[1];
+            for (key, written) in fields {
+                let old = before.as_deref_mut().and_then(|side| side.get_mut(key));
+                let new = after.as_deref_mut().and_then(|side| side.get_mut(key));
+                hide_unwritten(Some(written), old, new);
+            }
+            for ((side, rest), name) in [before, after].into_iter().zip(rest).zip(SIDES) {
+                if let Some(side) = side.filter(|_| rest.is_some()) {
+                    side[MASK] = Value::String(mask_of(changes, name));
+                }
+            }
+        }
+        (Some(Value::Array(items)), mut before, mut after) if is_nested => {
+            for (at, written) in items.iter().enumerate() {
+                let old = before.as_deref_mut().and_then(|side| side.get_mut(at));
+                let new = after.as_deref_mut().and_then(|side| side.get_mut(at));
+                hide_unwritten(Some(written), old, new);
+            }
+        }
+        (written, before, after) => {
+            let changes = before.as_deref() != after.as_deref();
+            for (side, name) in [before, after].into_iter().zip(SIDES) {
+                if let Some(side) = side.filter(|side| written != Some(&**side)) {
+                    *side = Value::String(mask_of(changes, name));
+                }
+            }
+        }
+    }
+}
+
+/// Returns the replacement of a value on one side of a diff.
+fn mask_of(changes: bool, side: &str) -> String {
+    if changes { format!("{MASK} ({side})") } else { MASK.to_owned() }
 }
 
 fn masked(own: &Map<String, Value>, other: &Map<String, Value>, side: &str) -> Value {
     let mut masked = Map::new();
     for (key, value) in own {
         let changes = other.get(key).is_some_and(|other| other != value);
-        let mask = if changes { format!("{MASK} ({side})") } else { MASK.to_owned() };
-        masked.insert(key.clone(), Value::String(mask));
+        masked.insert(key.clone(), Value::String(mask_of(changes, side)));
     }
     Value::Object(masked)
 }

@@ -109,7 +109,7 @@ impl<'r> DryRuns<'r> {
         self.applied.push(answered);
         let Answered { applied, result, condition, is_late } = answered;
         self.forced.extend(forced_deletion(applied, result));
-        let AppliedObject { owner, spec, id, built } = applied;
+        let AppliedObject { owner, spec, id, built, .. } = applied;
         if matches!(result, DryRunResult::Updated(Update { changes_content: true, .. }) | DryRunResult::Recreated(_)) {
             self.changed.insert((owner.clone(), id.clone()));
         }
@@ -145,7 +145,7 @@ impl<'r> DryRuns<'r> {
 
     /// Keeps the results of the last runs, which are those that the plan shows.
     pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>) {
-        self.applied.retain(|Answered { applied: AppliedObject { owner, spec, id, built }, .. }| {
+        self.applied.retain(|Answered { applied: AppliedObject { owner, spec, id, built, .. }, .. }| {
             let run = runs.get(&(owner, id));
             run.is_some_and(|(last_spec, last)| {
                 last_spec.apply_fields() == spec.apply_fields() && last.manifest == built.manifest
@@ -342,7 +342,7 @@ fn held_by(finalizer: &str) -> String {
 /// Returns the delay of an apply that succeeds only after other changes.
 fn delay(applied: &AppliedObject, standing: &Standing) -> Option<Delay> {
     let Standing::Replaced(_, after) = standing else { return None };
-    let AppliedObject { owner, spec, id, built } = applied;
+    let AppliedObject { owner, spec, id, built, .. } = applied;
     let (owner, id, manifest, spec) = (owner.clone(), id.clone(), built.manifest.clone(), spec.clone());
     (!after.is_empty()).then(|| Delay { owner, id, manifest, spec, after: after.clone() })
 }
@@ -357,7 +357,7 @@ fn forced_deletion(applied: &AppliedObject, result: &DryRunResult) -> Option<For
         DryRunResult::HeldByFinalizer(finalizer) => format!("it {}", held_by(finalizer)),
         _ => return None,
     };
-    let AppliedObject { owner, spec, id, built } = applied;
+    let AppliedObject { owner, spec, id, built, .. } = applied;
     Some(ForcedDeletion {
         owner: owner.clone(),
         id: id.clone(),
@@ -389,7 +389,7 @@ mod tests {
             masked: None,
         };
         let owner = NamespacedName { namespace: "flux".to_owned(), name: "apps".to_owned() };
-        AppliedObject { owner, spec: KustomizationSpec::new(&json!({})), id, built }
+        AppliedObject { owner, spec: KustomizationSpec::new(&json!({})), id, built, live_is_private: false }
     }
 
     fn update() -> DryRunResult {

@@ -199,7 +199,11 @@ impl Rehearsal {
         let mut questions: Vec<Question> =
             changed.map(|applied| Question::of_apply(applied, &state.input.flags)).collect();
         questions.extend(state.planned_deletions(plan));
+        questions = questions.into_iter().map(|question| state.with_privacy(question)).collect();
         questions.extend(of_owners);
+        // What was asked before it was known that the object is private is asked again.
+        self.asked
+            .retain(|asked| asked.question.hides_live_content() || !state.live_may_hold_secrets(&asked.question.id));
         self.builds = Some(builds);
         questions.retain(|question| self.keys.insert(question.key().clone()));
         let (secrets, mut needed) = (secret_mask(state), vec![]);

@@ -53,6 +53,7 @@ impl<'r, 'a> Derivation<'r, 'a> {
 
     /// Returns the answer of the API server to a change by another owner than a Kustomization, and asks for it.
     pub(crate) fn ask(&mut self, question: Question) -> Verdict {
+        let question = self.state.with_privacy(question);
         let verdict = self.dry_runs.verdict(&question);
         self.questions.push(question);
         verdict

@@ -128,7 +128,7 @@ impl LiveChange {
         let difference = match replaced.filter(|_| id.is("", "Secret")) {
             _ if is_private => Difference::Hidden,
             Some(old) => Difference::OfManifests(old.clone()),
-            None if id.is("", "Secret") => Difference::Hidden,
+            None if id.is("", "Secret") || update.diff.is_empty() => Difference::Hidden,
             None => Difference::OfServer(update.diff),
         };
         Self::Update(update.reason, difference)

@@ -26,6 +26,8 @@ pub(crate) struct SecretValues {
     held: BTreeMap<ObjectId, Held>,
     /// Owners whose objects are known.
     read: BTreeSet<ObjectId>,
+    /// Objects of owners that name Secrets which this plan does not read.
+    unread: BTreeSet<ObjectId>,
 }
 
 /// Parts of a live object that hold values of Secrets.
@@ -69,6 +71,16 @@ impl SecretValues {
             held.open = held.open.take().or(found.open);
         }
         self.read.insert(owner);
+    }
+
+    /// Sets the objects of owners that name Secrets which this plan does not read.
+    pub(crate) fn set_unread(&mut self, objects: BTreeSet<ObjectId>) {
+        self.unread = objects;
+    }
+
+    /// Returns true if an owner of a live object names Secrets which this plan does not read.
+    pub(crate) fn is_unread(&self, id: &ObjectId) -> bool {
+        self.unread.contains(id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Private<String>> {

@@ -167,6 +167,7 @@ impl<'s, 'a> World<'s, 'a> {
 
     /// Returns the answer to a further question; `None` if it is not known yet, or if there is none.
     pub(super) fn ask(&self, question: Question) -> Option<&DryRunAnswer> {
+        let question = self.state.with_privacy(question);
         let answer = self.answers.dry_runs.get(question.key());
         if answer.is_none() {
             self.needs.borrow_mut().dry_runs.push(question);

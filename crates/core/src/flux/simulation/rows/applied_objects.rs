@@ -60,6 +60,7 @@ pub(crate) fn applied_objects_if(
                 spec: pass.spec.clone(),
                 id: id.clone(),
                 built: built.clone(),
+                live_is_private: false,
             }));
         }
     }
@@ -81,7 +82,7 @@ pub(crate) fn interrupted_objects(state: &State<'_>) -> Vec<AppliedObject> {
         for (id, built) in missing.filter(|(id, _)| Some(stage(id, custom)) == failing) {
             let live = state.live_object(id);
             let (owner, spec, id, built) = (node.id.key.clone(), spec.clone(), id.clone(), built.clone());
-            let object = AppliedObject { owner, spec, id, built };
+            let object = AppliedObject { owner, spec, id, built, live_is_private: false };
             let is_forced = live.is_some() && object.forces(live);
             interrupted.extend(Some(object).filter(|_| is_begun || is_forced));
         }

@@ -4,18 +4,20 @@
 use std::sync::Arc;
 
 use base64::Engine;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::cluster::{NS, TestCluster};
 use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::manifest::manifest_to_apply;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
-use crate::flux::apply::update::Update;
+use crate::flux::apply::update::{Update, compare_applied};
 use crate::flux::build::charts::archive;
 use crate::flux::build::charts::{ChartOutput, ChartRun};
 use crate::flux::build::objects::data::{Data, Lookup};
 use crate::flux::build::objects::query::{ObjectQuery, QueryAnswer};
 use crate::flux::build::resource_sets::SetRun;
 use crate::flux::build::{self, BuildFailure, Run};
+use crate::flux::kustomize_controller::KustomizeController;
 use crate::flux::simulation::questions::{Answers, Needs, Progress};
 use crate::flux::spec::NamespacedName;
 use crate::helm::records::{RecordsAnswer, ReleaseRecords};
@@ -103,6 +105,8 @@ impl TestCluster {
     /// Returns true if the test says anything about dry-runs.
     pub(crate) fn sends_dry_runs(&self) -> bool {
         self.quotes_manifests
+            || self.compares
+            || self.quotes_live
             || !self.quoted_values.is_empty()
             || self.upgrades.is_some()
             || !self.results.is_empty()
@@ -113,6 +117,9 @@ impl TestCluster {
     fn dry_run(&self, question: &Question) -> DryRunAnswer {
         if self.quotes_manifests {
             return quoting(question);
+        }
+        if self.compares || self.quotes_live {
+            return DryRunAnswer::Result(self.about_live(question));
         }
         if !self.quoted_values.is_empty() {
             let message = quoted(question);
@@ -156,6 +163,35 @@ impl TestCluster {
         DryRunAnswer::Result(refusal.map_or(DryRunResult::Accepted, DryRunResult::Refused))
     }
 
+    /// Returns an answer that tells of the live object: a refusal that quotes it, or the difference that an apply makes. Another
+    /// manager than the controller owns all of its fields.
+    fn about_live(&self, question: &Question) -> DryRunResult {
+        let is_same = |live: &&Value| live["kind"] == *question.id.kind && self.snapshot.object(&question.id).is_some();
+        let live = self.data.get(&*question.id.name).filter(is_same);
+        let (applied, manifest) = match (&question.request, live) {
+            (Request::ApplyBuilt(_) | Request::Create(_), None) => return DryRunResult::Created,
+            (Request::Read, _) | (_, None) => return DryRunResult::Accepted,
+            (_, Some(live)) if self.quotes_live => return DryRunResult::Refused(format!("denied: it was {live}")),
+            (Request::Create(_), _) => return DryRunResult::Created,
+            (Request::Delete, _) => return DryRunResult::Accepted,
+            (Request::ApplyBuilt(applied), _) => (Some(applied), manifest_to_apply(applied)),
+            (Request::Apply(manifest), _) => (None, manifest.clone()),
+        };
+        let live = live.map(|live| managed_by("operator", "Update", live));
+        let merged = managed_by(question.controller, "Apply", &manifest);
+        match (applied, live.as_ref()) {
+            (Some(applied), live) => {
+                let controller = KustomizeController::of((1, 9, 5));
+                DryRunResult::of_accepted(applied, &self.snapshot, &controller, live, &merged)
+            }
+            (None, Some(live)) => {
+                let update = compare_applied(&question.id, question.controller, question.is_private, live, &merged);
+                update.map_or(DryRunResult::Unchanged, DryRunResult::Updated)
+            }
+            (None, None) => DryRunResult::Accepted,
+        }
+    }
+
     /// Returns the result of an apply that the API server accepts.
     fn accepted(&self, id: &ObjectId, manifest: &Value) -> DryRunResult {
         match self.data.get(&*id.name).filter(|_| self.snapshot.object(id).is_some()) {
@@ -169,6 +205,26 @@ impl TestCluster {
                 changes_content: true,
             }),
         }
+    }
+}
+
+/// Returns an object all of whose fields a manager owns.
+fn managed_by(manager: &str, operation: &str, object: &Value) -> Value {
+    let mut managed = object.clone();
+    let entry = json!({"manager": manager, "operation": operation, "fieldsV1": fields_of(object)});
+    managed["metadata"]["managedFields"] = json!([entry]);
+    managed
+}
+
+/// Returns the fields of a value in the form of `fieldsV1`, with items of lists by their names.
+fn fields_of(value: &Value) -> Value {
+    let named = |item: &Value| Some((format!("k:{}", json!({"name": item.get("name")?})), fields_of(item)));
+    match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(key, inner)| (format!("f:{key}"), fields_of(inner))).collect::<Map<_, _>>().into()
+        }
+        Value::Array(items) => items.iter().filter_map(named).collect::<Map<_, _>>().into(),
+        _ => json!({}),
     }
 }
 

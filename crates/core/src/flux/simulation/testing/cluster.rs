@@ -113,6 +113,10 @@ pub(crate) struct TestCluster {
     pub(crate) quotes_manifests: bool,
     /// The API server refuses each manifest that holds one of these, and quotes it.
     pub(crate) quoted_values: Vec<String>,
+    /// The API server answers with the object that an apply makes of the live one, so that the plan has its differences.
+    pub(crate) compares: bool,
+    /// The API server refuses the change of each live object, and quotes it as it is.
+    pub(crate) quotes_live: bool,
     /// Helm's records of releases, by the name of the release.
     pub(crate) release_records: BTreeMap<String, Vec<Resource>>,
     /// Archives in the storage of source-controller, by their path in the API server.
@@ -139,6 +143,8 @@ impl TestCluster {
             has_operator: false,
             quotes_manifests: false,
             quoted_values: vec![],
+            compares: false,
+            quotes_live: false,
             release_records: BTreeMap::new(),
             stored: BTreeMap::new(),
             artifacts: BTreeMap::new(),
@@ -315,7 +321,9 @@ impl TestCluster {
             fetches_charts: self.remote.is_some(),
             generates_sets: self.has_operator,
             charts: self.charts.as_ref().map(|charts| charts.keys().cloned().collect()),
-            dry_runs: self.sends_dry_runs().then(DryRunScope::default),
+            dry_runs: self
+                .sends_dry_runs()
+                .then(|| DryRunScope { compares_all: self.compares, ..DryRunScope::default() }),
         }
     }
 

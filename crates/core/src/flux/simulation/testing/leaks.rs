@@ -60,6 +60,10 @@ enum Server {
     QuotesSome,
     /// It quotes each manifest that holds the value in a refusal.
     QuotesValues,
+    /// It accepts everything, and the plan has the differences to the live objects.
+    Compares,
+    /// It refuses the change of each live object, and quotes it.
+    QuotesLive,
 }
 
 /// Files of the change, before and after it.
@@ -91,6 +95,17 @@ impl LeakCase {
         Self::of(&mut dice, &chosen, form, is_before, server)
     }
 
+    /// Makes the case with a number in which the cluster has the value already, and the API server tells of the live objects.
+    pub fn of_live(number: u64) -> Self {
+        let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
+        let chosen = [number as usize % ways().len(), dice.roll(ways().len())];
+        let chosen = &chosen[..1 + dice.roll(2)];
+        let form = FORMS[dice.roll(FORMS.len())];
+        let server = if dice.one_in(3) { Server::QuotesLive } else { Server::Compares };
+        let is_before = !dice.one_in(4);
+        Self::of(&mut dice, chosen, form, is_before, server)
+    }
+
     /// Makes the cases with one way: the API server accepts everything, or it quotes what holds the value. In one of them
     /// the value must reach an output.
     pub fn of_way(way: usize) -> [Self; 2] {
@@ -119,7 +134,8 @@ impl LeakCase {
         let (private, public) = (planned("PASSWORD", &secret), planned("OPEN", &secret));
         // The mask of a letter tells it (docs/safety.md, secrets of the cluster). A server that refuses manifests with the value
         // accepts those with a changed form, which a value without the letter does not have.
-        let is_accepted_alike = server == Server::Accepts || (server == Server::QuotesValues && form != CHANGED);
+        let is_accepted_alike = matches!(server, Server::Accepts | Server::Compares | Server::QuotesLive)
+            || (server == Server::QuotesValues && form != CHANGED);
         // A name that begins or ends with what the changed form writes is not valid.
         let is_cut = |value: &str| form == CHANGED && (value.starts_with('b') || value.ends_with('b'));
         let is_alike = is_accepted_alike && form != LETTER && is_cut(&secret) == is_cut(&other);
@@ -803,6 +819,7 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
         types.map(|(group, kind, plural, namespaced)| crate::testing::resource_type(group, kind, plural, namespaced));
     cluster.snapshot.types.extend(types);
     cluster.quotes_manifests = server == Server::QuotesSome;
+    (cluster.compares, cluster.quotes_live) = (server == Server::Compares, server == Server::QuotesLive);
     if server == Server::QuotesValues {
         cluster.quoted_values = vec![secret.to_owned(), public_value.to_owned()];
     }
@@ -833,6 +850,7 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
     let StateAfter { snapshot, open, data } = next;
     cluster.snapshot = snapshot;
     (cluster.quotes_manifests, cluster.quoted_values) = (false, vec![]);
+    (cluster.compares, cluster.quotes_live) = (false, false);
     let mut answers = build::Answers::default();
     answers.swap_data(data.into_iter().map(|(reference, found)| (reference, Some(found))).collect());
     let before = cluster.history.replace(after).unwrap_or_default();

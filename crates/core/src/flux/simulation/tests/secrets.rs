@@ -53,6 +53,56 @@ fn a_new_object_of_a_private_release_is_not_named() {
 }
 
 #[test]
+fn a_release_whose_templates_look_up_an_object_with_values_of_a_secret_is_private() {
+    let files = |version: &str, more: &[Template], data: &Value| {
+        let mut all = templates();
+        all.push(("charts/app/templates/lookup.yaml", "looked-up", json!({})));
+        all.extend(more.iter().cloned());
+        let mut files = tree(version, &all, spec(json!({})));
+        let mut found = cm("found");
+        found["data"] = data.clone();
+        files.push(("apps/a.yaml", vec![found]));
+        files
+    };
+    let new: Template = ("charts/app/templates/d.yaml", "d-new", json!({}));
+    for (data, is_private) in [(json!({"a": "${VALUE}"}), true), (json!({"a": "open"}), false)] {
+        let before = files("1", &[], &data);
+        let mut cluster = deployed_from(&before);
+        cluster.add(&secret("vars", json!({"VALUE": "hunter2hunter2"})), None);
+        let from = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+        cluster.apply(&ks("apps", "./apps", from), None, &artifact(&before));
+        let found = cluster.data["found"].clone();
+        cluster.content.insert("found".to_owned(), found);
+        cluster.history = Some(before);
+        cluster.snapshot.normalise();
+        let (rows, text) = shown(&cluster, &files("2", std::slice::from_ref(&new), &data));
+        assert_eq!(text.contains("d-new"), !is_private, "{data}: {rows:?} {text}");
+    }
+}
+
+#[test]
+fn an_owner_that_lists_the_same_data_hundreds_of_times_is_not_followed() {
+    let from = |number: usize| json!(vec![json!({"kind": "ConfigMap", "name": "open"}); number]);
+    for (number, is_followed) in [(200, true), (201, false)] {
+        let mut of_release = spec(json!({}));
+        of_release["valuesFrom"] = from(number);
+        let mut open = cm("open");
+        open["data"] = json!({"values.yaml": "a: b", "A": "b"});
+        let mut cluster = deployed_from(&tree("1", &templates(), of_release.clone()));
+        cluster.add(&open, None);
+        cluster.snapshot.normalise();
+        let after = tree("2", &without("extra"), of_release);
+        assert_eq!(cluster.plan(&after).is_complete(), is_followed, "valuesFrom {number}");
+        let variables = json!({"postBuild": {"substituteFrom": from(number)}});
+        let files: Files = vec![("root/x.yaml", vec![ks("apps", "./apps", variables)]), ("apps/a.yaml", vec![cm("a")])];
+        let mut cluster = TestCluster::new(&vec![("root/x.yaml", vec![cm("x")])]);
+        cluster.add(&open, None);
+        cluster.snapshot.normalise();
+        assert_eq!(cluster.plan(&files).is_complete(), is_followed, "substituteFrom {number}");
+    }
+}
+
+#[test]
 fn an_update_of_an_object_of_a_private_release_is_told_without_its_values() {
     let cluster = deployed_from(&release_files("1", &templates(), "n: hunter2\n"));
     let mut changed = templates();

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::flux::apply::question::Question;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataOverrides, DataRef, Lookup};
@@ -33,11 +34,25 @@ pub(crate) fn find_live_secrets(state: &mut State<'_>, answers: &Answers) -> Nee
             found.extend(objects_with_secrets(state, answers, live, &mut needs).map(|objects| (live, objects)));
         }
         if found.is_empty() {
+            let unread = objects_of_unread_owners(state);
+            state.secrets.set_unread(unread);
             return needs;
         }
         // An owner among them is one whose objects hold values too.
         found.into_iter().for_each(|(live, objects)| state.secrets.add(live.object.id.clone(), objects));
     }
+}
+
+/// Returns the live objects of owners that name Secrets which this plan does not read.
+fn objects_of_unread_owners(state: &State<'_>) -> BTreeSet<ObjectId> {
+    let resources = state.input.snapshot.resources.iter();
+    let unread = resources.filter(|live| !state.secrets.has_read(&live.object.id));
+    let owners = unread.filter(|live| data_references(live).iter().any(DataRef::is_secret));
+    let members = owners.filter_map(|live| match state.members(live) {
+        Members::Listed(ids) => Some(ids),
+        _ => None,
+    });
+    members.flatten().collect()
 }
 
 /// Returns the objects of a live owner that hold values of Secrets, or can; `None` if it is none that reads some, or if it is
@@ -128,6 +143,17 @@ impl State<'_> {
         }
     }
 
+    /// Returns true if the content of a live object can hold values of Secrets, whether this plan reads them or not.
+    pub(crate) fn live_may_hold_secrets(&self, id: &ObjectId) -> bool {
+        self.live_object(id).is_some() && (self.live_holds_secrets(id) || self.secrets.is_unread(id))
+    }
+
+    /// Returns a question that hides what it must hide of the live object.
+    pub(crate) fn with_privacy(&self, question: Question) -> Question {
+        let hides = !question.hides_live_content() && self.live_may_hold_secrets(&question.id);
+        if hides { question.about_private() } else { question }
+    }
+
     /// Returns true if the live spec of a Kustomization is known to hold values of Secrets.
     pub(crate) fn live_spec_holds_secrets(&self, live: &Resource) -> bool {
         let id = &live.object.id;
@@ -158,8 +184,26 @@ impl State<'_> {
     /// Returns true if a live spec, in which no value of a Secret was applied last, can hold some all the same: it is not what
     /// was applied last, or that is not known, and the tree does not have it for everybody to read.
     fn may_hold_secrets(&self, id: &ObjectId, held: &Held, spec: &Value) -> bool {
-        let was_open = held.open.as_ref().is_some_and(|open| has_all(spec, open.get("spec").unwrap_or(&Value::Null)));
+        let was_open = held.open.as_ref().is_some_and(|open| {
+            let written = open.get("spec").unwrap_or(&Value::Null);
+            // What it has beside that can be more than defaults.
+            has_all(spec, written) && !self.adds_secrets(spec, written)
+        });
         !was_open && !self.is_open_spec(id, spec)
+    }
+
+    /// Returns true if a live value has a value of a Secret, or a transformation of one, in a field that a manifest does not write.
+    fn adds_secrets(&self, live: &Value, written: &Value) -> bool {
+        match (live, written) {
+            (Value::Object(live), Value::Object(written)) => live.iter().any(|(key, value)| match written.get(key) {
+                Some(written) if !written.is_null() => self.adds_secrets(value, written),
+                _ => self.secrets.are_in_text(key) || self.secrets.are_in(value),
+            }),
+            (Value::Array(live), Value::Array(written)) => {
+                live.iter().zip(written).any(|(live, written)| self.adds_secrets(live, written))
+            }
+            _ => false,
+        }
     }
 
     /// Returns true if an owner applies an object with this spec and without values of Secrets: the tree has it for everybody

@@ -10,8 +10,9 @@ use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::simulation::model::questions::Verdict;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, list_at, text_at};
 use crate::ownership::Members;
 
 impl Place<'_> {
@@ -93,6 +94,21 @@ impl Place<'_> {
             Some(built) => !state.is_live(id) || built.manifest.get("data") != found.get("data"),
             None => self.holds(comparison, id),
         })
+    }
+
+    /// Returns true if the answer to a lookup holds values of Secrets, or can: that of an object that an owner made of some does.
+    pub(crate) fn finds_secrets(&self, state: &State<'_>, query: &ObjectQuery, found: &Value) -> bool {
+        // A Secret that does not exist has no values.
+        if query.is_of_secrets() {
+            return found.as_object().is_none_or(|found| !found.is_empty());
+        }
+        let kind = query.group_kind();
+        let objects = if query.name.is_empty() { list_at(found, "/items") } else { std::slice::from_ref(found) };
+        let mut ids = objects.iter().map(|object| {
+            let [namespace, name] = ["/metadata/namespace", "/metadata/name"].map(|pointer| text_at(object, pointer));
+            ObjectId::new(&kind.group, &kind.kind, namespace, name).in_cluster(self.cluster.as_ref())
+        });
+        ids.any(|id| state.live_may_hold_secrets(&id)) || state.secrets.are_in(found)
     }
 
     /// Returns true if a Secret does not exist, or is in the inventory of the release. A list of Secrets is not read.

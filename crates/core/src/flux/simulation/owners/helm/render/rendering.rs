@@ -181,10 +181,9 @@ impl<'s> Place<'s> {
             };
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
                 ChartOutput::Manifests(text) => {
-                    // A Secret that does not exist has no values.
-                    let mut secrets = cluster.lookups.iter().filter(|(query, _)| query.is_of_secrets());
+                    let state = comparison.state();
                     let is_private = values.is_private
-                        || secrets.any(|(_, found)| found.as_object().is_none_or(|it| !it.is_empty()));
+                        || cluster.lookups.iter().any(|(query, found)| self.finds_secrets(state, query, found));
                     let mut rendering = self.read(comparison, text, spec, is_private)?;
                     if let Rendering::Done(rendered) = &mut rendering {
                         rendered.depends_on_cluster = !cluster.lookups.is_empty();
