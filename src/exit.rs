@@ -14,7 +14,7 @@ pub enum ExitCode {
     Cancelled = 4,
     /// Partly done, or the answer is incomplete because something could not be read.
     Partial = 5,
-    /// Refused by a guard; nothing was changed.
+    /// Refused by a limit or a rule, or a plan with an alarm; nothing was changed.
     Refused = 6,
     /// Interrupted by Ctrl-C: 128 plus the number of the signal.
     Interrupted = 130,
@@ -28,7 +28,7 @@ pub const EXIT_STATUS: [(ExitCode, &str); 8] = [
     (ExitCode::Found, "the plan deletes something, or there are findings (only with --detailed-exitcode)"),
     (ExitCode::Cancelled, "cancelled at the prompt; nothing was changed"),
     (ExitCode::Partial, "partly done, or the answer is incomplete because something could not be read"),
-    (ExitCode::Refused, "refused by a guard; nothing was changed"),
+    (ExitCode::Refused, "refused by a limit or a rule, or the plan has an alarm; nothing was changed"),
     (ExitCode::Interrupted, "interrupted"),
 ];
 

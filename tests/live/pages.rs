@@ -112,7 +112,7 @@ fn every_command_line_runs_and_prints_what_its_page_shows() {
 
 #[test]
 fn the_picture_shows_what_the_plan_of_the_demo_prints() {
-    let drawn = picture::render(&test_support::gitops::binary(), &controlplane::bin("kustomize")).unwrap();
+    let drawn = picture::render(&test_support::gitops::binary(), &controlplane::bin("kubectl")).unwrap();
     if std::env::var("PAGES").is_ok_and(|what| what == "write") {
         fs::write(picture::FILE, &drawn).unwrap();
     }

@@ -249,6 +249,9 @@ fn what_is_about_one_cluster_is_refused() {
     scene.record("others/two.json", "6", "https://example.invalid/two.git", &[]);
     let run = scene.run("plan --snapshots ../others");
     assert!(run.code == 1 && run.stderr.contains("error: none of 2 clusters can be planned for\n"), "{run}");
+    scene.folder.write("others/.one.json.gz", "");
+    let run = scene.run("plan --snapshots ../others");
+    assert!(run.code == 1 && run.stderr.contains("error: none of 2 clusters can be planned for\n"), "{run}");
     scene.folder.write("others/one.json.gz", "");
     let run = scene.run("plan --snapshots ../others");
     assert!(run.code == 2 && run.stderr.contains(" have the same name\n"), "{run}");

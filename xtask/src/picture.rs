@@ -27,26 +27,21 @@ const COLOURS: [&str; 8] = ["#6e7681", "#ff7b72", "#7ee787", "#e3b341", "#79c0ff
 
 /// Writes [`demo::PREVIEW`] and docs/plan.svg.
 pub fn run() -> Result<()> {
-    let (program, kustomize) = (tool::build(false)?, controlplane::bin("kustomize"));
-    let answer = demo::preview_answer(&program, &kustomize)?;
+    let (program, kubectl) = (tool::build(false)?, controlplane::bin("kubectl"));
+    let answer = demo::preview_answer(&program, &kubectl)?;
     fs::write(workspace_root().join(demo::PREVIEW), answer).context("cannot write the answer of the preview")?;
-    fs::write(workspace_root().join(FILE), render(&program, &kustomize)?).context("cannot write the picture")
+    fs::write(workspace_root().join(FILE), render(&program, &kubectl)?).context("cannot write the picture")
 }
 
-/// Returns the picture of the plan that `program` prints.
-pub fn render(program: &Path, kustomize: &Path) -> Result<String> {
+/// Returns the picture of the plan that `program` prints with this kubectl.
+pub fn render(program: &Path, kubectl: &Path) -> Result<String> {
     let tree = target_dir().join(format!("picture-{}", std::process::id()));
     demo::checkout(&tree)?;
-    let line = format!(
-        "stty cols {COLUMNS} rows 60; '{}' plan --snapshot {} --kustomize '{}'",
-        program.display(),
-        demo::SNAPSHOT,
-        kustomize.display()
-    );
+    let line = format!("stty cols {COLUMNS} rows 60; '{}' plan --snapshot {}", program.display(), demo::SNAPSHOT);
     // `script` of util-linux gives the program a terminal.
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]).current_dir(&tree).stdin(Stdio::null());
-    command.env("TERM", "xterm").env_remove("NO_COLOR");
+    command.env("TERM", "xterm").env("PATH", demo::path_to(kubectl)?).env_remove("NO_COLOR");
     let output = command.output().context("cannot run script")?;
     let _ = fs::remove_dir_all(&tree);
     let printed = String::from_utf8(output.stdout)?.replace('\r', "");

@@ -76,7 +76,7 @@ pub(crate) async fn delete(
         }
         answer => answer?,
     };
-    check_answer(&response.body, kind, read).map_err(Failure::unreadable)
+    check_answer(&response.body, kind, read, dry_run).map_err(Failure::unreadable)
 }
 
 /// Polls until the object of this uid is gone or `end` has passed: after 50 ms, then slower, up to once a second. Calls
@@ -115,14 +115,18 @@ pub(super) async fn wait_until_gone(
     }
 }
 
-/// Checks that the answer to a DELETE is about this deletion: a `Status` of success, or the object as it is terminating.
-fn check_answer(body: &[u8], kind: &ResourceType, read: &ObjectMetadata) -> Result<(), String> {
+/// Checks that the answer to a DELETE is about this deletion: a `Status` of success, or the object as it is terminating. The answer
+/// to a dry-run that only removes the finalizers `orphan` and `foregroundDeletion` is an empty object of the kind.
+///
+/// Source: k8s.io/apiserver `pkg/registry/generic/registry/store.go`, `updateForGracefulDeletionAndFinalizers`.
+fn check_answer(body: &[u8], kind: &ResourceType, read: &ObjectMetadata, dry_run: bool) -> Result<(), String> {
     let answer: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let [name, status, of_status, of_object] = ["/kind", "/status", "/details/uid", "/metadata/uid"]
         .map(|pointer| answer.pointer(pointer).and_then(Value::as_str));
     match name {
         Some("Status") if status == Some("Success") && of_status.is_none_or(|uid| *uid == *read.uid) => Ok(()),
         Some(name) if *name == *kind.kind && of_object == Some(&*read.uid) => Ok(()),
+        Some(name) if *name == *kind.kind && of_object.is_none() && dry_run => Ok(()),
         name => Err(format!("a {} is no confirmation of a deletion", name.unwrap_or("value without kind"))),
     }
 }
@@ -149,7 +153,11 @@ mod tests {
             ("a page", "<html>", false),
             ("no byte", "", false),
         ] {
-            assert_eq!(check_answer(body.as_bytes(), &kind, &read).is_ok(), confirms, "{name}");
+            for dry_run in [false, true] {
+                assert_eq!(check_answer(body.as_bytes(), &kind, &read, dry_run).is_ok(), confirms, "{name}");
+            }
         }
+        let empty = br#"{"kind":"ConfigMap","metadata":{}}"#;
+        assert_eq!([false, true].map(|dry_run| check_answer(empty, &kind, &read, dry_run).is_ok()), [false, true]);
     }
 }

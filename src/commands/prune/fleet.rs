@@ -116,6 +116,10 @@ fn recordings(directory: &Path, connection: &ConnectionArgs) -> Result<Vec<Named
     let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
     for file in entries.iter().map(std::fs::DirEntry::path).filter(|file| file.is_file()) {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Hidden files are left by editors and by copies that were not finished.
+        if name.starts_with('.') {
+            continue;
+        }
         let Some(name) = RECORDINGS.iter().rev().find_map(|ending| name.strip_suffix(ending)) else { continue };
         if let Some(other) = files.insert(name.to_owned(), file.clone()) {
             let message = format!("{} and {} have the same name", other.display(), file.display());

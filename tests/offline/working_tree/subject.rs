@@ -289,11 +289,11 @@ fn a_suspended_source_gets_no_steps() {
         assert!(refused.code == 6 && refused.stderr.contains(why), "{refused}");
     }
     assert_eq!(run("handover", folder.path(), &[source("apps")], &[]).code, 0);
-    assert_eq!(
-        plan(folder.path(), &[source("suspended-fleet")], &[]).code,
-        0,
-        "a plan is about the time after the fetch"
-    );
+    let warning = "suspended-fleet -n flux-system is suspended: nothing of this happens before it is resumed";
+    let planned = plan(folder.path(), &[source("suspended-fleet")], &[]);
+    assert_eq!(planned.code, 0, "a plan is about the time after the fetch");
+    assert!(planned.stderr.contains(warning), "{planned}");
+    assert!(!plan(folder.path(), &[source("apps")], &[]).stderr.contains("is suspended"));
 }
 
 #[test]

@@ -72,6 +72,6 @@ async fn text(program: &Path, artifact: &Arc<Artifact>) -> String {
 
 #[test]
 fn the_recorded_answer_of_the_demo_is_what_the_preview_prints() {
-    let answer = xtask::demo::preview_answer(&binary(), &xtask::controlplane::bin("kustomize")).unwrap();
+    let answer = xtask::demo::preview_answer(&binary(), &xtask::controlplane::bin("kubectl")).unwrap();
     assert_eq!(answer, std::fs::read_to_string(xtask::demo::PREVIEW).unwrap());
 }

@@ -2,6 +2,7 @@
 //!
 //! The plan is that of a branch that renames a Kustomization. The demo leaves its checkout in `target/shop`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -85,15 +86,22 @@ fn preview(program: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the answer of the preview, built by this kustomize: standard output, then messages.
-pub fn preview_answer(program: &Path, kustomize: &Path) -> Result<String> {
+/// Returns the answer of the preview, built by this kubectl: standard output, then messages.
+pub fn preview_answer(program: &Path, kubectl: &Path) -> Result<String> {
     let tree = std::env::temp_dir().join(format!("kubectl-gitops-demo-{}", std::process::id()));
     checkout(&tree)?;
-    let output = plan(program, &tree).arg("--kustomize").arg(kustomize).output().context("cannot run the preview")?;
+    let output = plan(program, &tree).env("PATH", path_to(kubectl)?).output().context("cannot run the preview")?;
     let _ = fs::remove_dir_all(&tree);
     let text = String::from_utf8([output.stdout, output.stderr].concat()).context("the preview prints no UTF-8")?;
     ensure!(output.status.code() == Some(6), "the preview ended with {}: {text}", output.status);
     Ok(without_age(&text))
+}
+
+/// Returns the `PATH` with which this program is found first.
+pub fn path_to(program: &Path) -> Result<OsString> {
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let directories = program.parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&others));
+    std::env::join_paths(directories).context("a directory of the PATH has a colon")
 }
 
 /// Leaves out the warning that a snapshot is old, and its hint: whether it is there depends on the day.

@@ -530,6 +530,9 @@ impl<'s> Planner<'s> {
     /// Prints which references are not known, what the dry-runs could not compare, and the hint for missing rights.
     pub(super) fn report(&self, session: &mut Session, finished: &FinishedPreview) {
         self.hint_unknown_references(session, &finished.plan);
+        if let Some(source) = self.suspended_source(self.answerer.builds.snapshot) {
+            session.terminal.warning(&format!("{source} is suspended: nothing of this happens before it is resumed"));
+        }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if !finished.not_compared.is_empty() {
             let objects = join_limited(&finished.not_compared, NAMED_OBJECTS);

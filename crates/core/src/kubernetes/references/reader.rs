@@ -162,7 +162,10 @@ fn kept_claims(id: &ObjectId, manifest: &Value) -> Vec<Box<str>> {
     let is_stuck = match (&*id.group, &*id.kind) {
         ("batch", "Job" | "CronJob") | ("apps", "ReplicaSet") | ("", "ReplicationController") => true,
         ("apps", "Deployment") => is("/spec/paused", true.into()),
-        ("apps", "DaemonSet" | "StatefulSet") => is("/spec/updateStrategy/type", "OnDelete".into()),
+        ("apps", "DaemonSet" | "StatefulSet") => {
+            let partition = manifest.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_u64);
+            is("/spec/updateStrategy/type", "OnDelete".into()) || partition.is_some_and(|ordinal| ordinal > 0)
+        }
         _ => false,
     };
     if is_stuck {

@@ -549,10 +549,13 @@ fn a_pod_that_its_controller_does_not_replace_keeps_a_claim_that_the_build_drops
     let empty = json!({"spec": {"template": {"spec": {}}}});
     let on_delete = json!({"spec": {"template": {"spec": {}}, "updateStrategy": {"type": "OnDelete"}}});
     let paused = json!({"spec": {"template": {"spec": {}}, "paused": true}});
+    let partition = |from: u64| json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": from}}}});
     for (kind, group, manifest, expected) in [
         ("DaemonSet", "apps", empty.clone(), vec![]),
         ("DaemonSet", "apps", on_delete.clone(), vec![kept]),
         ("StatefulSet", "apps", on_delete, vec![kept]),
+        ("StatefulSet", "apps", partition(1), vec![kept]),
+        ("StatefulSet", "apps", partition(0), vec![]),
         ("Deployment", "apps", paused, vec![kept]),
         ("ReplicaSet", "apps", empty.clone(), vec![kept]),
         ("Job", "batch", empty, vec![kept]),
