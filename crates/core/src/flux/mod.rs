@@ -12,6 +12,7 @@ pub mod controllers;
 pub mod generator;
 pub mod guard;
 pub mod handover;
+pub(crate) mod health_exprs;
 pub mod history;
 pub mod kinds;
 pub mod kustomize_controller;

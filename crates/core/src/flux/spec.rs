@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
-use crate::kubernetes::object::{GroupKind, ObjectId, Resource, group_of, list_at};
+use crate::kubernetes::object::{ObjectId, Resource, group_of, list_at};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -238,22 +238,6 @@ impl KustomizationSpec {
     /// Returns true if the controller waits until objects are healthy.
     pub(crate) fn checks_health(&self) -> bool {
         self.flag("wait") || !self.health_checks().is_empty()
-    }
-
-    /// Returns the entries of `spec.healthCheckExprs` that decide the health of the objects of a kind.
-    pub(crate) fn health_exprs(&self, kind: &GroupKind) -> Vec<&Value> {
-        let of_kind = list_at(&self.fields, "/healthCheckExprs").iter().filter(|entry| {
-            let group = entry_text(entry, "apiVersion").map_or("", group_of);
-            group == &*kind.group && entry_text(entry, "kind") == Some(&*kind.kind)
-        });
-        of_kind.collect()
-    }
-
-    /// Returns an expression of `spec.healthCheckExprs` that `is_valid` does not accept.
-    pub(crate) fn invalid_health_expr(&self, is_valid: impl Fn(&str) -> bool) -> Option<&str> {
-        let entries = list_at(&self.fields, "/healthCheckExprs").iter();
-        let texts = entries.flat_map(|entry| ["current", "failed", "inProgress"].map(|key| entry_text(entry, key)));
-        texts.flatten().find(|text| !is_valid(text))
     }
 
     /// Returns the Secret with the keys for decryption, by its name in the Kustomization's namespace.

@@ -5,7 +5,7 @@
 use std::cell::OnceCell;
 
 use super::dependencies::Dependant;
-use crate::flux::ready_expr;
+use crate::flux::health_exprs::{InvalidExprs, invalid_exprs};
 use crate::flux::simulation::model::facts::watch_selector::unwatched;
 use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
@@ -48,9 +48,8 @@ fn own_blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec
     if let Some(reason) = denied_source(state, key, spec) {
         return Some(Blocker { reason, is_certain: true });
     }
-    let invalid = spec.invalid_health_expr(ready_expr::parses)?;
-    let detail = format!("the controller stops unless it can parse the expression {invalid:?} of healthCheckExprs");
-    Some(Blocker::possible(ReasonCode::ExpressionInvalid, detail))
+    let InvalidExprs { detail, is_certain } = invalid_exprs(spec.value())?;
+    Some(Blocker { reason: Reason::new(ReasonCode::ExpressionInvalid, detail), is_certain })
 }
 
 /// Returns the reason why the controller denies a Kustomization the access to its source.

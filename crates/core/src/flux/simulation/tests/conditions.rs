@@ -242,6 +242,37 @@ fn missing_keys_and_invalid_health_expressions_stop_the_controller() {
 }
 
 #[test]
+fn entries_of_health_expressions_that_the_controller_refuses_stop_it() {
+    let entry =
+        |version: &str, kind: &str, current: &str| json!({"apiVersion": version, "kind": kind, "current": current});
+    let twice = [entry("a.io/v1", "A", "true"), entry("a.io/v1alpha2", "A", "true")];
+    for (entries, expected) in [
+        (json!([twice[0]]), set(&["delete a"])),
+        (json!(twice), set(&[])),
+        (json!([entry("a.io/v1", "A", "")]), set(&[])),
+    ] {
+        let after = child(json!({"healthCheckExprs": entries}), vec![]);
+        assert_eq!(cluster().rows(&after), expected, "{entries}");
+    }
+    let outcome = cluster().outcome(&child(json!({"healthCheckExprs": twice}), vec![]), "k");
+    let why = "the controller stops: two entries of healthCheckExprs are for a.a.io";
+    assert_eq!(outcome, format!("Blocked: expression-invalid: {why}"));
+}
+
+#[test]
+fn an_expression_without_a_kind_decides_the_health_of_its_group() {
+    let checks =
+        |version: &str| json!({"wait": true, "healthCheckExprs": [{"apiVersion": version, "current": "false"}]});
+    let dependant = json!({"dependsOn": [{"name": "d"}]});
+    for (version, expected) in [("v1", set(&["delete? a"])), ("a.io/v1", set(&["delete a"]))] {
+        let cluster = TestCluster::new(&two(checks(version), dependant.clone(), false));
+        let mut after = two(checks(version), dependant.clone(), true);
+        after[2].1.push(cm("new"));
+        assert_eq!(cluster.rows(&after), expected, "{version}");
+    }
+}
+
+#[test]
 fn a_source_in_another_namespace_needs_the_flag() {
     let mut cluster = cluster();
     let source = json!({"sourceRef": {"kind": "GitRepository", "name": "repo", "namespace": NS}});

@@ -5,6 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
+use crate::flux::health_exprs::expr_of;
 use crate::flux::simulation::model::affected_owner::Readiness;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
@@ -165,7 +168,7 @@ impl Health<'_, '_> {
         let checks_anew = |id: &ObjectId| {
             first.as_ref().is_some_and(|(first, before)| {
                 let is_checked = first.spec.checks_health() && (before.is_empty() || before.contains(id));
-                !is_checked || first.spec.health_exprs(&id.group_kind()) != pass.spec.health_exprs(&id.group_kind())
+                !is_checked || health_expr(first, id) != health_expr(pass, id)
             })
         };
         let own = checked_with_state(pass, checked).filter(is_other);
@@ -183,8 +186,7 @@ impl Health<'_, '_> {
         is_checked_anew: bool,
     ) -> Option<Obstacle> {
         let state = self.state;
-        let has_expressions = !pass.spec.health_exprs(&id.group_kind()).is_empty();
-        let readiness = owner_readiness(state, id).filter(|_| !has_expressions);
+        let readiness = owner_readiness(state, id).filter(|_| health_expr(pass, id).is_none());
         let verb = if !state.is_live(id) {
             "creates"
         } else if self.consequences.may_be_recreated(id) {
@@ -234,7 +236,12 @@ fn checked_with_state<'p>(pass: &'p Pass, checked: &[ObjectId]) -> impl Iterator
 
 /// Returns true for an object that need not be healthy as soon as it exists, as a pass checks it.
 fn has_state(pass: &Pass, id: &ObjectId) -> bool {
-    !is_healthy_at_once(id) || !pass.spec.health_exprs(&id.group_kind()).is_empty()
+    !is_healthy_at_once(id) || health_expr(pass, id).is_some()
+}
+
+/// Returns the entry of `spec.healthCheckExprs` by which a pass decides the health of an object.
+fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
+    expr_of(pass.spec.value(), &id.group_kind())
 }
 
 /// Returns true if a Kustomization with the spec of a pass prunes an object of its inventory.
