@@ -224,12 +224,14 @@ impl KustomizationSpec {
         waiting.map(|entry| entry.key).collect()
     }
 
-    /// Returns the objects of `spec.healthChecks`; none with `spec.wait`, which replaces them.
+    /// Returns the objects of `spec.healthChecks`; none with `spec.wait`, which replaces them. One without an `apiVersion` is of
+    /// `apps/v1` (kustomize-controller v1.9.5 inventory.go: `ReferenceToObjMetadataSet`).
     pub(crate) fn health_checks(&self) -> Vec<ObjectId> {
         let checks = self.fields.get("healthChecks").and_then(Value::as_array).filter(|_| !self.flag("wait"));
         let ids = checks.into_iter().flatten().map(|check| {
-            let [version, kind, namespace, name] =
-                ["apiVersion", "kind", "namespace", "name"].map(|key| entry_text(check, key).unwrap_or_default());
+            let [kind, namespace, name] =
+                ["kind", "namespace", "name"].map(|key| entry_text(check, key).unwrap_or_default());
+            let version = entry_text(check, "apiVersion").unwrap_or("apps/v1");
             ObjectId::new(group_of(version), kind, namespace, name)
         });
         ids.collect()

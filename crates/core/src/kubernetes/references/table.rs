@@ -388,7 +388,7 @@ const KINDS: &[Kind] = &[
             // Source: kustomize-controller v1.9.5: `spec.wait` replaces them, and they are looked for in the target cluster.
             Field {
                 unless: &[("spec/wait", &[]), ("spec/kubeConfig", &[])],
-                ..field("spec/healthChecks/*", "", "", Usage::DependsOn)
+                ..field("spec/healthChecks/*", "apps", "", Usage::DependsOn)
             },
             field("spec/postBuild/substituteFrom/*", "", "ConfigMap", Usage::Reads),
             field("spec/decryption/secretRef", "", "Secret", Usage::Reads),

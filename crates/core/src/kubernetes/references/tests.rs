@@ -278,8 +278,9 @@ const NAMED: [(&str, &str, &[&str]); 48] = [
     ),
     (
         "Kustomization.kustomize.toolkit.fluxcd.io",
-        r#"{"spec": {"healthChecks": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "a"}]}}"#,
-        &["deployment.apps/web -n a"],
+        r#"{"spec": {"healthChecks": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "a"},
+            {"kind": "Thing", "name": "t"}, {"apiVersion": "v1", "kind": "Service", "name": "s"}]}}"#,
+        &["service/s", "thing.apps/t", "deployment.apps/web -n a"],
     ),
     (
         "Kustomization.kustomize.toolkit.fluxcd.io",

@@ -136,6 +136,18 @@ impl State<'_> {
         self.is_absent(id) && !self.is_generated(id)
     }
 
+    /// Returns true if the API server does not serve the kind of an object, and nothing defines it.
+    pub(crate) fn stays_unserved(&self, id: &ObjectId) -> bool {
+        let kind = id.group_kind();
+        let cluster = self.input.snapshot.of_cluster(id.cluster.as_ref());
+        let passes = self.nodes.iter().flat_map(|node| &node.passes);
+        let applied = passes.filter_map(Pass::applied_objects);
+        let by_others = self.owner_applies().flat_map(|(_, applies)| applies.steps());
+        let mut built = applied.chain(by_others).flat_map(BTreeMap::values);
+        cluster.is_some_and(|cluster| cluster.lacks_type(&kind))
+            && !built.any(|built| defined_kind(built).is_some_and(|(defined, _)| defined == kind))
+    }
+
     /// Returns true if a live Kustomization is ready, or was before the reconciliation that is in progress.
     pub(crate) fn is_ready(&self, key: &NamespacedName) -> bool {
         let Some(live) = self.live.get(key) else { return false };

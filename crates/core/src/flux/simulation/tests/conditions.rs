@@ -210,6 +210,29 @@ fn a_dependency_that_cannot_become_healthy_blocks() {
 }
 
 #[test]
+fn a_health_check_without_a_version_is_of_apps_and_one_of_an_unserved_kind_never_succeeds() {
+    let dependant = json!({"dependsOn": [{"name": "d"}]});
+    let rows = |check: Value, created: Value| {
+        let checks = json!({"healthChecks": [check]});
+        let mut cluster = TestCluster::new(&two(checks.clone(), dependant.clone(), false));
+        cluster.snapshot.types.push(testing::resource_type("apps", "Deployment", "deployments", true));
+        let mut after = two(checks, dependant.clone(), true);
+        after[2].1.push(created);
+        cluster.rows(&after)
+    };
+    let check = |version: &str, kind: &str, name: &str| json!({"apiVersion": version, "kind": kind, "name": name, "namespace": NS});
+    assert_eq!(rows(check("", "Deployment", "never"), workload()), set(&["delete? a"]), "it is created");
+    assert_eq!(rows(check("", "Deployment", "none"), workload()), set(&[]), "it does not exist");
+    assert_eq!(rows(check("", "ConfigMap", "x"), cm("new")), set(&[]), "apps has no such kind");
+    assert_eq!(rows(check("v1", "ConfigMap", "x"), cm("new")), set(&["delete a"]));
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.a.io"},
+        "spec": {"group": "a.io", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"}, "versions": []}});
+    assert_eq!(rows(check("a.io/v1", "Widget", "w"), cm("new")), set(&[]));
+    assert!(rows(check("a.io/v1", "Widget", "w"), definition).contains("delete a"), "somebody may create one");
+}
+
+#[test]
 fn a_dependency_that_creates_something_with_a_state_may_not_become_healthy() {
     let dependant = json!({"dependsOn": [{"name": "d"}]});
     let release = json!({"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",

@@ -73,7 +73,8 @@ impl Health<'_, '_> {
 
     /// Returns an obstacle if an object of `spec.healthChecks` does not exist when it is checked.
     fn missing(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
-        if self.state.stays_absent(id) || is_pruned(self.state, node, pass, id) {
+        let state = self.state;
+        if state.stays_absent(id) || state.stays_unserved(id) || is_pruned(state, node, pass, id) {
             return Some(Obstacle::certain(format!("whose health check names {id}, which does not exist then")));
         }
         let possible = Some(Obstacle::possible(format!("whose health check may come after {id} is deleted")));
