@@ -112,6 +112,25 @@ fn a_suspended_dependency_of_another_source_stays_ready() {
 }
 
 #[test]
+fn a_dependency_that_the_change_suspends_may_reconcile_the_new_revision_before() {
+    let dependant = json!({"dependsOn": [{"name": "d"}]});
+    let after = |checks: Value| {
+        let mut suspended = checks;
+        suspended["suspend"] = true.into();
+        two(suspended, dependant.clone(), true)
+    };
+    let mut cluster = TestCluster::new(&two(json!({}), dependant.clone(), false));
+    assert_eq!(cluster.rows(&after(json!({}))), set(&["delete? a"]));
+    let outcome = cluster.outcome(&after(json!({})), "k");
+    assert!(outcome.ends_with("reconciles the new revision before it is suspended"), "{outcome}");
+    cluster.kustomization("d").content["spec"]["suspend"] = true.into();
+    assert_eq!(cluster.rows(&after(json!({}))), set(&[]), "it is suspended already");
+    let checks = json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "namespace": NS}]});
+    let unhealthy = TestCluster::new(&two(checks.clone(), dependant.clone(), false));
+    assert_eq!(unhealthy.rows(&after(checks)), set(&[]), "its health check fails before");
+}
+
+#[test]
 fn a_cycle_through_an_expression_blocks_nobody() {
     let files = |is_after| {
         let mut files = two(json!({"dependsOn": [{"name": "k"}]}), with_expression("dep.spec.prune == true"), is_after);

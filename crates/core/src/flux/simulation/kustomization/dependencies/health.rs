@@ -48,19 +48,19 @@ pub(super) struct Health<'s, 'a> {
 }
 
 impl Health<'_, '_> {
-    /// Returns what keeps the health check of a Kustomization from succeeding, a certain obstacle first.
-    pub(super) fn obstacle(self, node: &Node) -> Option<Obstacle> {
-        self.obstacle_of(node, &mut BTreeSet::new())
+    /// Returns what keeps the health check in a pass of a Kustomization from succeeding, a certain obstacle first.
+    pub(super) fn obstacle(self, node: &Node, number: usize) -> Option<Obstacle> {
+        self.obstacle_of(node, number, &mut BTreeSet::new())
     }
 
     /// Returns the obstacle of a Kustomization, unless it was looked at before.
-    fn obstacle_of(self, node: &Node, seen: &mut BTreeSet<NamespacedName>) -> Option<Obstacle> {
-        let (key, pass) = (&node.id.key, node.last_pass()?);
+    fn obstacle_of(self, node: &Node, number: usize, seen: &mut BTreeSet<NamespacedName>) -> Option<Obstacle> {
+        let (key, pass) = (&node.id.key, node.passes.get(number)?);
         if !pass.spec.checks_health() || !seen.insert(key.clone()) {
             return None;
         }
         let checked = self.state.health_checks(key, &pass.spec);
-        let of_objects = checked.iter().filter_map(|id| self.missing(node, pass, id));
+        let of_objects = checked.iter().filter_map(|id| self.missing(node, number, id));
         let mut obstacles: Vec<Obstacle> = of_objects.collect();
         for child in self.checked_kustomizations(key, pass, &checked) {
             obstacles.extend(self.child_obstacle(node, pass, &child, seen));
@@ -72,7 +72,8 @@ impl Health<'_, '_> {
     }
 
     /// Returns an obstacle if an object of `spec.healthChecks` does not exist when it is checked.
-    fn missing(self, node: &Node, pass: &Pass, id: &ObjectId) -> Option<Obstacle> {
+    fn missing(self, node: &Node, number: usize, id: &ObjectId) -> Option<Obstacle> {
+        let pass = node.passes.get(number)?;
         let state = self.state;
         if state.stays_absent(id) || state.stays_unserved(id) || is_pruned(state, node, pass, id) {
             return Some(Obstacle::certain(format!("whose health check names {id}, which does not exist then")));
@@ -85,7 +86,6 @@ impl Health<'_, '_> {
         if !outcomes.may_end_as(FinalState::Deleted) {
             return None;
         }
-        let number = node.passes.len() - 1;
         let check = SimulationEvent::Prune(PassId { node: node.id.clone(), number });
         let order = &self.consequences.order;
         if outcomes.deletions.iter().all(|deletion| order.precedes(&check, deletion)) {
@@ -141,7 +141,7 @@ impl Health<'_, '_> {
                 if let Some(failure) = failing_deletion(state, child) {
                     return certain(&format!("which does not become ready: {failure}"));
                 }
-                if let Some(obstacle) = self.obstacle_of(child, seen) {
+                if let Some(obstacle) = self.obstacle_of(child, child.passes.len() - 1, seen) {
                     return if obstacle.is_certain { certain(&obstacle.clause) } else { possible(&obstacle.clause) };
                 }
                 let condition = last.condition.as_ref()?;

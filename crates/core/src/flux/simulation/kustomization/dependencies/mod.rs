@@ -83,16 +83,13 @@ impl Dependant<'_, '_> {
         }
         match node.last_pass().map(|pass| &pass.outcome) {
             Some(PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. }) => {
-                let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
-                Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
-            }
-            Some(PassOutcome::Applied(_)) => match failing_deletion(state, node) {
-                Some(failure) => {
-                    let detail = format!("it depends on {name}, which does not become ready: {failure}");
+                let earlier = if reason.code == ReasonCode::Suspended { self.suspended_dependency(node) } else { None };
+                earlier.or_else(|| {
+                    let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
                     Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
-                }
-                None => self.unhealthy_dependency(node).or_else(|| uncertain_dependency(node)),
-            },
+                })
+            }
+            Some(PassOutcome::Applied(_)) => self.unready_dependency(node),
             Some(PassOutcome::Unknown(_)) if !state.is_ready(dependency) => {
                 let detail = format!("it depends on {name}, which is not ready");
                 Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
@@ -101,10 +98,32 @@ impl Dependant<'_, '_> {
         }
     }
 
-    /// Returns a blocker if the health check of a dependency fails, or may fail.
-    fn unhealthy_dependency(&self, node: &Node) -> Option<Blocker> {
+    /// Returns a blocker if a dependency that applies the new revision does not become ready, or may not.
+    fn unready_dependency(&self, node: &Node) -> Option<Blocker> {
+        if let Some(failure) = failing_deletion(self.state, node) {
+            let detail = format!("it depends on {}, which does not become ready: {failure}", owner_id(&node.id.key));
+            return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
+        }
+        self.unhealthy_dependency(node, node.passes.len() - 1).or_else(|| uncertain_dependency(node))
+    }
+
+    /// Returns the blocker of a dependency that the change suspends, if it reconciles the new revision before that. It stays ready then:
+    /// the controller observes the generation of a suspended Kustomization too (kustomization_controller.go v1.9.5:
+    /// `finalizeStatus`).
+    fn suspended_dependency(&self, node: &Node) -> Option<Blocker> {
+        let number = node.passes.iter().rposition(|pass| pass.new_inventory().is_some())?;
+        let fails = self.unhealthy_dependency(node, number).filter(|blocker| blocker.is_certain);
+        fails.or_else(|| {
+            let name = owner_id(&node.id.key);
+            let detail = format!("it applies only if {name} reconciles the new revision before it is suspended");
+            Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
+        })
+    }
+
+    /// Returns a blocker if the health check in a pass of a dependency fails, or may fail.
+    fn unhealthy_dependency(&self, node: &Node, number: usize) -> Option<Blocker> {
         let Self { state, consequences, .. } = *self;
-        let Obstacle { clause, is_certain } = Health { state, consequences }.obstacle(node)?;
+        let Obstacle { clause, is_certain } = Health { state, consequences }.obstacle(node, number)?;
         let name = owner_id(&node.id.key);
         let detail = if is_certain {
             format!("it depends on {name}, {clause}")
