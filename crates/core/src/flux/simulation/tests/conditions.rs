@@ -59,6 +59,26 @@ fn an_expression_replaces_the_status_of_a_dependency() {
     }
 }
 
+#[test]
+fn an_expression_about_the_status_of_a_dependency_needs_its_health() {
+    let ready = "dep.status.conditions.filter(c, c.type == 'Ready').all(c, c.status == 'True')";
+    for (expression, check, expected) in [
+        (ready, "none", set(&["delete? a"])),
+        (ready, "x", set(&["delete a"])),
+        ("dep.spec.prune == true", "none", set(&["delete a"])),
+    ] {
+        let checks =
+            json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": check, "namespace": NS}]});
+        let mut cluster = TestCluster::new(&two(checks.clone(), with_expression(expression), false));
+        let after = two(checks, with_expression(expression), true);
+        assert_eq!(cluster.rows(&after), expected, "{expression} {check}");
+        if check == "none" {
+            cluster.features.additive_ready_expr = true;
+            assert_eq!(cluster.rows(&after), set(&[]), "the gate needs its readiness too");
+        }
+    }
+}
+
 /// Returns `two` with a dependency of the source `other`.
 fn of_another_source(is_after: bool) -> Files {
     two(

@@ -153,7 +153,15 @@ impl Dependant<'_, '_> {
         let succeeds = node.last_pass().is_some_and(|pass| pass.new_inventory().is_some());
         match (ready, failed) {
             (Some(true), Some(true)) => None,
-            (Some(true), _) if succeeds => None,
+            // With the gate the readiness counts by itself.
+            (Some(true), _) if succeeds && self.state.input.features.additive_ready_expr => None,
+            (Some(true), _) if succeeds => {
+                let Blocker { mut reason, is_certain } = self.unready_dependency(node)?;
+                if is_certain {
+                    reason.add_detail(&format!("its readyExpr {expression:?} may be true before that"));
+                }
+                Some(Blocker { reason, is_certain: false })
+            }
             (Some(false), Some(false))
                 if self.evaluate(&compiled, node, None) == Some(false) && !was_changed(self.state, node) =>
             {
