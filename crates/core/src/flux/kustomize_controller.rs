@@ -54,6 +54,8 @@ pub struct Features {
     pub additive_ready_expr: bool,
     /// A Kustomization may not use an ExternalArtifact.
     pub denies_external_artifacts: bool,
+    /// A Kustomization may not decrypt with a service account of its own.
+    pub denies_decryption_accounts: bool,
     /// The feature gates were read. Without that, those that are off by default are not known to be off.
     pub gates_are_known: bool,
 }
@@ -82,6 +84,7 @@ impl Features {
             no_cross_namespace_refs: false,
             additive_ready_expr: false,
             denies_external_artifacts: false,
+            denies_decryption_accounts: false,
             gates_are_known: false,
         }
     }
@@ -100,8 +103,8 @@ impl Features {
 
     /// Returns the rules with those of another controller where the version does not matter.
     fn with_gates_of(self, other: &Self) -> Self {
-        let Self { additive_ready_expr, denies_external_artifacts, .. } = *other;
-        Self { additive_ready_expr, denies_external_artifacts, ..self }
+        let Self { additive_ready_expr, denies_external_artifacts, denies_decryption_accounts, .. } = *other;
+        Self { additive_ready_expr, denies_external_artifacts, denies_decryption_accounts, ..self }
     }
 
     fn set_gate(&mut self, gate: &str, is_on: bool) {
@@ -109,6 +112,7 @@ impl Features {
             "StrictPostBuildSubstitutions" => self.strict_substitution = is_on,
             "AdditiveCELDependencyCheck" => self.additive_ready_expr = is_on,
             "ExternalArtifact" => self.denies_external_artifacts = !is_on,
+            "ObjectLevelWorkloadIdentity" => self.denies_decryption_accounts = !is_on,
             _ => {}
         }
     }
@@ -118,7 +122,7 @@ impl Features {
 type Rule = (fn(&Features) -> bool, &'static str, &'static str);
 
 /// Rules that depend on the version, and on its feature gates.
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     (
         |rules| rules.strict_substitution,
         "a substituted variable must be set or have a default",
@@ -165,6 +169,11 @@ const RULES: [Rule; 11] = [
         |rules| rules.denies_external_artifacts,
         "no Kustomization may use an ExternalArtifact",
         "a Kustomization may use an ExternalArtifact",
+    ),
+    (
+        |rules| rules.denies_decryption_accounts,
+        "no Kustomization may decrypt with a service account of its own",
+        "a Kustomization may decrypt with a service account of its own",
     ),
 ];
 
@@ -284,8 +293,9 @@ impl KustomizeController {
         let Some(container) = container(deployment) else { return version.map_or_else(Self::default, Self::of) };
         let known = version.or_else(|| image_version(text(container, "image")));
         let mut controller = known.map_or_else(Self::default, Self::of);
-        // Without its gate the controller denies them; without its flags that is not known.
+        // Without their gates the controller denies them; without its flags that is not known.
         controller.features.denies_external_artifacts = true;
+        controller.features.denies_decryption_accounts = true;
         controller.features.gates_are_known = true;
         for (name, value) in flags(container) {
             controller.set_flag(&name, &value);
@@ -439,6 +449,7 @@ mod tests {
             no_cross_namespace_refs: true,
             additive_ready_expr: true,
             denies_external_artifacts: true,
+            denies_decryption_accounts: true,
             gates_are_known: true,
             ..Features::of((1, 8, 2))
         };
@@ -462,14 +473,20 @@ mod tests {
     }
 
     #[test]
-    fn external_artifacts_are_denied_if_the_gate_is_known_to_be_off() {
-        let denies = |arguments: Value| {
+    fn what_needs_a_gate_is_denied_if_the_gate_is_known_to_be_off() {
+        let features = |arguments: Value| {
             let container = json!({"name": "manager", "image": "kustomize-controller:v1.9.5", "args": arguments});
             let deployment = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
-            KustomizeController::from_deployment(&deployment, None).features.denies_external_artifacts
+            KustomizeController::from_deployment(&deployment, None).features
         };
-        assert!(denies(json!([])) && denies(json!(["--feature-gates=ExternalArtifact=false"])));
-        assert!(!denies(json!(["--feature-gates=ExternalArtifact=true"])));
-        assert!(!KustomizeController::default().features.denies_external_artifacts, "the flags are not known");
+        let gates: [(&str, fn(&Features) -> bool); 2] = [
+            ("ExternalArtifact", |features| features.denies_external_artifacts),
+            ("ObjectLevelWorkloadIdentity", |features| features.denies_decryption_accounts),
+        ];
+        for (gate, denies) in gates {
+            let with = |value: &str| denies(&features(json!([format!("--feature-gates={gate}={value}")])));
+            assert!(denies(&features(json!([]))) && with("false") && !with("true"), "{gate}");
+            assert!(!denies(&KustomizeController::default().features), "the flags are not known");
+        }
     }
 }

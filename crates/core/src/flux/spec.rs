@@ -247,6 +247,11 @@ impl KustomizationSpec {
         self.text("/decryption/secretRef/name").filter(|_| self.decrypts())
     }
 
+    /// Returns the service account with which the controller asks for the keys for decryption.
+    pub(crate) fn decryption_account(&self) -> Option<&str> {
+        self.text("/decryption/serviceAccountName")
+    }
+
     /// Returns a label of `commonMetadata`; it is written after the owner labels and can overwrite them.
     pub(crate) fn common_label(&self, key: &str) -> Option<&str> {
         self.common_metadata("labels", key)

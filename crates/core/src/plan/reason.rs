@@ -38,7 +38,7 @@ reason_codes! {
     Encrypted => "The build holds encrypted objects whose content cannot be compared.",
     InventoryUnreadable => "The inventory of the owner cannot be read; its controller replaces it and deletes nothing.",
     NameTooLong => "The name of the owner is too long for a label value.",
-    AccessDenied => "The controller's flags do not let the owner use its source.",
+    AccessDenied => "The controller's flags do not let the owner use its source or its service account.",
     NotWatched => "The controller's label selector does not select the owner, so nothing reconciles it.",
     ContainerDeleted => "A namespace or a definition that the owner needs is being deleted, or is deleted by this change.",
     KeysMissing => "The Secret with the owner's keys for decryption does not exist, so its build fails.",

@@ -45,11 +45,27 @@ fn own_blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec
         let detail = "its name is longer than 63 characters, so no object can carry its label";
         return Some(Blocker::certain(ReasonCode::NameTooLong, detail));
     }
-    if let Some(reason) = denied_source(state, key, spec) {
-        return Some(Blocker { reason, is_certain: true });
+    let exprs = invalid_exprs(spec.value()).map(|InvalidExprs { detail, is_certain }| Blocker {
+        reason: Reason::new(ReasonCode::ExpressionInvalid, detail),
+        is_certain,
+    });
+    let source = denied_source(state, key, spec).map(|reason| Blocker { reason, is_certain: true });
+    let found = [exprs, denied_account(state, spec), source].into_iter().flatten();
+    found.rev().max_by_key(|blocker| blocker.is_certain)
+}
+
+/// Returns a blocker if the controller does not decrypt with a service account of the Kustomization, or may not. Source:
+/// kustomization_controller.go v1.9.5, and the feature gates of pkg/auth v0.54.3.
+fn denied_account(state: &State<'_>, spec: &KustomizationSpec) -> Option<Blocker> {
+    let account = spec.decryption_account()?;
+    let features = &state.input.features;
+    let detail = |why: &str| format!("it may not decrypt with the service account {account}{why}");
+    if features.denies_decryption_accounts {
+        let why = ", because the controller runs without the feature gate ObjectLevelWorkloadIdentity";
+        return Some(Blocker::certain(ReasonCode::AccessDenied, detail(why)));
     }
-    let InvalidExprs { detail, is_certain } = invalid_exprs(spec.value())?;
-    Some(Blocker { reason: Reason::new(ReasonCode::ExpressionInvalid, detail), is_certain })
+    let why = " unless the controller runs with the feature gate ObjectLevelWorkloadIdentity";
+    (!features.gates_are_known).then(|| Blocker::possible(ReasonCode::AccessDenied, detail(why)))
 }
 
 /// Returns the reason why the controller denies a Kustomization the access to its source.

@@ -10,6 +10,7 @@ use super::input::PreviewInput;
 use super::node::{Node, NodeId, Nodes, Pass, PassId};
 use super::refusals::{Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
 use super::secret_values::SecretValues;
+use crate::flux::build::objects::defined_kind;
 use crate::flux::generator::Generation;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::helm::uninstall::StoredRelease;

@@ -85,6 +85,20 @@ fn an_external_artifact_is_denied_without_its_gate() {
 }
 
 #[test]
+fn a_service_account_for_decryption_needs_its_gate() {
+    let decryption = json!({"decryption": {"provider": "sops", "serviceAccountName": "keys"}});
+    let after = vec![("root/k.yaml", vec![ks("k", "./p", decryption), cm("x")]), ("p/a.yaml", vec![cm("b")])];
+    let mut cluster = cluster();
+    assert_eq!(cluster.rows(&after), set(&["delete? a"]), "the gates are not known");
+    cluster.features.gates_are_known = true;
+    assert_eq!(cluster.rows(&after), set(&["delete a"]), "the gate is on");
+    cluster.features.denies_decryption_accounts = true;
+    assert_eq!(cluster.rows(&after), set(&[]));
+    let outcome = cluster.outcome(&after, "k");
+    assert!(outcome.starts_with("Blocked: access-denied: it may not decrypt"), "{outcome}");
+}
+
+#[test]
 fn a_live_cycle_lets_every_kustomization_of_the_source_wait_for_its_interval() {
     let depends = |name: &str| json!({"dependsOn": [{"name": name}]});
     let cycle = |a: Value, b: Value| ("root/c.yaml", vec![ks("c1", "./c", a), ks("c2", "./c", b)]);
@@ -188,6 +202,7 @@ fn a_plan_names_the_rules_of_the_controller_that_the_change_installs() {
     assert_eq!(upgrade(ungated("v1.9.5"), (1, 9, 4)), None);
     let read = |running, denies| Features {
         denies_external_artifacts: denies,
+        denies_decryption_accounts: true,
         gates_are_known: true,
         ..Features::of(running)
     };
