@@ -20,6 +20,8 @@ pub struct Applying {
     pub manager: &'static str,
     /// Unknown and duplicate fields are refused.
     pub is_strict: bool,
+    /// Fields of other managers are taken over.
+    pub forces: bool,
 }
 
 /// Returns the object as it would be after a controller applied the manifest. Stores nothing.
@@ -28,10 +30,10 @@ pub(crate) async fn apply_dry_run(
     kind: &ResourceType,
     id: &ObjectId,
     manifest: &Value,
-    Applying { manager, is_strict }: Applying,
+    Applying { manager, is_strict, forces }: Applying,
 ) -> Result<Value, Failure> {
     let (path, validation) = (object_path(kind, id), if is_strict { "&fieldValidation=Strict" } else { "" });
-    let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force=true{validation}"))
+    let request = Request::patch(format!("{path}?dryRun=All&fieldManager={manager}&force={forces}{validation}"))
         .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
         .header(header::ACCEPT, "application/json")
         .body(manifest.to_string().into_bytes())

@@ -64,7 +64,7 @@ impl Rehearsal<'_> {
         id: &ObjectId,
         manifest: &mut Value,
     ) -> Result<Value, Failure> {
-        let applying = Applying { manager: sender.controller.name, is_strict: false };
+        let applying = Applying { manager: sender.controller.name, is_strict: false, forces: true };
         let snapshot = self.snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(self.snapshot);
         let mut retries = UnknownFieldRetries::new(kind, snapshot);
         loop {
@@ -177,11 +177,12 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns the answer of the server to the apply of a manifest by another controller than kustomize-controller.
+    /// Returns the answer of the server to the apply of a manifest by another controller than kustomize-controller, which takes over
+    /// fields of other managers or not.
     pub(super) async fn apply_manifest(
         &self,
         question: &Question,
-        manifest: &Value,
+        (manifest, forces): (&Value, bool),
         sender: &Sender<'_>,
     ) -> Result<DryRunResult, Failure> {
         let id = &question.id;
@@ -194,7 +195,7 @@ impl Rehearsal<'_> {
         if let Some(missing) = sender.actors.missing_right(&sender.subject, verbs, &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
-        let applying = Applying { manager: sender.controller.name, is_strict: true };
+        let applying = Applying { manager: sender.controller.name, is_strict: true, forces };
         match self.request(id, apply_dry_run(&sender.subject.cluster, &kind, id, manifest, applying)).await {
             Ok(merged) => match live {
                 Some(live) => self.change_by_apply(question, live, &merged, (sender, &kind)).await,

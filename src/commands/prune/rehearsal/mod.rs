@@ -130,7 +130,7 @@ impl<'a> Rehearsal<'a> {
         match &question.request {
             Request::ApplyBuilt(applied) => self.apply(applied, &sender).await,
             Request::Create(applied) => self.create(applied, &sender).await,
-            Request::Apply(manifest) => self.apply_manifest(question, manifest, &sender).await,
+            Request::Apply { manifest, forces } => self.apply_manifest(question, (manifest, *forces), &sender).await,
             Request::Read => self.read(&question.id, &sender).await,
             Request::Delete => match self.snapshot.object(&question.id) {
                 Some(object) => self.delete(object, &sender).await,

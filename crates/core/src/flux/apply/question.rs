@@ -43,7 +43,11 @@ pub enum Request {
     /// kustomize-controller applies an object of a build, once the live one is gone.
     Create(Box<AppliedObject>),
     /// Another controller applies this manifest.
-    Apply(Value),
+    Apply {
+        manifest: Value,
+        /// It takes over fields of other managers, instead of failing with a conflict.
+        forces: bool,
+    },
     Delete,
     /// A template looks the object up; without a name, all objects of its kind.
     Read,
@@ -80,7 +84,7 @@ impl Question {
         let written = match &request {
             Request::ApplyBuilt(applied) => write!(run, "{}", written(applied)),
             Request::Create(applied) => write!(run, "create {}", written(applied)),
-            Request::Apply(manifest) => write!(run, "{manifest}"),
+            Request::Apply { manifest, forces } => write!(run, "{forces} {manifest}"),
             Request::Delete => Ok(()),
             Request::Read => write!(run, "read"),
         };
@@ -141,7 +145,7 @@ impl Question {
     pub(crate) fn hides_live_content(&self) -> bool {
         match &self.request {
             Request::ApplyBuilt(applied) | Request::Create(applied) => applied.live_is_private,
-            Request::Apply(_) | Request::Delete | Request::Read => self.is_private,
+            Request::Apply { .. } | Request::Delete | Request::Read => self.is_private,
         }
     }
 

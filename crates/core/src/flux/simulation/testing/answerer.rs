@@ -132,7 +132,7 @@ impl TestCluster {
             _ if !question.is_of_kustomization() => {
                 let Some(upgrades) = &self.upgrades else { return unanswered() };
                 let change = self.live_changes.get(&*question.id.name);
-                if let Some(result) = change.filter(|_| matches!(question.request, Request::Apply(_))) {
+                if let Some(result) = change.filter(|_| matches!(question.request, Request::Apply { .. })) {
                     return DryRunAnswer::Result(result.clone());
                 }
                 upgrades.get(&*question.id.name).map(|message| (*message).to_owned())
@@ -152,7 +152,7 @@ impl TestCluster {
                 }
             }
             Request::Create(_) => return DryRunAnswer::Result(DryRunResult::Created),
-            Request::Apply(_) | Request::Delete | Request::Read => {
+            Request::Apply { .. } | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
@@ -175,7 +175,7 @@ impl TestCluster {
             (Request::Create(_), _) => return DryRunResult::Created,
             (Request::Delete, _) => return DryRunResult::Accepted,
             (Request::ApplyBuilt(applied), _) => (Some(applied), manifest_to_apply(applied)),
-            (Request::Apply(manifest), _) => (None, manifest.clone()),
+            (Request::Apply { manifest, .. }, _) => (None, manifest.clone()),
         };
         let live = live.map(|live| managed_by("operator", "Update", live));
         let merged = managed_by(question.controller, "Apply", &manifest);
@@ -245,7 +245,7 @@ fn quoting(question: &Question) -> DryRunAnswer {
 fn quoted(question: &Question) -> String {
     match &question.request {
         Request::ApplyBuilt(applied) | Request::Create(applied) => format!("denied: {}", applied.built.manifest),
-        Request::Apply(manifest) => format!("denied: {manifest}"),
+        Request::Apply { manifest, .. } => format!("denied: {manifest}"),
         Request::Delete | Request::Read => format!("denied: {}", question.id.name),
     }
 }

@@ -1,17 +1,23 @@
-//! Objects of a release that were deleted by hand, and that helm-controller creates again when it reconciles the HelmRelease.
+//! Objects of a release that were deleted or changed by hand, which helm-controller corrects when it reconciles the HelmRelease.
 //!
 //! Source: helm-controller v1.6.3 `internal/action/diff.go` and `internal/reconcile/correct_cluster_drift.go`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::actions::applied::applied_object;
+use super::actions::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::deployed::deployed;
 use crate::flux::apply::question::HELM_CONTROLLER;
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply};
+use crate::flux::build::Interrupt;
+use crate::flux::build::objects::BuiltObject;
+use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply};
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, Resource, list_at, text_at};
 use crate::ownership::Members;
 use crate::plan::ReasonCode;
@@ -26,38 +32,68 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let (state, id) = (comparison.state(), &live.object.id);
     let (spec, _) = state.successive_specs(id)?;
     let Members::Listed(members) = state.members(live) else { return Ok(Followed::Unchanged) };
-    let missing: Vec<ObjectId> = members.into_iter().filter(|member| state.is_absent(member)).collect();
     let trigger = state.applied_specs(id).last().map(|(_, trigger)| trigger);
     let Some(trigger) = trigger.filter(|_| text_at(&spec, "/driftDetection/mode") == "enabled") else {
         return Ok(Followed::Unchanged);
     };
-    if missing.is_empty() {
-        return Ok(Followed::Unchanged);
-    }
-    let deployed = deployed(comparison, live)?;
-    let known = missing.into_iter().filter_map(|id| {
-        let manifest = deployed.manifests().get(&id).filter(|_| !deployed.is_private)?;
-        let annotation = manifest.pointer("/metadata/annotations").and_then(|annotations| annotations.get(DRIFT));
-        let is_overlooked = annotation.is_some_and(|value| value == "disabled");
-        (!is_overlooked).then(|| (id.clone(), applied_object(&id, manifest, false)))
-    });
-    let objects: BuiltObjects = known.collect();
+    // It corrects at every interval, so without a change of its settings there is little left.
+    let is_corrected = live.spec().get("driftDetection") == spec.get("driftDetection")
+        && !members.iter().any(|member| state.is_absent(member));
+    let deployed = match deployed(comparison, live) {
+        Err(Interrupt::Failed(_)) if is_corrected => return Ok(Followed::Unchanged),
+        deployed => deployed?,
+    };
+    let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
+    let manifests = members.iter().filter_map(|id| Some((id, deployed.manifests().get(id)?)));
+    let (present, missing): (Vec<_>, Vec<_>) =
+        manifests.filter(|(_, manifest)| !is_overlooked(manifest)).partition(|(id, _)| comparison.state().is_live(id));
+    let missing = missing.into_iter().filter(|(id, _)| !deployed.is_private && comparison.state().is_absent(id));
+    let mut objects: BuiltObjects = missing.map(|(id, manifest)| built(id, manifest, false)).collect();
+    let changes = ReleaseChanges {
+        release: id,
+        spec: &spec,
+        target: &target,
+        manifests: present.iter().map(|(id, manifest)| AppliedManifest::of_object(id, manifest)).collect(),
+        removed: vec![],
+        is_applied_on_server: true,
+        is_private: deployed.is_private,
+    };
+    let ReleaseAnswers { refusal, changes: updates, .. } = comparison.ask_release(&changes);
+    let updates = updates.into_iter().filter_map(|(id, update)| Some((id, update?)));
+    let live_changes: BTreeMap<ObjectId, LiveChange> = updates
+        .map(|(id, update)| {
+            let change = LiveChange::of_answer(update, &id, None, deployed.is_private);
+            (id, change)
+        })
+        .collect();
+    let present = present.into_iter().filter(|(id, _)| live_changes.contains_key(*id));
+    objects.extend(present.map(|(id, manifest)| built(id, manifest, deployed.is_private)));
     if objects.is_empty() {
         return Ok(Followed::Unchanged);
     }
     let applies = OwnerApply {
         trigger,
         objects: Arc::new(objects),
-        live_changes: BTreeMap::new(),
+        live_changes,
         earlier: vec![],
         manager: HELM_CONTROLLER,
         code: ReasonCode::InChart,
-        // A rule can ignore the whole object.
-        is_doubtful: !list_at(&spec, "/driftDetection/ignore").is_empty(),
+        // A rule can ignore a field, or the whole object.
+        is_doubtful: refusal.is_some() || !list_at(&spec, "/driftDetection/ignore").is_empty(),
         chart: None,
     };
     let effect =
         Effect { triggers: comparison.state().applying_events(id), applies: Some(applies), ..Effect::default() };
-    let remarks = vec!["helm-controller creates again what was deleted by hand (driftDetection)".to_owned()];
+    let remarks = vec!["helm-controller takes back what was deleted or changed by hand (driftDetection)".to_owned()];
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::Drift, remarks })
+}
+
+/// Returns true if the manifest of an object says that its drift is overlooked.
+fn is_overlooked(manifest: &Value) -> bool {
+    let annotations = manifest.pointer("/metadata/annotations");
+    annotations.and_then(|annotations| annotations.get(DRIFT)).is_some_and(|value| value == "disabled")
+}
+
+fn built(id: &ObjectId, manifest: &Value, is_private: bool) -> (ObjectId, BuiltObject) {
+    (id.clone(), applied_object(id, manifest, is_private))
 }

@@ -222,7 +222,8 @@ impl SetChange<'_> {
         let (mut refusal, mut is_proven, mut live_changes) =
             (None, true, expansion.live_changes(state, self.is_private));
         for built in asked {
-            let question = self.question(&built.id, Request::Apply(in_scope(&built.manifest, &built.id)));
+            let request = Request::Apply { manifest: in_scope(&built.manifest, &built.id), forces: true };
+            let question = self.question(&built.id, request);
             let change = match comparison.derivation.ask(question) {
                 Verdict::Accepted => continue,
                 Verdict::Unchanged => LiveChange::None,

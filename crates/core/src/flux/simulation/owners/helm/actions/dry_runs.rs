@@ -33,6 +33,12 @@ pub(crate) struct AppliedManifest {
 }
 
 impl AppliedManifest {
+    /// Returns the manifest of a live object that does not change.
+    pub(crate) fn of_object(id: &ObjectId, manifest: &Value) -> Self {
+        let (id, place, manifest) = (id.clone(), StepPlace::first(Stage::Objects), manifest.clone());
+        Self { id, place, manifest, is_changed: false, is_open: false, is_replaced: false }
+    }
+
     /// Returns the manifest of a hook that runs at a place.
     pub(crate) fn of_hook(state: &State<'_>, place: StepPlace, id: &ObjectId, hook: &Hook) -> Self {
         Self {
@@ -166,7 +172,9 @@ impl Comparison<'_, '_, '_> {
             return Verdict::Open;
         }
         let manifest = manifest_to_apply(manifest, id, place.stage, changes);
-        match self.derivation.ask(changes.question(id, Request::Apply(manifest))) {
+        // Helm v4.2.2 `pkg/action/hooks.go` creates hooks without taking over fields.
+        let forces = [Stage::Prerequisites, Stage::Objects].contains(&place.stage);
+        match self.derivation.ask(changes.question(id, Request::Apply { manifest, forces })) {
             Verdict::Refused(message) if *is_replaced && !is_of_schema(&message) => Verdict::Accepted,
             verdict => verdict,
         }

@@ -28,7 +28,7 @@ use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, group_of, text_at};
-use crate::ownership::schemes::helm::RELEASE_NAME;
+use crate::ownership::schemes::helm::{RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// A failure before objects are deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,7 +212,8 @@ impl Attempt<'_> {
         }
         let manifest = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
             "metadata": {"name": id.name, "namespace": id.namespace}});
-        let question = Question::of_owner(self.id, self.spec, &id, Request::Apply(manifest), self.is_private);
+        let request = Request::Apply { manifest, forces: false };
+        let question = Question::of_owner(self.id, self.spec, &id, request, self.is_private);
         let Verdict::Refused(_) = comparison.derivation.ask(question) else { return None };
         Some(format!(
             "it stays if the account {account} may not create Secrets in {storage_namespace}, where Helm records the {}",
@@ -503,6 +504,7 @@ impl Attempt<'_> {
     fn owns(&self, live: &ObjectMetadata) -> bool {
         live.labels.get("app.kubernetes.io/managed-by") == Some("Helm")
             && live.annotations.get(RELEASE_NAME) == Some(&*self.place.target.name)
+            && live.annotations.get(RELEASE_NAMESPACE) == Some(&*self.place.target.namespace)
     }
 
     /// Returns true for an object of the release, before or after the action, or a hook.
