@@ -104,7 +104,8 @@ impl Hook {
     /// Reads the annotations of a hook. `None` if Helm does not know one of its events, and then ignores the manifest.
     pub(crate) fn new<'a>(kind: &str, annotation: impl Fn(&str) -> Option<&'a str>, manifest: Value) -> Option<Self> {
         let events: BTreeSet<HookEvent> = words(annotation(HOOK)?).map(|word| event(&word)).collect::<Option<_>>()?;
-        let policies = words(annotation(HOOK_POLICY).unwrap_or_default()).filter(|word| !word.is_empty()).collect();
+        // An empty annotation is a policy that deletes nothing, not the default.
+        let policies = annotation(HOOK_POLICY).into_iter().flat_map(words).collect();
         let weight = annotation(HOOK_WEIGHT).and_then(|weight| weight.parse().ok()).unwrap_or_default();
         Some(Self { events, policies, weight, kind: kind.to_owned(), manifest })
     }
@@ -197,13 +198,15 @@ mod tests {
     }
 
     fn hook(kind: &str, events: &str, policy: &str, weight: &str) -> Option<Hook> {
-        let annotations = BTreeMap::from([(HOOK, events), (HOOK_POLICY, policy), (HOOK_WEIGHT, weight)]);
+        let policy = Some((HOOK_POLICY, policy)).filter(|(_, policy)| *policy != "none");
+        let annotations: BTreeMap<_, _> = [(HOOK, events), (HOOK_WEIGHT, weight)].into_iter().chain(policy).collect();
         Hook::new(kind, |key| annotations.get(key).copied(), Value::Null)
     }
 
     #[test]
     fn the_policy_decides_what_becomes_of_an_object() {
-        assert_eq!(fate("ConfigMap", ""), HookFate::Recreated);
+        assert_eq!(fate("ConfigMap", "none"), HookFate::Recreated);
+        assert_eq!(fate("ConfigMap", ""), HookFate::Applied, "an empty policy is one");
         assert_eq!(fate("ConfigMap", "before-hook-creation"), HookFate::Recreated);
         assert_eq!(fate("ConfigMap", "hook-succeeded"), HookFate::Deleted);
         assert_eq!(fate("ConfigMap", "Before-Hook-Creation, hook-succeeded"), HookFate::Deleted);

@@ -53,8 +53,6 @@ pub(crate) struct Effect {
     /// Events that cause it. Those that delete an owner are not among them.
     pub(crate) triggers: BTreeSet<SimulationEvent>,
     pub(crate) deletes: BTreeMap<ObjectId, OwnerDeletion>,
-    /// The dependents of these objects stay.
-    pub(crate) orphans_dependents: bool,
     /// Objects that it applies.
     pub(crate) applies: Option<OwnerApply>,
     /// Hooks that it creates when the owner is deleted, with the conditions under which they are not created.
@@ -209,6 +207,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) conditions: Vec<String>,
     /// It may stay although its controller gets as far as deleting: what follows from its deletion is not certain either.
     pub(crate) is_doubtful: bool,
+    /// Its dependents stay.
+    pub(crate) orphans_dependents: bool,
 }
 
 impl AffectedOwner {
@@ -233,8 +233,16 @@ impl Effect {
 impl OwnerDeletion {
     /// Creates a deletion that is certain.
     pub(crate) fn new(kind: CascadeKind) -> Self {
-        let (remarks, conditions) = (vec![], vec![]);
-        Self { kind, action: Action::Delete, code: None, remarks, open: None, conditions, is_doubtful: false }
+        Self {
+            kind,
+            action: Action::Delete,
+            code: None,
+            remarks: vec![],
+            open: None,
+            conditions: vec![],
+            is_doubtful: false,
+            orphans_dependents: false,
+        }
     }
 
     /// Adds a remark to the row.

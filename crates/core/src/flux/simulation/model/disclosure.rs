@@ -99,7 +99,6 @@ fn hidden_effect(effect: Effect) -> Effect {
         unknown: effect.unknown.as_ref().map(hidden_reason),
         stuck: effect.stuck.map(|_| DETAIL.to_owned()),
         triggers: effect.triggers,
-        orphans_dependents: effect.orphans_dependents,
         applies: effect.applies,
         // Their names can hold values of a Secret.
         creates: BTreeMap::new(),

@@ -61,7 +61,7 @@ pub(crate) fn owner_deletions<'a>(state: &State<'a>, consequences: &Consequences
             let Some(object) = state.live_object(id) else { continue };
             let cascaded = CascadedObject { object, cause: cause.clone(), kind: deletion.kind };
             deletions.objects.insert(id.clone(), cascaded);
-            deletions.orphaning.extend(effect.orphans_dependents.then_some(&*object.uid));
+            deletions.orphaning.extend(deletion.orphans_dependents.then_some(&*object.uid));
         }
     }
     deletions

@@ -166,6 +166,7 @@ fn hooks_of_an_uninstall_are_deleted() {
     let rows = |events: &str, policy: &str, spec: Value| {
         let mut cluster = cluster(&vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(spec)])], true);
         let mut hook = cm("hook");
+        let policy = if policy.is_empty() { "before-hook-creation" } else { policy };
         hook["metadata"]["annotations"] = json!({"helm.sh/hook": events, "helm.sh/hook-delete-policy": policy});
         hook["metadata"]["labels"] =
             json!({"helm.toolkit.fluxcd.io/name": "app", "helm.toolkit.fluxcd.io/namespace": NS});

@@ -13,13 +13,16 @@ pub(crate) mod replaced_releases;
 pub(crate) mod uninstall;
 mod upgrades;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use self::actions::action_kind::ActionKind;
 use self::actions::records::left_behind;
 use self::chart_first::with_chart_first;
 use self::installs::installation::{is_not_installed, may_have_release};
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect};
+use crate::flux::health_exprs::{InvalidExprs, invalid_exprs};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction, Readiness};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -27,7 +30,7 @@ use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
-use crate::plan::Actor;
+use crate::plan::{Actor, Reason, ReasonCode};
 
 /// HelmReleases.
 pub(super) const RELEASES: OwnerKind = OwnerKind {
@@ -62,9 +65,28 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison, id);
         let owner = replaced.or_else(|| changed_owner(comparison, id, &RULES));
+        let owner = owner.map(|owner| with_expressions(comparison.state(), owner));
         with_chart_first(comparison, id, owner)
     });
     found.collect()
+}
+
+/// Returns an owner that does nothing if its `healthCheckExprs` are refused: helm-controller checks them before anything else.
+///
+/// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
+fn with_expressions(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
+    let specs = state.specs_after(&owner.id);
+    let refused: Vec<InvalidExprs> = specs.iter().filter_map(invalid_exprs).collect();
+    let is_certain = refused.len() == specs.len() && refused.iter().all(|refused| refused.is_certain);
+    let Some(InvalidExprs { detail, .. }) = refused.into_iter().next() else { return owner };
+    let AffectedOwner { id, reaction, effect } = owner;
+    if is_certain {
+        let effect = Effect { readiness: Readiness::Fails(detail.clone()), ..Effect::default() };
+        let reaction = Reaction::Waits(Reason::new(ReasonCode::ExpressionInvalid, detail));
+        return AffectedOwner { id, reaction, effect: Some(Arc::new(effect)) };
+    }
+    let effect = effect.map(|effect| Arc::new(Effect { condition: Some(detail), ..Effect::clone(&effect) }));
+    AffectedOwner { id, reaction, effect }
 }
 
 fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {

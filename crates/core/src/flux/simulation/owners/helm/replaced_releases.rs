@@ -13,16 +13,16 @@ use super::actions::applied::of_chart;
 use super::actions::conditions::condition;
 use super::actions::failure::Failure;
 use super::actions::hook_runs::hook_runs;
-use super::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
+use super::actions::remedies::{Remedy, can_fail_later, keeps_name, orphans_dependents, waits_for_objects};
 use super::deployed::deployed;
 use super::installs::installation::{may_have_release, rendered};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
-    UNINSTALL_EVENTS, Uninstall, add_hooks, failing_hooks, failure, fates, hooks, kept, orphans_dependents,
-    reason_to_stay, records_of, uninstalled, while_failing,
+    UNINSTALL_EVENTS, Uninstall, add_hooks, failing_hooks, failure, fates, hooks, kept, reason_to_stay, records_of,
+    uninstalled, while_failing,
 };
 use crate::flux::build::{Interrupt, charts};
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction};
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction, Readiness};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -71,6 +71,9 @@ pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &Objec
         Members::Listed(_) => {
             let detail = format!("its {part} changes");
             let mut reason = Reason::new(ReasonCode::ReleaseReplaced, detail);
+            if let Some(why) = obstacle_to_install(state, live, &replacement) {
+                reason.add_detail(&format!("the new release is not installed: {why}"));
+            }
             let effect = match installed(comparison, live, &replacement) {
                 Ok(effect) => Some(Arc::new(effect)),
                 Err(Interrupt::Missing) => None,
@@ -148,13 +151,13 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     }
     let mut effect = Effect {
         triggers: state.applying_events(&release.object.id),
-        orphans_dependents: orphans_dependents(&replacement.spec),
         keeps: kept(state, release, ReasonCode::Protected),
         condition: replacement.condition.clone(),
         ..Effect::default()
     };
     let failure = failure(state, release, &replacement.spec);
-    let is_last = !installs_again(state, release, &replacement);
+    let obstacle = obstacle_to_install(state, release, &replacement);
+    effect.readiness = obstacle.map_or(Readiness::Open, |why| Readiness::Fails(why.to_owned()));
     for object in objects {
         let id = &object.id;
         if let Some(reason) = reason_to_stay(state, release, id, failure.as_ref(), fates.contains_key(id)) {
@@ -162,7 +165,8 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
             continue;
         }
         let mut deletion = replaced_object(object, fates.get(id), namesakes.contains(id), &replacement);
-        if is_last {
+        deletion.orphans_dependents = fates.contains_key(id) && orphans_dependents(&replacement.spec);
+        if obstacle.is_some() {
             deletion.action = Action::Delete;
             deletion.open = None;
         }
@@ -186,10 +190,17 @@ fn has_same_records(Replacement { old, new, .. }: &Replacement) -> bool {
     (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace)
 }
 
-/// Returns true unless helm-controller finds no state of the new release, because Helm cannot read a record of the old one.
-fn installs_again(state: &State<'_>, release: &Resource, replacement: &Replacement) -> bool {
+/// Returns the reason why the new release is never installed, for people; `None` if nothing prevents it.
+fn obstacle_to_install(state: &State<'_>, release: &Resource, replacement: &Replacement) -> Option<&'static str> {
+    if !has_same_records(replacement) {
+        return None;
+    }
+    // helm-controller finds no state of the new release then.
     let has_damaged = records_of(state, release).is_some_and(ReleaseRecords::has_damaged);
-    !(has_damaged && has_same_records(replacement))
+    let damaged = has_damaged.then_some("Helm cannot read a record of the old release");
+    let kept =
+        "uninstall.keepHistory keeps the record of the old release, over which Helm installs only with install.replace";
+    damaged.or(keeps_name(&replacement.spec).then_some(kept))
 }
 
 /// Returns the effect of a replacement whose releases are rendered.
@@ -206,7 +217,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     }
     let own: BTreeSet<&ObjectId> = hooks(state, live, spec, UNINSTALL_EVENTS).map(|(object, _)| &object.id).collect();
     effect.deletes.retain(|id, deletion| deletion.code != Some(ReasonCode::Hook) || own.contains(id));
-    if failure(state, live, spec).is_some() || !installs_again(state, live, replacement) {
+    if failure(state, live, spec).is_some() || obstacle_to_install(state, live, replacement).is_some() {
         return Ok(effect);
     }
     // Without an installation, the release is uninstalled all the same.
@@ -226,7 +237,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let (state, members, new) = (comparison.state(), fates(comparison.state(), live), attempt.new);
     let mut action = ReleaseAction::new(ActionKind::Install);
     action.can_fail_later = can_fail_later(state, spec, action.kind, new);
-    action.remedy = Remedy::of(spec, action.kind);
+    action.set_remedy(state, spec, new, None);
     action.waits_for_objects = waits_for_objects(spec, action.kind, new);
     action.expect(expected);
     let doubt = doubt(&action);
@@ -243,7 +254,6 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     if is_impossible {
         return Ok(effect);
     }
-    action.remedied = action.remedy.deletions(state, spec, new, None);
     action.remedied.retain(|id, _| !gone.contains(id));
     effect.applies =
         attempt.applies(comparison, [new], &action, doubt.is_some()).map(|applies| of_chart(applies, &installed.chart));
@@ -359,6 +369,10 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
     }
     let old = ReleaseTarget::recorded(&release.content)?;
     let specs = state.specs_after(id);
+    // It is uninstalled in the other cluster, where it is not.
+    if specs.iter().any(|spec| spec.get("kubeConfig") != release.spec().get("kubeConfig")) {
+        return None;
+    }
     let replacing = |spec: &Value| {
         let new = ReleaseTarget::of_spec(id, spec, new_chart_name(state, release, spec, &old));
         Some((old.change_to(&new)?, new))

@@ -10,6 +10,7 @@ use super::actions::hook_runs::{
     FailingHooks, REPLACEMENT_REFUSED, Reached, Stage, StepPlace, is_gone_later, not_replaced, uninstall_runs,
 };
 use super::actions::records::{compared, revision};
+use super::actions::remedies::orphans_dependents;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
@@ -68,11 +69,7 @@ pub(super) struct Uninstall<'u> {
 /// `uninstall.keepHistory` is set, and its HelmChart. If the server refuses one deletion, Helm deletes the other objects, and
 /// neither its records nor the HelmChart.
 pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Effect {
-    let mut effect = Effect {
-        orphans_dependents: orphans_dependents(release.spec()),
-        unknown: unknown(state, release),
-        ..Effect::default()
-    };
+    let mut effect = Effect { unknown: unknown(state, release), ..Effect::default() };
     let own_conditions = conditions(state, release, consequences);
     let spec = release.spec();
     let failing = failing_hooks(state, release, spec);
@@ -91,6 +88,7 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
             continue;
         }
         let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
+        deletion.orphans_dependents = orphans_dependents(spec);
         if let Some(Fate::Uncertain(why)) = members.get(id) {
             deletion.stays_if(why);
         }
@@ -517,9 +515,4 @@ pub(super) fn kept(state: &State<'_>, release: &Resource, code: ReasonCode) -> B
     let unlisted = unlisted(state, release).into_iter();
     let unlisted = unlisted.map(|id| left(id, "the last record of the release that Helm can read does not list it"));
     kept.chain(unlisted).chain(damaged.map(|id| left(id, "Helm cannot read this record"))).collect()
-}
-
-/// Returns true if the dependents of the objects of a release stay when it is uninstalled.
-pub(super) fn orphans_dependents(spec: &Value) -> bool {
-    text_at(spec, "/uninstall/deletionPropagation") == "orphan"
 }

@@ -16,7 +16,7 @@ use super::actions::hook_runs::hook_runs;
 use super::actions::records::{
     forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision,
 };
-use super::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
+use super::actions::remedies::{Remedy, can_fail_later, is_kept_live, waits_for_objects};
 use super::change::{Change, Prepared, Specs, prepared, prepared_again};
 use super::drift::corrected;
 use super::remarks::described;
@@ -28,6 +28,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
+use crate::flux::spec::SourceId;
 use crate::helm::hooks::Hook;
 use crate::helm::records::ReleaseRecords;
 use crate::helm::rendered::{POLICY, Rendered};
@@ -67,11 +68,13 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
         None => corrected(comparison, live)?,
     };
     let state = comparison.state();
-    let chart = helm_chart(&live.content).filter(|_| leaves_chart(state, live));
+    let chart = helm_chart(&live.content).filter(|chart| leaves_chart(state, live, chart));
     let Some(chart) = chart.filter(|chart| state.live_object(chart).is_some()) else { return Ok(followed) };
     let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
     deletion.code = Some(ActionKind::Upgrade.code());
-    deletion.remark("helm-controller deletes the HelmChart that it made once the release has a chartRef");
+    deletion.remark(
+        "helm-controller deletes the HelmChart that it made once the release has a chartRef, or a source in another namespace",
+    );
     Ok(match followed {
         Followed::Unchanged => {
             let effect = Effect {
@@ -95,11 +98,15 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
     })
 }
 
-/// Returns true if a release with a chart of its own gets a `chartRef`.
-fn leaves_chart(state: &State<'_>, live: &Resource) -> bool {
-    let has_reference = |spec: &Value| spec.get("chartRef").is_some_and(Value::is_object);
+/// Returns true if a release with a HelmChart of its own has a `chartRef` afterwards, or a HelmChart in another namespace: it is in that
+/// of the source.
+fn leaves_chart(state: &State<'_>, live: &Resource, own: &ObjectId) -> bool {
+    let makes = |spec: &Value| {
+        let chart = spec.pointer("/chart/spec");
+        chart.is_some_and(|chart| SourceId::of_chart(chart, &live.object.id.namespace).namespace == *own.namespace)
+    };
     let specs = state.specs_after(&live.object.id);
-    !has_reference(live.spec()) && !specs.is_empty() && specs.iter().all(has_reference)
+    makes(live.spec()) && !specs.is_empty() && !specs.iter().any(makes)
 }
 
 /// Returns the upgrade of a release for these specs; `None` if nothing changes that is a reason for one.
@@ -252,7 +259,7 @@ fn acted(
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
     action.hooks = hook_runs(state, spec, kind, new, Some(old));
     // Helm leaves a kept object, and applies it again as a hook.
-    action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_in_upgrade(state, id)));
+    action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_live(state, id)));
     action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     let manifests = new.manifests().iter().filter(|(id, _)| old.objects.contains(*id));
@@ -279,8 +286,7 @@ fn acted(
     action.has_steps = !between.is_empty();
     action.can_fail_later = can_fail_later(state, spec, kind, new);
     action.waits_for_objects = waits_for_objects(spec, kind, new);
-    action.remedy = Remedy::of(spec, kind);
-    action.remedied = action.remedy.deletions(state, spec, new, Some(old));
+    action.set_remedy(state, spec, new, Some(old));
     if matches!(action.remedy, Remedy::Uninstall { .. }) && !flag_at(spec, "/uninstall/keepHistory") {
         action.remedied.extend(forgotten_records(state, live, change.records.as_ref()));
         // It is not installed again while a record is left that Helm cannot read.
@@ -305,9 +311,9 @@ fn acted(
         let blocked = if action.has_steps { Followed::blocked } else { Followed::failing };
         return Ok(blocked(ReasonCode::ApplyRefused, why));
     }
-    let removed: BTreeSet<ObjectId> =
-        action.removed.iter().filter(|id| !is_kept_in_upgrade(state, id)).cloned().collect();
+    let removed: BTreeSet<ObjectId> = action.removed.iter().filter(|id| !is_kept_live(state, id)).cloned().collect();
     action.expect(attempt.expected(comparison, &removed));
+    action.keep_applied(new, runs_hooks);
     let refused_remedy = attempt.refused_remedy(comparison, action.remedy);
     if refused_remedy.is_some() {
         action.forgo_remedy();
@@ -330,7 +336,7 @@ fn acted(
     }
     let is_doubtful = action.failure != Failure::Unexpected
         || later.is_some()
-        || (action.may_fail_later() && action.remedy == Remedy::Rollback);
+        || (action.may_fail_later() && (action.remedy == Remedy::Rollback || flag_at(spec, "/upgrade/cleanupOnFail")));
     let manifests = [new].into_iter().chain(later);
     let none = BTreeSet::new();
     let earlier = between.iter().map(|first| Arc::new(attempt.applied_objects(comparison, [first], &none))).collect();
@@ -362,9 +368,4 @@ fn loosened(live: &Resource, spec: &Value, old: &Rendered, between: &[Rendered])
     let kept = old.objects.iter().filter(|id| keeps_all(live.spec()) || old.is_kept(id));
     let is_loosened = |id: &&ObjectId| between.iter().any(|new| new.objects.contains(*id) && !new.is_kept(id));
     kept.filter(is_loosened).cloned().collect()
-}
-
-/// Returns true if the live object tells Helm to keep it in an upgrade.
-fn is_kept_in_upgrade(state: &State<'_>, id: &ObjectId) -> bool {
-    state.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
 }

@@ -4,18 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::action_kind::ActionKind;
 use super::failure::{Expected, Failure, RefusedDeletion};
 use super::hook_runs::{
     HookRun, REPLACEMENT_REFUSED, Reached, RefusedStep, Stage, StepPlace, is_gone_later, not_replaced,
 };
-use super::remedies::Remedy;
+use super::remedies::{Remedy, orphans_dependents};
 use crate::flux::apply::update::Update;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::scaling::{ReleasedClaims, of_released_claim};
-use crate::helm::hooks::HookFate;
-use crate::helm::rendered::POLICY;
+use crate::helm::hooks::{Hook, HookFate};
+use crate::helm::rendered::{POLICY, Rendered};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Action, Reason, ReasonCode};
@@ -51,6 +53,8 @@ pub(crate) struct ReleaseAction {
     pub(crate) remedy: Remedy,
     /// Objects that the remedy deletes if the action fails, with what becomes of them.
     pub(crate) remedied: BTreeMap<ObjectId, Action>,
+    /// The dependents of the objects that the remedy uninstalls stay.
+    orphans_dependents: bool,
     /// The action can fail after it has deleted objects.
     pub(crate) can_fail_later: bool,
     /// It waits until objects are ready before the hooks after it run.
@@ -81,11 +85,29 @@ impl ReleaseAction {
             has_steps: false,
             remedy: Remedy::None,
             remedied: BTreeMap::new(),
+            orphans_dependents: false,
             can_fail_later: false,
             waits_for_objects: false,
             does_not_wait: false,
             assumption: None,
         }
+    }
+
+    /// Sets what helm-controller does if the action fails. `old` is the manifest before it.
+    pub(crate) fn set_remedy(&mut self, state: &State<'_>, spec: &Value, new: &Rendered, old: Option<&Rendered>) {
+        self.remedy = Remedy::of(spec, self.kind);
+        self.remedied = self.remedy.deletions(state, spec, new, old);
+        self.orphans_dependents = matches!(self.remedy, Remedy::Uninstall { .. }) && orphans_dependents(spec);
+    }
+
+    /// Leaves out of a rollback what the new manifest keeps: it is applied with its policy before the action can fail.
+    pub(crate) fn keep_applied(&mut self, new: &Rendered, runs_hooks: bool) {
+        let [before, _] = self.kind.events();
+        if self.remedy != Remedy::Rollback || (runs_hooks && new.hooks_at([before]).next().is_some()) {
+            return;
+        }
+        let refused = self.refused_step.as_ref().map(|step| &step.id);
+        self.remedied.retain(|id, _| !new.is_kept(id) || refused == Some(id));
     }
 
     /// Sets what is expected of the action.
@@ -229,7 +251,7 @@ impl ReleaseAction {
         }
         for (id, action) in &self.remedied {
             if let Some(object) = state.live_object(id) {
-                add(object, self.remedied_object(*action));
+                add(object, self.remedied_object(object, *action));
             }
         }
         Effect {
@@ -418,9 +440,10 @@ impl ReleaseAction {
     }
 
     /// Returns the deletion of an object by the remedy; `None` if the action cannot fail.
-    fn remedied_object(&self, action: Action) -> Option<OwnerDeletion> {
+    fn remedied_object(&self, object: &ObjectMetadata, action: Action) -> Option<OwnerDeletion> {
         let mut deletion = self.deletion(ReasonCode::Remedied);
         deletion.action = action;
+        deletion.orphans_dependents = self.orphans_dependents && Hook::of_live(object).is_none();
         match &self.failure {
             Failure::Always(_) => {}
             Failure::Unexpected if self.fails_later() => {}

@@ -280,6 +280,7 @@ mod tests {
 
     fn runs_of(hooks: &[(&str, &str, &str)]) -> BTreeMap<ObjectId, HookRun> {
         let text = hooks.iter().map(|(name, events, policy)| {
+            let policy = if policy.is_empty() { "before-hook-creation" } else { policy };
             format!(
                 "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, annotations: {{helm.sh/hook: '{events}', \
                  helm.sh/hook-delete-policy: '{policy}'}}}}\n---\n"

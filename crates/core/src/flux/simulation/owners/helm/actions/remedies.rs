@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use super::action_kind::ActionKind;
 use super::hook_runs::{FailingHooks, ignores_tests};
+use crate::flux::health_exprs::expr_of;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
-use crate::helm::rendered::Rendered;
+use crate::helm::rendered::{POLICY, Rendered};
 use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, text_at};
 use crate::plan::Action;
 
@@ -86,16 +87,34 @@ impl Remediation {
     }
 }
 
+/// Returns true if the uninstall of a release with this spec leaves a record over which Helm refuses to install the next one.
+///
+/// Source: Helm v4.2.2 `pkg/action/install.go`, `availableName`.
+pub(crate) fn keeps_name(spec: &Value) -> bool {
+    flag_at(spec, "/uninstall/keepHistory") && !flag_at(spec, "/install/replace")
+}
+
+/// Returns true if the dependents of the objects of a release stay when it is uninstalled.
+pub(crate) fn orphans_dependents(spec: &Value) -> bool {
+    text_at(spec, "/uninstall/deletionPropagation") == "orphan"
+}
+
+/// Returns true if the live object tells Helm to keep it in an upgrade or a rollback.
+pub(crate) fn is_kept_live(state: &State<'_>, id: &ObjectId) -> bool {
+    state.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
+}
+
 impl Remedy {
     /// Returns the remedy of an action with this spec.
     pub(crate) fn of(spec: &Value, kind: ActionKind) -> Self {
         let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, kind) else { return Self::None };
+        let is_retried = !keeps_name(spec);
         match kind {
             _ if retries == 0 && !remediates_last => Self::None,
-            ActionKind::Install => Self::Uninstall { is_retried: !remediates_last },
+            ActionKind::Install => Self::Uninstall { is_retried: is_retried && !remediates_last },
             // The installation that follows has its own remedy.
             ActionKind::Upgrade if text_at(spec, "/upgrade/remediation/strategy") == "uninstall" => {
-                Self::Uninstall { is_retried: true }
+                Self::Uninstall { is_retried }
             }
             ActionKind::Upgrade => Self::Rollback,
         }
@@ -125,7 +144,8 @@ impl Remedy {
                 }
             }
             Self::Rollback => {
-                let taken_over = live.filter(|id| old.is_some_and(|old| !old.objects.contains(*id)));
+                let is_taken_over = |id: &&ObjectId| old.is_some_and(|old| !old.objects.contains(*id));
+                let taken_over = live.filter(is_taken_over).filter(|id| !is_kept_live(state, id));
                 deletions.extend(taken_over.map(|id| (id.clone(), Action::Delete)));
                 let has_hooks = !flag_at(spec, "/rollback/disableHooks");
                 for old in old.into_iter().filter(|_| has_hooks) {
@@ -204,7 +224,7 @@ pub(crate) fn waits_for_objects(spec: &Value, kind: ActionKind, new: &Rendered) 
         if is_legacy {
             WAITED_FOR_BY_LEGACY.contains(&words) || is_awaited_job
         } else {
-            !READY_AT_ONCE.contains(&words)
+            !READY_AT_ONCE.contains(&words) || expr_of(spec, kind).is_some()
         }
     };
     waits && new.kinds().iter().any(is_waited_for)
@@ -224,6 +244,10 @@ mod tests {
         assert_eq!(install(json!({"retries": 3})), Remedy::Uninstall { is_retried: true });
         assert_eq!(install(json!({"retries": -1})), Remedy::Uninstall { is_retried: true });
         assert_eq!(install(json!({"remediateLastFailure": true})), Remedy::Uninstall { is_retried: false });
+        for (replace, is_retried) in [(false, false), (true, true)] {
+            let spec = json!({"install": {"remediation": {"retries": 1}, "replace": replace}, "uninstall": {"keepHistory": true}});
+            assert_eq!(Remedy::of(&spec, ActionKind::Install), Remedy::Uninstall { is_retried });
+        }
         let upgrade =
             |remediation: Value| Remedy::of(&json!({"upgrade": {"remediation": remediation}}), ActionKind::Upgrade);
         assert_eq!(upgrade(json!({"strategy": "uninstall"})), Remedy::None);

@@ -16,7 +16,7 @@ use crate::flux::simulation::owners::helm::actions::conditions::condition;
 use crate::flux::simulation::owners::helm::actions::failure::Attempt;
 use crate::flux::simulation::owners::helm::actions::hook_runs::hook_runs;
 use crate::flux::simulation::owners::helm::actions::records::check_record;
-use crate::flux::simulation::owners::helm::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
+use crate::flux::simulation::owners::helm::actions::remedies::{can_fail_later, waits_for_objects};
 use crate::flux::simulation::owners::helm::render::release_charts::{first_chart, packing_failure};
 use crate::flux::simulation::owners::helm::render::release_values::{ReleaseValues, values};
 use crate::flux::simulation::owners::helm::render::rendering::{Draft, Place, Rendering};
@@ -143,8 +143,7 @@ pub(crate) fn prepared(
     action.hooks = hook_runs(comparison.state(), spec, kind, new, None);
     action.can_fail_later = can_fail_later(comparison.state(), spec, kind, new);
     action.waits_for_objects = waits_for_objects(spec, kind, new);
-    action.remedy = Remedy::of(spec, kind);
-    action.remedied = action.remedy.deletions(comparison.state(), spec, new, None);
+    action.set_remedy(comparison.state(), spec, new, None);
     let has_consequences = action.can_delete(comparison.state());
     let none = BTreeSet::new();
     let attempt = installed.attempt(id, spec, &none);
