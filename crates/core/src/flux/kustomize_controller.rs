@@ -479,11 +479,9 @@ mod tests {
             let deployment = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
             KustomizeController::from_deployment(&deployment, None).features
         };
-        let gates: [(&str, fn(&Features) -> bool); 2] = [
-            ("ExternalArtifact", |features| features.denies_external_artifacts),
-            ("ObjectLevelWorkloadIdentity", |features| features.denies_decryption_accounts),
-        ];
-        for (gate, denies) in gates {
+        let of_artifacts: fn(&Features) -> bool = |features| features.denies_external_artifacts;
+        let of_accounts: fn(&Features) -> bool = |features| features.denies_decryption_accounts;
+        for (gate, denies) in [("ExternalArtifact", of_artifacts), ("ObjectLevelWorkloadIdentity", of_accounts)] {
             let with = |value: &str| denies(&features(json!([format!("--feature-gates={gate}={value}")])));
             assert!(denies(&features(json!([]))) && with("false") && !with("true"), "{gate}");
             assert!(!denies(&KustomizeController::default().features), "the flags are not known");
