@@ -255,6 +255,8 @@ fn a_health_check_without_a_version_is_of_apps_and_one_of_an_unserved_kind_never
         let checks = json!({"healthChecks": [check]});
         let mut cluster = TestCluster::new(&two(checks.clone(), dependant.clone(), false));
         cluster.snapshot.types.push(testing::resource_type("apps", "Deployment", "deployments", true));
+        let (group, kind) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+        cluster.snapshot.types.push(testing::resource_type(group, kind, "customresourcedefinitions", false));
         let mut after = two(checks, dependant.clone(), true);
         after[2].1.push(created);
         cluster.rows(&after)

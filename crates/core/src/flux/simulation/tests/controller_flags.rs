@@ -87,7 +87,7 @@ fn an_external_artifact_is_denied_without_its_gate() {
 #[test]
 fn a_service_account_for_decryption_needs_its_gate() {
     let decryption = json!({"decryption": {"provider": "sops", "serviceAccountName": "keys"}});
-    let after = vec![("root/k.yaml", vec![ks("k", "./p", decryption), cm("x")]), ("p/a.yaml", vec![cm("b")])];
+    let after = vec![("root/k.yaml", vec![ks("k", "./q", decryption), cm("x")]), ("q/a.yaml", vec![cm("b")])];
     let mut cluster = cluster();
     assert_eq!(cluster.rows(&after), set(&["delete? a"]), "the gates are not known");
     cluster.features.gates_are_known = true;
