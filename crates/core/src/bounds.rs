@@ -60,8 +60,7 @@ pub const CHART_FILE_SIZE: Bound = Bound { name: "chart-file-size", limit: 5 << 
 /// Files and directories of a packed chart. Each takes an entry in the temporary directory.
 pub const CHART_FILES: Bound = Bound { name: "chart-files", limit: 10_000, unit: "files" };
 
-/// ConfigMaps and Secrets that `substituteFrom` or `valuesFrom` of one owner lists. The same one, of 1.5 MiB, can be there any
-/// number of times.
+/// Entries of `substituteFrom` or `valuesFrom`. Each is read, also if a ConfigMap of 1.5 MiB is listed again and again.
 pub(crate) const DATA_SOURCES: Bound =
     Bound { name: "data-sources", limit: 200, unit: "ConfigMaps and Secrets in one list" };
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::hooks::{Hook, HookEvent, HookFate};
-use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType, group_of, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, ResourceType, group_of, text_at};
 use crate::ownership::schemes::helm::HOOK;
 use crate::yaml;
 
@@ -96,6 +96,11 @@ pub(crate) struct Rendered {
 /// Returns true if an uninstall keeps an object with this manifest: whatever the value of its policy is.
 pub(crate) fn has_policy(manifest: &Value) -> bool {
     manifest.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(POLICY).is_some())
+}
+
+/// Returns true if an upgrade and a rollback keep a live object that they would delete.
+pub(crate) fn is_kept_live(live: &ObjectMetadata) -> bool {
+    live.annotations.get(POLICY) == Some("keep")
 }
 
 impl Rendered {

@@ -127,6 +127,11 @@ impl ObjectId {
         Self { cluster: cluster.cloned(), ..self }
     }
 
+    /// Returns true for a Namespace and a CustomResourceDefinition, which other objects need.
+    pub(crate) fn is_container(&self) -> bool {
+        self.is("", "Namespace") || self.is("apiextensions.k8s.io", "CustomResourceDefinition")
+    }
+
     /// Returns the namespace that an object is in, as an object of the same cluster.
     pub(crate) fn namespace_object(&self) -> Self {
         let namespace = Self::new("", "Namespace", "", &self.namespace).in_cluster(self.cluster.as_ref());

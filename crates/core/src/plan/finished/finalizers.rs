@@ -105,7 +105,7 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
     // Who applies a Namespace or a definition waits for it before the rest, and that may be who takes over the rest, too.
     let containers_of = |change: &Change| Some((change.owner.clone()?, held.get(&change.object.id)?.clone()));
     let delayed: BTreeMap<OwnerId, Hold> =
-        plan.deletions().filter(|change| is_container(&change.object.id)).filter_map(containers_of).collect();
+        plan.deletions().filter(|change| change.object.id.is_container()).filter_map(containers_of).collect();
     plan.update_changes(|change| {
         let id = &change.object.id;
         let own = held.get(id).or_else(|| containers(id, snapshot).find_map(|container| held.get(&container)));
@@ -128,7 +128,7 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
 #[derive(Clone, Default)]
 struct Hold {
     is_certain: bool,
-    /// Clauses.
+    /// Causes that follow "while", for people.
     causes: Vec<String>,
 }
 
@@ -137,10 +137,6 @@ impl Hold {
         self.is_certain |= is_certain;
         self.causes.push(cause);
     }
-}
-
-fn is_container(id: &ObjectId) -> bool {
-    id.is("", "Namespace") || id.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }
 
 /// Returns the Namespace of an object and the definition of its kind, as far as it has them.

@@ -51,7 +51,8 @@ fn own_blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec
     });
     let source = denied_source(state, key, spec).map(|reason| Blocker { reason, is_certain: true });
     let found = [exprs, denied_account(state, spec), source].into_iter().flatten();
-    found.rev().max_by_key(|blocker| blocker.is_certain)
+    // The first certain one, or else the first.
+    found.min_by_key(|blocker| !blocker.is_certain)
 }
 
 /// Returns a blocker if the controller does not decrypt with a service account of the Kustomization, or may not. Source:

@@ -83,7 +83,7 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
         let (mut kinds, mut seen) = (BTreeSet::new(), BTreeSet::new());
         let applied = objects.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
         let needed = applied.flat_map(|(id, built)| {
-            let own = is_container(id).then(|| id.clone());
+            let own = id.is_container().then(|| id.clone());
             let is_first = kinds.insert((&id.cluster, &id.namespace, &id.group, &id.kind));
             let others = is_first.then(|| containers_of(derivation.state, id));
             let containers: Vec<ObjectId> = others.into_iter().flatten().chain(own).collect();
@@ -120,7 +120,7 @@ fn awaited_container(state: &State<'_>, objects: &BuiltObjects, spec: &Kustomiza
     });
     made.find_map(|(owner, made)| {
         let is_new =
-            is_container(&made.id) && !state.is_live(&made.id) && state.nodes.applying(&made.id).next().is_none();
+            made.id.is_container() && !state.is_live(&made.id) && state.nodes.applying(&made.id).next().is_none();
         let defined = defined_kind(made).map(|(kind, _)| kind);
         let needs = |id: &ObjectId| id.namespace_object() == made.id || defined.as_ref() == Some(&id.group_kind());
         let is_needed = is_new && objects.iter().any(|(id, built)| needs(id) && !is_never_applied(built, spec));
@@ -171,8 +171,4 @@ fn effect_of_container(
                 && containers_of(derivation.state, id).any(|needed| needed == *container)
         });
     Some(if fails { Effect::Fails(format!("{container} is deleted before")) } else { Effect::race(container) })
-}
-
-fn is_container(id: &ObjectId) -> bool {
-    id.is("", "Namespace") || id.is("apiextensions.k8s.io", "CustomResourceDefinition")
 }

@@ -207,7 +207,7 @@ pub(crate) struct OwnerDeletion {
     pub(crate) conditions: Vec<String>,
     /// It may stay although its controller gets as far as deleting: what follows from its deletion is not certain either.
     pub(crate) is_doubtful: bool,
-    /// Its dependents stay.
+    /// It is deleted with the propagation policy `Orphan`: the garbage collector leaves what it owns.
     pub(crate) orphans_dependents: bool,
 }
 

@@ -163,8 +163,8 @@ impl TestCluster {
         DryRunAnswer::Result(refusal.map_or(DryRunResult::Accepted, DryRunResult::Refused))
     }
 
-    /// Returns an answer that tells of the live object: a refusal that quotes it, or the difference that an apply makes. Another
-    /// manager than the controller owns all of its fields.
+    /// Returns a refusal that quotes the live object, or the difference that an apply makes. Another manager than the controller
+    /// owns all fields of the live object.
     fn about_live(&self, question: &Question) -> DryRunResult {
         let is_same = |live: &&Value| live["kind"] == *question.id.kind && self.snapshot.object(&question.id).is_some();
         let live = self.data.get(&*question.id.name).filter(is_same);

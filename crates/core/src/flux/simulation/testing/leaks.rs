@@ -95,7 +95,7 @@ impl LeakCase {
         Self::of(&mut dice, &chosen, form, is_before, server)
     }
 
-    /// Makes the case with a number in which the cluster has the value already, and the API server tells of the live objects.
+    /// Makes the case of a number, in which live objects hold the value, and answers of the API server quote them.
     pub fn of_live(number: u64) -> Self {
         let mut dice = Dice(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 1);
         let chosen = [number as usize % ways().len(), dice.roll(ways().len())];

@@ -107,9 +107,10 @@ impl Dependant<'_, '_> {
         self.unhealthy_dependency(node, node.passes.len() - 1).or_else(|| uncertain_dependency(node))
     }
 
-    /// Returns the blocker of a dependency that the change suspends, if it reconciles the new revision before that. It stays ready then:
-    /// the controller observes the generation of a suspended Kustomization too (kustomization_controller.go v1.9.5:
-    /// `finalizeStatus`).
+    /// Returns the blocker of a dependency that the change suspends, if it can reconcile the new revision before that.
+    ///
+    /// A suspended Kustomization stays ready: `finalizeStatus` in kustomization_controller.go v1.9.5 sets `observedGeneration` and
+    /// leaves the conditions as they are.
     fn suspended_dependency(&self, node: &Node) -> Option<Blocker> {
         let number = node.passes.iter().rposition(|pass| pass.new_inventory().is_some())?;
         let fails = self.unhealthy_dependency(node, number).filter(|blocker| blocker.is_certain);

@@ -12,7 +12,6 @@ use super::actions::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::deployed::deployed;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::Interrupt;
-use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply};
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -48,7 +47,8 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let (present, missing): (Vec<_>, Vec<_>) =
         manifests.filter(|(_, manifest)| !is_overlooked(manifest)).partition(|(id, _)| comparison.state().is_live(id));
     let missing = missing.into_iter().filter(|(id, _)| !deployed.is_private && comparison.state().is_absent(id));
-    let mut objects: BuiltObjects = missing.map(|(id, manifest)| built(id, manifest, false)).collect();
+    let built = |(id, manifest): (&ObjectId, &Value)| (id.clone(), applied_object(id, manifest, deployed.is_private));
+    let mut objects: BuiltObjects = missing.map(built).collect();
     let changes = ReleaseChanges {
         release: id,
         spec: &spec,
@@ -59,15 +59,12 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
         is_private: deployed.is_private,
     };
     let ReleaseAnswers { refusal, changes: updates, .. } = comparison.ask_release(&changes);
-    let updates = updates.into_iter().filter_map(|(id, update)| Some((id, update?)));
-    let live_changes: BTreeMap<ObjectId, LiveChange> = updates
-        .map(|(id, update)| {
-            let change = LiveChange::of_answer(update, &id, None, deployed.is_private);
-            (id, change)
-        })
-        .collect();
-    let present = present.into_iter().filter(|(id, _)| live_changes.contains_key(*id));
-    objects.extend(present.map(|(id, manifest)| built(id, manifest, deployed.is_private)));
+    let changed = updates.into_iter().filter_map(|(id, update)| {
+        let change = LiveChange::of_answer(update?, &id, None, deployed.is_private);
+        Some((id, change))
+    });
+    let live_changes: BTreeMap<ObjectId, LiveChange> = changed.collect();
+    objects.extend(present.into_iter().filter(|(id, _)| live_changes.contains_key(*id)).map(built));
     if objects.is_empty() {
         return Ok(Followed::Unchanged);
     }
@@ -92,8 +89,4 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
 fn is_overlooked(manifest: &Value) -> bool {
     let annotations = manifest.pointer("/metadata/annotations");
     annotations.and_then(|annotations| annotations.get(DRIFT)).is_some_and(|value| value == "disabled")
-}
-
-fn built(id: &ObjectId, manifest: &Value, is_private: bool) -> (ObjectId, BuiltObject) {
-    (id.clone(), applied_object(id, manifest, is_private))
 }

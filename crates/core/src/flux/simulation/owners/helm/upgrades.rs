@@ -16,7 +16,7 @@ use super::actions::hook_runs::hook_runs;
 use super::actions::records::{
     forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision,
 };
-use super::actions::remedies::{Remedy, can_fail_later, is_kept_live, waits_for_objects};
+use super::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
 use super::change::{Change, Prepared, Specs, prepared, prepared_again};
 use super::drift::corrected;
 use super::remarks::described;
@@ -31,7 +31,7 @@ use crate::flux::simulation::owners::behaviour::scaling::released_claims;
 use crate::flux::spec::SourceId;
 use crate::helm::hooks::Hook;
 use crate::helm::records::ReleaseRecords;
-use crate::helm::rendered::{POLICY, Rendered};
+use crate::helm::rendered::{POLICY, Rendered, is_kept_live};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at};
@@ -98,8 +98,8 @@ pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) 
     })
 }
 
-/// Returns true if a release with a HelmChart of its own has a `chartRef` afterwards, or a HelmChart in another namespace: it is in that
-/// of the source.
+/// Returns true if helm-controller deletes the HelmChart of a release: afterwards the release has a `chartRef`, or its source is in
+/// another namespace, and a HelmChart is always in the namespace of its source.
 fn leaves_chart(state: &State<'_>, live: &Resource, own: &ObjectId) -> bool {
     let makes = |spec: &Value| {
         let chart = spec.pointer("/chart/spec");
@@ -259,7 +259,8 @@ fn acted(
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
     action.hooks = hook_runs(state, spec, kind, new, Some(old));
     // Helm leaves a kept object, and applies it again as a hook.
-    action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept_live(state, id)));
+    let is_kept = |id: &ObjectId| state.live_object(id).is_some_and(is_kept_live);
+    action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept(id)));
     action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     let manifests = new.manifests().iter().filter(|(id, _)| old.objects.contains(*id));
@@ -311,7 +312,7 @@ fn acted(
         let blocked = if action.has_steps { Followed::blocked } else { Followed::failing };
         return Ok(blocked(ReasonCode::ApplyRefused, why));
     }
-    let removed: BTreeSet<ObjectId> = action.removed.iter().filter(|id| !is_kept_live(state, id)).cloned().collect();
+    let removed: BTreeSet<ObjectId> = action.removed.iter().filter(|id| !is_kept(id)).cloned().collect();
     action.expect(attempt.expected(comparison, &removed));
     action.keep_applied(new, runs_hooks);
     let refused_remedy = attempt.refused_remedy(comparison, action.remedy);

@@ -17,7 +17,7 @@ use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion, Read
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::scaling::{ReleasedClaims, of_released_claim};
 use crate::helm::hooks::{Hook, HookFate};
-use crate::helm::rendered::{POLICY, Rendered};
+use crate::helm::rendered::{POLICY, Rendered, is_kept_live};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::plan::{Action, Reason, ReasonCode};
@@ -326,7 +326,7 @@ impl ReleaseAction {
 
     /// Returns true if Helm keeps a live object that the new manifest lacks.
     fn is_kept(&self, object: &ObjectMetadata) -> bool {
-        object.annotations.get(POLICY) == Some("keep") && !self.loosened.contains(&object.id)
+        is_kept_live(object) && !self.loosened.contains(&object.id)
     }
 
     /// Returns the deletion of an object that the new manifest lacks; `None` if the API server refuses it.

@@ -33,7 +33,7 @@ pub(crate) struct AppliedManifest {
 }
 
 impl AppliedManifest {
-    /// Returns the manifest of a live object that does not change.
+    /// Returns the manifest of an object of a release that is the same as in the last release.
     pub(crate) fn of_object(id: &ObjectId, manifest: &Value) -> Self {
         let (id, place, manifest) = (id.clone(), StepPlace::first(Stage::Objects), manifest.clone());
         Self { id, place, manifest, is_changed: false, is_open: false, is_replaced: false }

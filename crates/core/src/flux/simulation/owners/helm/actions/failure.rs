@@ -281,12 +281,9 @@ impl Attempt<'_> {
         let replaces = self.replaces_definitions(comparison);
         let applied = first.iter().filter(|(id, _)| replaces || !state.is_live(id));
         let prerequisites = applied.map(|(id, manifest)| AppliedManifest {
-            id: id.clone(),
             place: StepPlace::first(Stage::Prerequisites),
-            manifest: manifest.clone(),
             is_changed: !(state.is_live(id) && self.old.is_some_and(|old| old.definitions.contains(manifest))),
-            is_open: false,
-            is_replaced: false,
+            ..AppliedManifest::of_object(id, manifest)
         });
         let mut manifests: Vec<AppliedManifest> = prerequisites.chain(hooks_to_ask).collect();
         for (id, manifest) in self.new.manifests() {
@@ -301,14 +298,8 @@ impl Attempt<'_> {
                 continue;
             }
             let is_open = replaced.contains(&kind);
-            manifests.push(AppliedManifest {
-                id: id.clone(),
-                place: StepPlace::first(Stage::Objects),
-                manifest: manifest.clone(),
-                is_changed: !is_same,
-                is_open,
-                is_replaced: false,
-            });
+            let applied = AppliedManifest::of_object(id, manifest);
+            manifests.push(AppliedManifest { is_changed: !is_same, is_open, ..applied });
         }
         let replaced_hooks = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first()).map(|(_, id, _)| *id);
         let deleted = removed.iter().chain(replaced_hooks).filter(|id| state.is_live(id));

@@ -12,7 +12,7 @@ use super::hook_runs::{FailingHooks, ignores_tests};
 use crate::flux::health_exprs::expr_of;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
-use crate::helm::rendered::{POLICY, Rendered};
+use crate::helm::rendered::{Rendered, is_kept_live};
 use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, text_at};
 use crate::plan::Action;
 
@@ -99,11 +99,6 @@ pub(crate) fn orphans_dependents(spec: &Value) -> bool {
     text_at(spec, "/uninstall/deletionPropagation") == "orphan"
 }
 
-/// Returns true if the live object tells Helm to keep it in an upgrade or a rollback.
-pub(crate) fn is_kept_live(state: &State<'_>, id: &ObjectId) -> bool {
-    state.live_object(id).is_some_and(|object| object.annotations.get(POLICY) == Some("keep"))
-}
-
 impl Remedy {
     /// Returns the remedy of an action with this spec.
     pub(crate) fn of(spec: &Value, kind: ActionKind) -> Self {
@@ -145,7 +140,8 @@ impl Remedy {
             }
             Self::Rollback => {
                 let is_taken_over = |id: &&ObjectId| old.is_some_and(|old| !old.objects.contains(*id));
-                let taken_over = live.filter(is_taken_over).filter(|id| !is_kept_live(state, id));
+                let taken_over =
+                    live.filter(is_taken_over).filter(|id| !state.live_object(id).is_some_and(is_kept_live));
                 deletions.extend(taken_over.map(|id| (id.clone(), Action::Delete)));
                 let has_hooks = !flag_at(spec, "/rollback/disableHooks");
                 for old in old.into_iter().filter(|_| has_hooks) {
