@@ -28,7 +28,7 @@ const BEGINNING: Duration = Duration::from_secs(90);
 const HOLD: &str = "example.com/hold";
 /// Time after which a claim or a volume that is being deleted is held by a Pod or a claim.
 const PROTECTED: chrono::TimeDelta = chrono::TimeDelta::seconds(12);
-/// Time after which the finalizer of an owner that is being deleted fails again and again.
+/// Time after which the finalizer of an owner that is being deleted fails again and again, and a Namespace is held.
 const REFUSED: chrono::TimeDelta = chrono::TimeDelta::seconds(75);
 /// Time limit for a scenario to become idle.
 const LIMIT: Duration = Duration::from_secs(240);
@@ -119,13 +119,14 @@ fn without_work(read: &BTreeMap<String, (String, String)>) -> Vec<(&str, &str, S
     read.iter().map(|(id, (uid, progress))| (id.as_str(), uid.as_str(), progress.replace("working", ""))).collect()
 }
 
-/// Returns true if an object that was deleted stays: a claim that a Pod mounts, a volume that a claim binds, or an owner
-/// whose finalizer may not delete an object.
+/// Returns true if an object that was deleted stays: a claim that a Pod mounts, a volume that a claim binds, an owner whose
+/// finalizer may not delete an object, or a Namespace with a Pod that a finalizer holds.
 fn is_kept(item: &Value) -> bool {
     let since = chrono::DateTime::parse_from_rfc3339(text(item, "/metadata/deletionTimestamp"));
     let limit = match text(item, "/kind") {
         "PersistentVolumeClaim" | "PersistentVolume" => PROTECTED,
-        "Kustomization" | "HelmRelease" | "ResourceSet" => REFUSED,
+        // Nothing in its status tells of a Pod that keeps it.
+        "Kustomization" | "HelmRelease" | "ResourceSet" | "Namespace" => REFUSED,
         _ => return false,
     };
     since.is_ok_and(|since| chrono::Utc::now().signed_duration_since(since) > limit)

@@ -12,12 +12,13 @@
 //!
 //! Replica counts of Deployments are not read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::TimeDelta;
 
+use crate::flux::apply::stages::{Stage, stage};
 use crate::flux::kinds::{FluxKind, KINDS, find};
 use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::duration;
@@ -91,6 +92,12 @@ impl<'a> FluxControllers<'a> {
 impl FinalizerOwner for FluxControllers<'_> {
     fn is_own(&self, finalizer: &str) -> bool {
         is_of_flux(finalizer)
+    }
+
+    /// Source: the stages of an apply (docs/reference/kustomize-controller.md 4.2). What kind of object comes later in them does not
+    /// matter here.
+    fn is_awaited(&self, id: &ObjectId) -> bool {
+        stage(id, &BTreeSet::new()) < Stage::Custom
     }
 
     /// Kinds that are not Flux's are presumed to have a controller.

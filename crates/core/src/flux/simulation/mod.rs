@@ -22,9 +22,11 @@ pub mod testing;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use crate::flux::apply::question::Question;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
+use crate::flux::simulation::model::facts::held_deletions::Holders;
 use crate::flux::simulation::model::facts::live_secrets::find_live_secrets;
 use crate::flux::simulation::model::facts::refused_deletions::refused_runs;
 use crate::flux::simulation::rows::plan;
@@ -91,6 +93,7 @@ impl<'a> Preview<'a> {
             exceeds_workers: busy.count() > input.workers,
             cycles: find_cycles(&live),
             cascade: Cascade::new(snapshot),
+            holders: Arc::new(Holders::new(snapshot)),
             input,
             live,
             nodes: Nodes::default(),
@@ -196,7 +199,13 @@ impl<'a> Preview<'a> {
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.state.live_object(id)).collect();
         let mut by_owners = OwnerDeletions::default();
         let cascaded = self.cascade_of(&roots, &by_owners.orphaning);
-        let mut consequences = Consequences { outcomes, cascaded, order, effects: BTreeMap::new() };
+        let mut consequences = Consequences {
+            outcomes,
+            cascaded,
+            order,
+            effects: BTreeMap::new(),
+            holders: Arc::clone(&self.state.holders),
+        };
         loop {
             consequences.effects = owner_effects(&self.state, &consequences);
             let more = owner_deletions(&self.state, &consequences);

@@ -43,6 +43,9 @@ pub trait FinalizerOwner {
     /// Returns true if this finalizer belongs to the system.
     fn is_own(&self, finalizer: &str) -> bool;
 
+    /// Returns true if who applies an object waits for it before the rest.
+    fn is_awaited(&self, object: &ObjectId) -> bool;
+
     /// Returns the presence of the controller that reconciles an object.
     fn presence(&self, object: &ObjectId) -> ControllerPresence;
 }
@@ -91,7 +94,7 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
 /// Corrects the rows of objects that are created again: the old object must be gone first, whatever applies the manifest before
 /// that, and so must its Namespace and its definition. What keeps it for certain makes it a deletion; whether another finalizer is
 /// ever removed is not known.
-pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
+pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot, system: &dyn FinalizerOwner) {
     let deleted: HashSet<&ObjectId> = plan.deletions().map(|change| &change.object.id).collect();
     let mut held: BTreeMap<ObjectId, Hold> = BTreeMap::new();
     for blocked in plan.blocked_by_finalizers() {
@@ -102,10 +105,10 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot) {
         let cause = if is_certain { "it is terminating" } else { "its finalizers keep it" };
         held.entry(blocked.object.clone()).or_default().add(is_certain, cause.to_owned());
     }
-    // Who applies a Namespace or a definition waits for it before the rest, and that may be who takes over the rest, too.
+    // Who waits for an object before the rest may be who takes over the rest, too.
     let containers_of = |change: &Change| Some((change.owner.clone()?, held.get(&change.object.id)?.clone()));
     let delayed: BTreeMap<OwnerId, Hold> =
-        plan.deletions().filter(|change| change.object.id.is_container()).filter_map(containers_of).collect();
+        plan.deletions().filter(|change| system.is_awaited(&change.object.id)).filter_map(containers_of).collect();
     plan.update_changes(|change| {
         let id = &change.object.id;
         let own = held.get(id).or_else(|| containers(id, snapshot).find_map(|container| held.get(&container)));

@@ -97,7 +97,7 @@ impl<'a> Finish<'a> {
         }
         let controllers = controllers(&plan, self.snapshot);
         add_blocked_by_finalizers(&mut plan, self.snapshot, &controllers);
-        hold_back_recreations(&mut plan, self.snapshot);
+        hold_back_recreations(&mut plan, self.snapshot, &controllers);
         plan = plan.recorded_at(self.is_recorded.then_some(self.snapshot.taken));
         plan.set_alarms(match self.executor {
             Executor::Own(base) => check_plan(&plan, base, &self.limits),

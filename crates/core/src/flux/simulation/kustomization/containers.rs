@@ -1,7 +1,8 @@
 //! Namespaces and definitions that a build needs and that are deleted, by this change or already before it.
 //!
 //! An apply fails as soon as the namespace or the definition of one of its objects is gone, or at once if it creates such an
-//! object, and then nothing is pruned. An apply whose build has them itself creates them again, but waits up to 60 s for what is being deleted, and fails
+//! object, and then nothing is pruned. An apply whose build has them itself creates them again, but waits up to 60 s for what is
+//! being deleted, and fails, and so it does for all objects of its stages of definitions and classes, applied or not
 //! (docs/reference/kustomize-controller.md 4.2; observed).
 //!
 //! A definition that is created anew with another scope takes the objects of its kind along. The controller goes on to ask for
@@ -11,6 +12,7 @@ use std::collections::BTreeSet;
 
 use super::derivation::Derivation;
 use super::scope::stop_at;
+use crate::flux::apply::stages::{Stage, stage};
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::simulation::model::node::{BuiltObjects, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::protection::is_never_applied;
@@ -77,14 +79,15 @@ fn is_being_deleted(state: &State<'_>, id: &ObjectId) -> bool {
 
 /// Changes the passes whose apply fails, or may fail, because a namespace or a definition is deleted.
 pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &NodeId, passes: &mut [Pass]) {
+    let custom = &derivation.state.input.flags.custom_stage_kinds;
     for (number, pass) in passes.iter_mut().enumerate() {
         let PassOutcome::Applied(objects) = &pass.outcome else { continue };
         let apply = SimulationEvent::Apply(PassId { node: id.clone(), number });
         let (mut kinds, mut seen) = (BTreeSet::new(), BTreeSet::new());
-        let applied = objects.iter().filter(|(_, built)| !is_never_applied(built, &pass.spec));
-        let needed = applied.flat_map(|(id, built)| {
-            let own = id.is_container().then(|| id.clone());
-            let is_first = kinds.insert((&id.cluster, &id.namespace, &id.group, &id.kind));
+        let needed = objects.iter().flat_map(|(id, built)| {
+            let own = (stage(id, custom) < Stage::Custom).then(|| id.clone());
+            let is_sent = !is_never_applied(built, &pass.spec);
+            let is_first = is_sent && kinds.insert((&id.cluster, &id.namespace, &id.group, &id.kind));
             let others = is_first.then(|| containers_of(derivation.state, id));
             let containers: Vec<ObjectId> = others.into_iter().flatten().chain(own).collect();
             containers.into_iter().map(move |container| (container, built))
@@ -100,7 +103,6 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
             Effect::Depends(_) => None,
         });
         if let Some((why, built)) = failure {
-            let custom = &derivation.state.input.flags.custom_stage_kinds;
             pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
         } else if let Some((Effect::Depends(condition), _)) = effects.first() {
             pass.add_condition(Reason::new(ReasonCode::ContainerDeleted, condition.clone()));
@@ -128,7 +130,22 @@ fn awaited_container(state: &State<'_>, objects: &BuiltObjects, spec: &Kustomiza
     })
 }
 
-/// Returns the effect of a container of an object on a pass; `None` if the container stays.
+/// Returns the effect of an object for which a stage of a pass waits, and which its finalizers or those of its content keep once
+/// it is deleted before; `None` if it is not.
+fn kept_container(derivation: &Derivation<'_, '_>, id: &ObjectId, apply: &SimulationEvent) -> Option<Effect> {
+    let keeper = derivation.state.holders.keeper(derivation.state.live_object(id)?)?;
+    let consequences = derivation.consequences;
+    let deletions = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
+    let is_later = |deletion| consequences.order.precedes(apply, deletion);
+    let may_be_earlier = deletions.is_some_and(|outcomes| !outcomes.deletions.iter().all(is_later));
+    (may_be_earlier || consequences.cascaded.contains_key(id)).then(|| {
+        Effect::Depends(format!(
+            "it applies only once {id} is gone, whose deletion waits for the finalizers of {keeper}"
+        ))
+    })
+}
+
+/// Returns the effect on a pass of a container of an object, or of an object for which its stage waits; `None` if it stays.
 fn effect_of_container(
     derivation: &Derivation<'_, '_>,
     container: &ObjectId,
@@ -140,7 +157,7 @@ fn effect_of_container(
         return Some(Effect::Depends(format!("it applies only once {container}, which is being deleted, is gone")));
     }
     if objects.contains_key(container) {
-        return None;
+        return kept_container(derivation, container, apply);
     }
     let consequences = derivation.consequences;
     if consequences.cascaded.contains_key(container) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::flux::apply::stages::{Stage, stage};
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
@@ -321,29 +322,6 @@ fn is_valid_name(id: &ObjectId) -> bool {
         && id.name.chars().all(|c| is_alphanumeric(c) || c == '-' || (c == '.' && !is_label))
         && id.name.starts_with(is_alphanumeric)
         && id.name.ends_with(is_alphanumeric)
-}
-
-/// Stages of an apply, in order. A failure stops its stage and all later ones
-/// (docs/reference/kustomize-controller.md 4.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    Definitions,
-    Classes,
-    Custom,
-    Rest,
-}
-
-/// Returns the stage of an object; `custom` are the kinds of `--custom-apply-stage-kinds`.
-pub(crate) fn stage(id: &ObjectId, custom: &BTreeSet<GroupKind>) -> Stage {
-    let is_definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition")
-        || id.is("", "Namespace")
-        || id.is("rbac.authorization.k8s.io", "ClusterRole");
-    match &*id.kind {
-        _ if is_definition => Stage::Definitions,
-        kind if kind.ends_with("Class") => Stage::Classes,
-        _ if custom.contains(&id.group_kind()) => Stage::Custom,
-        _ => Stage::Rest,
-    }
 }
 
 /// Returns the outcome of an apply that fails at one object.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
+use super::facts::held_deletions::Holders;
 use super::generated_artifacts::GeneratedArtifacts;
 use super::input::PreviewInput;
 use super::node::{Node, NodeId, Nodes, Pass, PassId};
@@ -24,6 +25,7 @@ pub(crate) type StoredReleases = BTreeMap<ObjectId, StoredRelease>;
 pub(crate) struct State<'a> {
     pub(crate) input: PreviewInput<'a>,
     pub(crate) cascade: Cascade<'a>,
+    pub(crate) holders: Arc<Holders>,
     pub(crate) live: BTreeMap<NamespacedName, &'a Resource>,
     /// A new revision puts more Kustomizations in the queue than there are workers that do not wait for health.
     pub(crate) exceeds_workers: bool,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::flux::apply::AppliedObject;
+use crate::flux::apply::stages::stage;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::kustomization::passes::was_replaced_before;
-use crate::flux::simulation::kustomization::scope::stage;
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::is_never_applied;

@@ -33,8 +33,14 @@ pub(crate) fn cascaded_row(
     }
     let is_uncertain = consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain);
     let root = consequences.root_of(&cascaded.cause);
-    if is_uncertain && consequences.acting(root).is_none() {
+    let root_may_stay = consequences.outcomes.get(root).is_some_and(|outcomes| !outcomes.is_deleted());
+    if root_may_stay && consequences.acting(root).is_none() {
         row.make_race(if_deleted(root));
+    }
+    if let Some(pod) = consequences.awaited_pod(cascaded) {
+        row.make_race(format!(
+            "it stays until {pod}, which finalizers keep, is gone: a Namespace loses its Pods first"
+        ));
     }
     if let Some(deletion) = consequences.owner_deletion(cascaded) {
         add_owner_deletion(&mut row, &cascaded.cause, deletion);

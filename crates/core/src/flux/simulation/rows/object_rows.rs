@@ -90,7 +90,8 @@ pub(crate) fn row(
     let row = Change::new(action, object, owner.or(listing).map(owner_id), actor, reason);
     let mut row = Change { cause, ..row };
     // A live object is deleted with its namespace or its definition at the latest.
-    let is_deleted_anyway = live.is_some() && loses_container;
+    let is_kept = consequences.holders.pod_in(&id.namespace_object()).is_some();
+    let is_deleted_anyway = live.is_some() && loses_container && !is_kept;
     if !outcomes.is_certain() && !is_deleted_anyway {
         row.make_race(race_condition(state, id, outcomes));
     }

@@ -7,6 +7,7 @@ use super::event_order::EventOrder;
 use super::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::disclosure::Disclosed;
+use crate::flux::simulation::model::facts::held_deletions::Holders;
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::ObjectId;
@@ -20,6 +21,7 @@ pub(crate) struct Consequences<'a> {
     pub(crate) order: EventOrder,
     /// Effects of the owners that are deleted, or that stay and delete objects all the same.
     pub(crate) effects: BTreeMap<ObjectId, Disclosed<Arc<Effect>>>,
+    pub(crate) holders: Arc<Holders>,
 }
 
 impl Consequences<'_> {
@@ -54,12 +56,12 @@ impl Consequences<'_> {
     /// Returns the events that started the cascade of a deletion, and true if every order of events starts it.
     pub(crate) fn triggers_of(&self, cascaded: &CascadedObject<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
         let root = self.root_of(&cascaded.cause);
+        let is_doubtful = self.is_doubtful(cascaded) || self.follows_from_doubt(cascaded);
         if let Some(effect) = self.acting(root) {
-            let is_doubtful = self.owner_deletion(cascaded).is_some_and(|deletion| deletion.is_doubtful)
-                || self.follows_from_doubt(cascaded);
             return Some((effect.triggers.clone(), effect.is_certain() && !is_doubtful));
         }
-        self.outcomes.get(root).map(|outcomes| (outcomes.deletions.clone(), outcomes.is_deleted()))
+        let outcomes = self.outcomes.get(root)?;
+        Some((outcomes.deletions.clone(), outcomes.is_deleted() && !is_doubtful))
     }
 
     /// Returns what the controller of an owner does that stays and deletes objects all the same.
@@ -73,12 +75,24 @@ impl Consequences<'_> {
         (deletion.kind == cascaded.kind).then_some(deletion)
     }
 
+    /// Returns true if a deletion is not certain although its controller acts for certain.
+    fn is_doubtful(&self, cascaded: &CascadedObject<'_>) -> bool {
+        self.owner_deletion(cascaded).is_some_and(|deletion| deletion.is_doubtful)
+            || self.awaited_pod(cascaded).is_some()
+    }
+
+    /// Returns the Pod that finalizers keep in a deleted Namespace, and that must be gone before an object there is deleted.
+    pub(crate) fn awaited_pod(&self, cascaded: &CascadedObject<'_>) -> Option<&ObjectId> {
+        let is_content = cascaded.kind == CascadeKind::NamespaceContent && !cascaded.object.id.is("", "Pod");
+        self.holders.pod_in(&cascaded.cause).filter(|_| is_content)
+    }
+
     /// Returns true if a deletion follows from one that is not certain although its controller acts for certain.
     pub(crate) fn follows_from_doubt(&self, cascaded: &CascadedObject<'_>) -> bool {
         let mut next = self.cascaded.get(&cascaded.cause);
         for _ in 0..=self.cascaded.len() {
             let Some(cause) = next else { return false };
-            if self.owner_deletion(cause).is_some_and(|deletion| deletion.is_doubtful) {
+            if self.is_doubtful(cause) {
                 return true;
             }
             next = self.cascaded.get(&cause.cause);

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::flux::health_exprs::expr_of;
 use crate::flux::simulation::model::affected_owner::Readiness;
+use crate::flux::simulation::model::facts::held_deletions::held_deletion;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
@@ -172,10 +173,10 @@ impl Health<'_, '_> {
                 !is_checked || health_expr(first, id) != health_expr(pass, id)
             })
         };
-        let own = checked_with_state(pass, checked).filter(is_other);
+        let own = checked_with_state(self.state, pass, checked).filter(is_other);
         let own = own.filter_map(|id| self.unproven_object(&node.id.key, pass, id, checks_anew(id)));
-        let others = checked.iter().filter(|id| !pass.applies(id) && has_state(pass, id)).filter(is_other);
-        own.chain(others.filter_map(|id| self.changed_by_others(id))).collect()
+        let others = checked.iter().filter(|id| !pass.applies(id) && has_state(self.state, pass, id)).filter(is_other);
+        own.chain(others.filter_map(|id| self.held(id).or_else(|| self.changed_by_others(id)))).collect()
     }
 
     /// Returns an obstacle if an object that a pass applies and checks does not become healthy, or may not.
@@ -186,6 +187,9 @@ impl Health<'_, '_> {
         id: &ObjectId,
         is_checked_anew: bool,
     ) -> Option<Obstacle> {
+        if let Some(obstacle) = self.held(id) {
+            return Some(obstacle);
+        }
         let state = self.state;
         let readiness = owner_readiness(state, id).filter(|_| health_expr(pass, id).is_none());
         let verb = if !state.is_live(id) {
@@ -213,6 +217,12 @@ impl Health<'_, '_> {
         }
     }
 
+    /// Returns an obstacle if an object is being deleted and its finalizers keep it.
+    fn held(self, id: &ObjectId) -> Option<Obstacle> {
+        self.state.live_object(id).and_then(held_deletion)?;
+        Some(Obstacle::possible(format!("which waits for {id}, which is being deleted and kept by finalizers")))
+    }
+
     /// Returns an obstacle if something else changes an object, before or after it is checked: another Kustomization, or an owner
     /// whose chart or values change.
     fn changed_by_others(self, id: &ObjectId) -> Option<Obstacle> {
@@ -229,15 +239,20 @@ impl Health<'_, '_> {
 }
 
 /// Returns the objects that a pass applies and checks, and that need not be healthy as soon as they exist.
-fn checked_with_state<'p>(pass: &'p Pass, checked: &[ObjectId]) -> impl Iterator<Item = &'p ObjectId> {
+fn checked_with_state<'p>(
+    state: &State<'_>,
+    pass: &'p Pass,
+    checked: &[ObjectId],
+) -> impl Iterator<Item = &'p ObjectId> {
     let applied = pass.applied_objects().into_iter().flatten();
     let sent = applied.filter(|(_, built)| !is_never_applied(built, &pass.spec)).map(|(id, _)| id);
-    sent.filter(|id| (checked.is_empty() || checked.contains(id)) && has_state(pass, id))
+    sent.filter(|id| (checked.is_empty() || checked.contains(id)) && has_state(state, pass, id))
 }
 
 /// Returns true for an object that need not be healthy as soon as it exists, as a pass checks it.
-fn has_state(pass: &Pass, id: &ObjectId) -> bool {
-    !is_healthy_at_once(id) || health_expr(pass, id).is_some()
+fn has_state(state: &State<'_>, pass: &Pass, id: &ObjectId) -> bool {
+    let is_held = state.live_object(id).and_then(held_deletion).is_some();
+    is_held || !is_healthy_at_once(id) || health_expr(pass, id).is_some()
 }
 
 /// Returns the entry of `spec.healthCheckExprs` by which a pass decides the health of an object.
@@ -279,8 +294,30 @@ fn present_failure(state: &State<'_>, key: &NamespacedName) -> Option<&'static s
 /// Returns true if a pass creates an object that it checks and that is not healthy as soon as it exists.
 fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass) -> bool {
     let checked = state.health_checks(key, &pass.spec);
-    checked_with_state(pass, &checked).any(|id| !state.is_live(id))
+    checked_with_state(state, pass, &checked).any(|id| !state.is_live(id))
 }
+
+/// Groups of Kubernetes with a dot in their name. Source: k8s.io/api v0.36, kube-aggregator and apiextensions-apiserver.
+const BUILT_IN_GROUPS: [&str; 18] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
 
 /// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
 fn is_healthy_at_once(id: &ObjectId) -> bool {
@@ -295,7 +332,7 @@ fn is_healthy_at_once(id: &ObjectId) -> bool {
         "PersistentVolumeClaim",
         "APIService",
     ];
-    let is_built_in = !id.group.contains('.') || id.group.ends_with(".k8s.io");
+    let is_built_in = !id.group.contains('.') || BUILT_IN_GROUPS.contains(&&*id.group);
     is_built_in && !WITH_STATE.contains(&&*id.kind)
 }
 
