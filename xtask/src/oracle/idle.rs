@@ -135,11 +135,13 @@ fn is_kept(item: &Value) -> bool {
 /// Describes the work on an object: `busy` during its deletion, unless a finalizer holds it or its content, before the first
 /// attempt of a Kustomization, and until it answers a request, `working` while it reconciles.
 pub(super) fn progress(item: &Value) -> String {
-    let deleting = !text(item, "/metadata/deletionTimestamp").is_empty() && text(item, "/kind") != "Pod";
+    let terminating = !text(item, "/metadata/deletionTimestamp").is_empty();
+    // No kubelet ends a Pod.
+    let deleting = terminating && text(item, "/kind") != "Pod";
     let holds_content = |condition: &Value| {
         condition["type"] == "NamespaceFinalizersRemaining" && text(condition, "/message").contains(HOLD)
     };
-    let held = deleting
+    let held = terminating
         && (items(item, "/metadata/finalizers").any(|finalizer| finalizer == HOLD)
             || is_kept(item)
             || items(item, "/status/conditions").any(holds_content));

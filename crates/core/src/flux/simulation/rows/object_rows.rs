@@ -71,7 +71,8 @@ pub(crate) fn row(
     } else {
         return kept_row(state, id, live?, outcomes, nodes);
     };
-    let event = outcomes.deletions.first();
+    // What is created in the end may be created and deleted before, by an owner that goes.
+    let event = outcomes.deletions.first().filter(|_| action != Action::Create);
     let is_by_hand = live.is_some() && state.input.by_hand.contains(id);
     let (reason, cause) = match event {
         _ if is_by_hand => (ReasonCode::DeletedByHand.into(), None),
@@ -83,7 +84,9 @@ pub(crate) fn row(
         Some(SimulationEvent::Force(pass)) => (forced_reason(state, pass, id), None),
         Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
     };
-    let owner = event.map(SimulationEvent::owner).or_else(|| outcomes.appliers.first());
+    let stays = |key: &&NamespacedName| state.lifetimes(key).any(Node::may_stay);
+    let applier = || outcomes.appliers.iter().find(stays).or_else(|| outcomes.appliers.first());
+    let owner = event.map(SimulationEvent::owner).or_else(applier);
     let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
     let listing = nodes.iter().find(|node| is_by_hand && node.inventory.contains(id)).map(|node| &node.id.key);
     let actor = if is_by_hand { Actor::User } else { Actor::KustomizeController };
