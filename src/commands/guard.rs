@@ -139,6 +139,11 @@ pub async fn run(args: &GuardArgs, session: &mut Session) -> Result<ExitCode> {
             return Err(Error::refused(format!("plan {} is of another cluster", file.display()))
                 .hint("check --context, or plan again on this cluster"));
         }
+        if let Some(id) = guard::misnamed(&plan, &snapshot) {
+            let what =
+                format!("plan {} deletes {id}, which does not exist with that uid in this cluster", file.display());
+            return Err(Error::refused(what).hint("plan again, and let the new plan be reviewed"));
+        }
         digests.push(approve(&mut guard, &plan)?);
     }
     guard.digest = (!digests.is_empty()).then(|| digests.join(" "));

@@ -3,8 +3,8 @@
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-use gitops_core::plan::Plan;
 use gitops_core::plan::file::PlanFile;
+use gitops_core::plan::{Action, Actor, Change, PinnedObject, Plan, ReasonCode};
 use serde_json::{Value, json};
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
@@ -144,6 +144,20 @@ fn only_a_plan_of_the_same_cluster_is_approved() {
         edited.code == 1 && edited.stderr.contains("it was edited or damaged") && edited.stdout.is_empty(),
         "{edited}"
     );
+    // The name of one object with the uid of another approves neither.
+    let owner = recorded().objects.iter().find(|object| &*object.id.kind == "Kustomization").cloned().unwrap();
+    let mut misnamed = Plan::new(ClusterIdentity { uid: "here".to_owned(), ..Default::default() });
+    let other = PinnedObject { uid: "another".to_owned(), ..PinnedObject::from(&owner) };
+    misnamed.add_changes([Change::new(
+        Action::Delete,
+        other,
+        None,
+        Actor::KustomizeController,
+        ReasonCode::NotInBuild,
+    )]);
+    let file = folder.write("misnamed.json", PlanFile { plan: misnamed, execution: None }.to_text().unwrap().0);
+    let run = guard(&recorded(), &["--approve", file.to_str().unwrap()]);
+    assert!(run.code == 6 && run.stderr.contains("does not exist with that uid") && run.stdout.is_empty(), "{run}");
     let missing = guard(&recorded(), &["--approve", "/none.json"]);
     assert!(missing.code == 1 && missing.stderr.contains("cannot read plan /none.json"), "{missing}");
     assert!(!missing.stderr.contains("--show"), "{missing}");

@@ -278,6 +278,7 @@ impl<'s> Planner<'s> {
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),
             // An API server cannot be asked about a state that it does not have.
             dry_runs: self.dry_runs.clone().filter(|_| state.is_live && trees.by_hand.is_empty()),
+            deadline: self.answerer.deadline,
         }
     }
 

@@ -23,7 +23,7 @@ pub use users::{DELETING_CONTROLLERS, DeletingController, deployments, has_owner
 
 use crate::flux::apply::admission::{ADMISSION, ADMISSION_V1, BINDING, POLICY};
 use crate::kubernetes::gap::Gap;
-use crate::kubernetes::object::{GroupKind, ObjectMetadata, ResourceType};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::DELETION_APPROVED_UNTIL;
 use crate::ownership::schemes::flux_kustomization::PRUNE;
@@ -126,6 +126,15 @@ pub fn approvals(plan: &Plan) -> BTreeMap<String, String> {
     // Other clusters have guards of their own.
     let here = own.filter(|change| change.object.id.cluster.is_none() && !change.object.id.is_private());
     here.map(|change| (change.object.uid.clone(), change.object.id.to_string())).collect()
+}
+
+/// Returns the first deletion of a plan file whose object has another uid in a cluster. The policy knows only uids, so that an approval
+/// under the name of one object could be one of another.
+pub fn misnamed<'p>(plan: &'p Plan, snapshot: &Snapshot) -> Option<&'p ObjectId> {
+    let ids = plan.deletions().map(|change| &change.object).filter(|object| !object.uid.is_empty());
+    let mut here = ids.filter(|object| object.id.cluster.is_none());
+    let differs = here.find(|object| snapshot.object(&object.id).is_none_or(|live| *live.uid != *object.uid))?;
+    Some(&differs.id)
 }
 
 /// Returns true if the guard of a cluster may refuse that a controller deletes an object. Only the API server knows for whom.

@@ -40,7 +40,8 @@ pub use after::StateAfter;
 pub use declared::{Declared, Recorded};
 use model::generated_artifacts::GeneratedArtifacts;
 pub use model::input::{DryRunScope, PreviewInput};
-use model::node::Nodes;
+use model::node::{Node, Nodes};
+use model::protection::{is_never_applied, is_never_changed, prune_protection};
 pub use model::questions;
 use model::questions::{Answers, FinishedPreview, Progress};
 use model::secret_values::SecretValues;
@@ -54,6 +55,7 @@ use rehearsal::{Reconsidered, Rehearsal, take_changed_health};
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::explore::explore;
+use schedule::object_events::ObjectApply;
 use schedule::outcomes::{FinalState, PossibleOutcomes, Rules};
 
 /// Maximum number of recomputations, beside one for each link of the longest chain of dependencies. Kustomizations nested this
@@ -66,6 +68,16 @@ pub struct Preview<'a> {
     /// Changes by other owners than Kustomizations that the last state depends on.
     owner_questions: Vec<Question>,
     rehearsal: Rehearsal,
+}
+
+/// Returns true if a new Kustomization takes over a live object, so that its finalizer would delete it.
+fn is_taken_over(node: &Node, live: &ObjectMetadata, rules: Rules<'_>) -> bool {
+    let is_free = !is_never_changed(live) && prune_protection(live, rules.features).is_none();
+    is_free
+        && node.passes.iter().any(|pass| {
+            let built = pass.applied(&live.id).filter(|built| !is_never_applied(built, &pass.spec));
+            built.is_some_and(|built| !ObjectApply::new(built, &pass.spec, &node.id.key, rules.features).protects)
+        })
 }
 
 /// Returns true if a Kustomization of any source keeps a worker busy, because it waits for health until its timeout, again and
@@ -144,7 +156,7 @@ impl<'a> Preview<'a> {
     /// Recomputes the state until it is stable, and returns its plan.
     fn settle(&mut self, answers: &Answers) -> Progress<Plan> {
         let mut round = 0;
-        while round < MAX_ROUNDS + longest_chain(&self.state) {
+        while round < MAX_ROUNDS + longest_chain(&self.state) && !self.state.is_late() {
             round += 1;
             let consequences = self.consequences();
             let generated = generated(&mut self.state, &consequences);
@@ -189,7 +201,12 @@ impl<'a> Preview<'a> {
             unserved.for_each(|node| refused.add_every_run(&node.id.key));
             let is_by_hand = self.state.input.by_hand.contains(id);
             let live = self.state.live_object(id).filter(|_| !is_by_hand);
-            let explored = explore(id, live, &nodes, &order, rules, &refused);
+            let mut explored = explore(id, live, &nodes, &order, rules, &refused);
+            for node in nodes.iter().filter(|node| !node.earlier_parents.is_empty()) {
+                if live.is_some_and(|live| is_taken_over(node, live, rules)) {
+                    explored.add_restart(&node.id);
+                }
+            }
             outcomes.insert(id.clone(), if is_by_hand { explored.after_deletion() } else { explored });
         }
         for id in &self.state.input.by_hand {

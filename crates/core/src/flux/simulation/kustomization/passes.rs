@@ -197,7 +197,8 @@ impl Derivation<'_, '_> {
             _ => (BTreeSet::new(), None),
         };
         let unserved = unserved_objects(self.state, &self.definitions, key, live, passes.last());
-        Node { id: NodeId::live(key), passes, deletion, inventory, unreadable_inventory, unserved }
+        let earlier_parents = BTreeSet::new();
+        Node { id: NodeId::live(key), passes, deletion, earlier_parents, inventory, unreadable_inventory, unserved }
     }
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
@@ -308,6 +309,7 @@ impl Derivation<'_, '_> {
                 node.passes.iter_mut().for_each(|pass| pass.add_condition(condition.clone()));
             }
             fail_without_containers(self, &node.id, &mut node.passes);
+            node.earlier_parents = self.earlier_parents(node, changes);
         }
         if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {
             return created;
@@ -315,6 +317,21 @@ impl Derivation<'_, '_> {
         let by_finalizer = |parent: PassId| SimulationEvent::Finalize(parent.node);
         let is_deleted = outcomes.may_end_as(FinalState::Absent).then(|| !outcomes.may_end_as(FinalState::Created));
         self.transient_node(key, changes, by_finalizer, is_deleted)
+    }
+
+    /// Returns the deleted Kustomizations that may apply a new one before its other parents do, and delete it then with its objects.
+    fn earlier_parents(&self, node: &Node, changes: &[SpecChange]) -> BTreeSet<NamespacedName> {
+        let deletes =
+            |spec: &KustomizationSpec| spec.finalizer_deletes(self.state.input.features.deletion_policy).is_ok();
+        if self.state.live.contains_key(&node.id.key) || !node.last_pass().is_some_and(|pass| deletes(&pass.spec)) {
+            return BTreeSet::new();
+        }
+        let parents = changes.iter().filter_map(|change| self.state.node(&change.applied.trigger.as_ref()?.node));
+        let deleted = parents.filter(|parent| {
+            let deletion = parent.deletion.as_ref().filter(|_| !parent.id.is_new);
+            deletion.is_some_and(|it| !matches!(it.finalization, Finalization::LeavesObjects(_)))
+        });
+        deleted.map(|parent| parent.id.key.clone()).collect()
     }
 
     /// Returns true if a Kustomization is being deleted already, and goes on with that.

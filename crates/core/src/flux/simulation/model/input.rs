@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{Features, Version};
@@ -48,6 +49,8 @@ pub struct PreviewInput<'a> {
     pub generates_sets: bool,
     /// Extent of the dry-runs; `None` if the API server is not asked.
     pub dry_runs: Option<DryRunScope>,
+    /// Time at which the computation ends with a gap; `None` if it has no limit.
+    pub deadline: Option<Instant>,
 }
 
 /// Extent of the dry-runs.

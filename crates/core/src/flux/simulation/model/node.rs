@@ -292,6 +292,9 @@ pub(crate) struct Node {
     pub(crate) passes: Vec<Pass>,
     /// Set if it is or may be deleted.
     pub(crate) deletion: Option<KustomizationDeletion>,
+    /// Deleted Kustomizations that may apply a new one first. Their finalizers then delete it with its objects, before it is applied
+    /// again (observed).
+    pub(crate) earlier_parents: BTreeSet<NamespacedName>,
     /// Objects of this cluster that its live inventory lists.
     pub(crate) inventory: BTreeSet<ObjectId>,
     /// Reason why its live inventory cannot be read. The controller then applies, writes a new inventory, fails once, and
@@ -318,6 +321,7 @@ impl Node {
             id: NodeId::new(key),
             passes,
             deletion,
+            earlier_parents: BTreeSet::new(),
             inventory,
             unreadable_inventory: None,
             unserved: BTreeMap::new(),

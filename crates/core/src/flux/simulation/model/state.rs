@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
@@ -51,6 +52,11 @@ pub(crate) struct State<'a> {
 }
 
 impl<'a> State<'a> {
+    /// Returns true if the time for the computation is over.
+    pub(crate) fn is_late(&self) -> bool {
+        self.input.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     pub(crate) fn live_object(&self, id: &ObjectId) -> Option<&'a ObjectMetadata> {
         self.input.snapshot.object(id)
     }

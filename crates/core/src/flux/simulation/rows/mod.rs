@@ -40,7 +40,11 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     plan.add_gaps(state.input.snapshot.all_gaps());
     plan.add_gaps(unknown_builds(state));
     if !is_stable {
-        let message = "Kustomizations change each other, and no stable state was found".to_owned();
+        let message = if state.is_late() {
+            "the time of the plan is over (--plan-timeout)".to_owned()
+        } else {
+            "Kustomizations change each other, and no stable state was found".to_owned()
+        };
         plan.add_gaps([Gap { kind: GapKind::Failed, subject: "preview".to_owned(), namespace: None, message }]);
     }
     let incomplete = consequences.outcomes.iter().filter(|(_, outcomes)| outcomes.is_incomplete);

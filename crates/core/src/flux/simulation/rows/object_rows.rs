@@ -76,6 +76,9 @@ pub(crate) fn row(
     let is_by_hand = live.is_some() && state.input.by_hand.contains(id);
     let (reason, cause) = match event {
         _ if is_by_hand => (ReasonCode::DeletedByHand.into(), None),
+        Some(SimulationEvent::Finalize(node)) if state.node(node).is_some_and(|node| node.deletion.is_none()) => {
+            (ReasonCode::OwnerDeleted.into(), None)
+        }
         Some(SimulationEvent::Finalize(node)) => {
             let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
             (ReasonCode::OwnerDeleted.into(), Some(owner))

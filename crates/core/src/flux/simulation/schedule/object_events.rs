@@ -177,7 +177,12 @@ pub(crate) struct ObjectApply {
 }
 
 impl ObjectApply {
-    fn new(built: &BuiltObject, spec: &KustomizationSpec, owner: &NamespacedName, features: Features) -> Self {
+    pub(crate) fn new(
+        built: &BuiltObject,
+        spec: &KustomizationSpec,
+        owner: &NamespacedName,
+        features: Features,
+    ) -> Self {
         let is_ignored = is_marked(built, spec, SSA, "ignore");
         let is_disabled = is_marked(built, spec, RECONCILE, "disabled");
         Self {

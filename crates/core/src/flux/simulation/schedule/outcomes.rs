@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::Features;
-use crate::flux::simulation::model::node::SimulationEvent;
+use crate::flux::simulation::model::node::{NodeId, SimulationEvent};
 use crate::flux::spec::NamespacedName;
 
 /// Rules of the controller that decide about an object.
@@ -48,6 +48,14 @@ pub(crate) struct PossibleOutcomes {
 }
 
 impl PossibleOutcomes {
+    /// Adds that a new Kustomization which applies a live object may be deleted with it, and applied again.
+    pub(crate) fn add_restart(&mut self, of: &NodeId) {
+        if self.may_end_as(FinalState::Kept) && self.is_desired {
+            self.final_states.insert(FinalState::Recreated);
+            self.deletions.insert(SimulationEvent::Finalize(of.clone()));
+        }
+    }
+
     /// Returns one certain result.
     pub(crate) fn of_state(state: FinalState) -> Self {
         Self { final_states: BTreeSet::from([state]), ..Self::default() }

@@ -27,6 +27,11 @@ pub(crate) fn race_condition(state: &State<'_>, id: &ObjectId, outcomes: &Possib
     if !conditions.is_empty() {
         return conditions.into_iter().collect::<Vec<_>>().join("; ");
     }
+    let restarted = nodes.iter().find(|node| outcomes.deletions.contains(&SimulationEvent::Finalize(node.id.clone())));
+    if let Some((node, parent)) = restarted.and_then(|node| Some((node, node.earlier_parents.first()?))) {
+        let (name, parent) = (owner_id(&node.id.key), owner_id(parent));
+        return format!("it stays unless {parent} creates {name} first and is then deleted, which deletes it too");
+    }
     if outcomes.live_owners.len() > 1 {
         let names = join_limited(outcomes.live_owners.iter().map(owner_id), 3);
         return format!("these apply it at each interval, and the last one before the change owns it: {names}");

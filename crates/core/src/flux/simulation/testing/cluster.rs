@@ -304,6 +304,7 @@ impl TestCluster {
             (id, artifact(files))
         }));
         PreviewInput {
+            deadline: None,
             snapshot: &self.snapshot,
             repositories: trees.keys().map(|source| (source.clone(), Arc::new(tree(files)))).collect(),
             trees,

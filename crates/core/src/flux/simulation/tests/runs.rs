@@ -508,3 +508,23 @@ fn what_the_run_with_the_old_spec_updates_is_told_if_the_new_spec_is_blocked() {
         |name: &str| plan.changes().iter().any(|row| row.action == Action::Update && &*row.object.id.name == name);
     assert!(updated("m"), "{:?}", plan.changes());
 }
+
+#[test]
+fn a_child_that_a_deleted_parent_may_create_first_may_be_deleted_with_what_it_took_over() {
+    let files = |parent: &str, child: &str, app: Value| -> Files {
+        vec![
+            ("root/k.yaml", vec![ks(parent, "./team", json!({}))]),
+            ("team/app.yaml", vec![ks(child, "./app", app)]),
+            ("app/a.yaml", vec![cm("a")]),
+        ]
+    };
+    let cluster = TestCluster::new(&files("team", "app", json!({"deletionPolicy": "Orphan"})));
+    let row = |child: Value| {
+        let plan = cluster.plan(&files("team2", "app2", child));
+        plan.changes().iter().find(|change| &*change.object.id.name == "a").map(|row| (row.action, row.reason.text()))
+    };
+    let (action, text) = row(json!({})).unwrap();
+    let first = "it stays unless kustomization/team -n flux-system creates kustomization/app2 -n flux-system first";
+    assert!(action == Action::Recreate && text.contains(first), "{action:?} {text}");
+    assert_eq!(row(json!({"deletionPolicy": "Orphan"})).unwrap().0, Action::Keep);
+}
