@@ -43,6 +43,9 @@ use gitops_core::plan::subject::SubjectContent;
 use gitops_core::plan::{Fidelity, Plan, Subject};
 use gitops_core::text::join_limited;
 
+/// Time for the computation after the end of the time of a plan, when nothing more is built.
+const COMPUTATION: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// Number of objects that one message names.
 const NAMED_OBJECTS: usize = 5;
 
@@ -278,7 +281,8 @@ impl<'s> Planner<'s> {
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),
             // An API server cannot be asked about a state that it does not have.
             dry_runs: self.dry_runs.clone().filter(|_| state.is_live && trees.by_hand.is_empty()),
-            deadline: self.answerer.deadline,
+            // What is given up at the end of the time is still computed with.
+            deadline: self.answerer.deadline.map(|end| end + COMPUTATION),
         }
     }
 
