@@ -21,4 +21,5 @@ pub mod retire;
 pub mod simulation;
 pub mod source;
 pub mod spec;
+pub(crate) mod stages;
 pub mod suspension;

@@ -10,7 +10,6 @@ pub mod manifest;
 pub mod question;
 pub(crate) mod rights;
 pub(crate) mod schema;
-pub(crate) mod stages;
 #[cfg(test)]
 mod tests;
 pub mod update;

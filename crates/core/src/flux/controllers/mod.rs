@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use crate::flux::apply::stages::{Stage, stage};
 use crate::flux::kinds::{FluxKind, KINDS, find};
+use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
 use crate::kubernetes::duration;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};

@@ -26,9 +26,9 @@ use std::sync::Arc;
 
 use crate::flux::apply::question::Question;
 use crate::flux::simulation::kustomization::derivation::derive_nodes;
-use crate::flux::simulation::model::facts::held_deletions::Holders;
 use crate::flux::simulation::model::facts::live_secrets::find_live_secrets;
 use crate::flux::simulation::model::facts::refused_deletions::refused_runs;
+use crate::flux::simulation::model::held_deletions::Holders;
 use crate::flux::simulation::rows::plan;
 use crate::flux::simulation::schedule::dependency_order::longest_chain;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};

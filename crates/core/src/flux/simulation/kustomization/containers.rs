@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 
 use super::derivation::Derivation;
 use super::scope::stop_at;
-use crate::flux::apply::stages::{Stage, stage};
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::simulation::model::node::{BuiltObjects, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::protection::is_never_applied;
@@ -20,6 +19,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::spec::KustomizationSpec;
+use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Reason, ReasonCode};
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::flux::apply::stages::{Stage, stage};
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
@@ -16,6 +15,7 @@ use crate::flux::simulation::model::node::{BuiltObjects, PassOutcome};
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is_never_changed};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
+use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
 use crate::kubernetes::snapshot::Snapshot;

@@ -8,6 +8,7 @@ pub(crate) mod clusters;
 pub(crate) mod disclosure;
 pub(crate) mod facts;
 pub(crate) mod generated_artifacts;
+pub(crate) mod held_deletions;
 pub(crate) mod input;
 pub(crate) mod node;
 pub(crate) mod owner_names;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
-use super::facts::held_deletions::Holders;
 use super::generated_artifacts::GeneratedArtifacts;
+use super::held_deletions::Holders;
 use super::input::PreviewInput;
 use super::node::{Node, NodeId, Nodes, Pass, PassId};
 use super::refusals::{Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};

@@ -11,7 +11,6 @@ use super::event::Event;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{ADMISSION_V1, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, ParameterRef};
 use crate::flux::apply::question::{DryRunAnswer, Question};
-use crate::flux::apply::stages::stage;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::kustomize_controller;
@@ -21,6 +20,7 @@ use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::event_order::{EventOrder, event_of};
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::stages::stage;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, group_of, list_at, text_at, texts_at};
 
 /// Returns the order of the events of the Kustomizations.

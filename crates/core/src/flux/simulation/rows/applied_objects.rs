@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::flux::apply::AppliedObject;
-use crate::flux::apply::stages::stage;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::kustomization::passes::was_replaced_before;
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
@@ -11,6 +10,7 @@ use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::stages::stage;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Contested;
 

@@ -14,7 +14,7 @@ pub(crate) mod references;
 pub(crate) mod secret_names;
 mod untouched_owners;
 
-use crate::flux::simulation::model::facts::held_deletions::held_deletion;
+use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::gap::{Gap, GapKind};

@@ -7,7 +7,7 @@ use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::affected_owner::{
     AffectedOwner, Difference, Effect, Open, OwnerDeletion, Reaction,
 };
-use crate::flux::simulation::model::facts::held_deletions::held_deletion;
+use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::is_applied_after;

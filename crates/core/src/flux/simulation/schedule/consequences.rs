@@ -7,7 +7,7 @@ use super::event_order::EventOrder;
 use super::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::disclosure::Disclosed;
-use crate::flux::simulation::model::facts::held_deletions::Holders;
+use crate::flux::simulation::model::held_deletions::Holders;
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::ObjectId;

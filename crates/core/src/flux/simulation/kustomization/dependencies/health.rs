@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::flux::health_exprs::expr_of;
 use crate::flux::simulation::model::affected_owner::Readiness;
-use crate::flux::simulation::model::facts::held_deletions::held_deletion;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
+use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::{is_never_applied, prune_protection};

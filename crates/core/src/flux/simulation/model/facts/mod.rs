@@ -1,8 +1,7 @@
-//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data, objects
-//! that are being deleted, live objects with values of Secrets, the health of owners.
+//! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data,
+//! live objects with values of Secrets, the health of owners.
 
 pub(crate) mod copied_data;
-pub(crate) mod held_deletions;
 pub(crate) mod live_secrets;
 pub(crate) mod owner_readiness;
 pub(crate) mod refused_deletions;
