@@ -54,13 +54,30 @@ fn is_selected(selector: &str, pairs: &KeyValues) -> bool {
     Selector::parse(selector).is_ok_and(|selector| selector.matches(pairs))
 }
 
+/// A rule of `spec.ignore`.
+struct Rule<'a> {
+    target: Option<&'a Map<String, Value>>,
+    paths: &'a [Value],
+}
+
+/// Returns the rules that count: of those without a target only the last one, because the controller keeps the paths of each
+/// target in a map, and all of them have the same key.
+///
+/// Source: `CompileIgnoreRules` in jsondiff/unstructured.go of fluxcd/pkg/ssa v0.76.2.
+fn rules(spec: &KustomizationSpec) -> impl Iterator<Item = Rule<'_>> {
+    let written = list_at(spec.value(), "/ignore").iter();
+    let all: Vec<Rule<'_>> = written
+        .map(|rule| Rule { target: rule.get("target").and_then(Value::as_object), paths: list_at(rule, "/paths") })
+        .collect();
+    let last = all.iter().rposition(|rule| rule.target.is_none());
+    let counting = all.into_iter().enumerate().filter(move |(at, rule)| rule.target.is_some() || Some(*at) == last);
+    counting.map(|(_, rule)| rule)
+}
+
 /// Returns the JSON pointers of the fields that keep their live values when a Kustomization applies an object.
 pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>) -> Vec<String> {
-    let rules = list_at(spec.value(), "/ignore").iter();
-    let matching = rules.filter(|rule| {
-        rule.get("target").and_then(Value::as_object).is_none_or(|target| object.is_selected_by(target))
-    });
-    let paths = matching.filter_map(|rule| rule.get("paths")?.as_array()).flatten();
+    let matching = rules(spec).filter(|rule| rule.target.is_none_or(|target| object.is_selected_by(target)));
+    let paths = matching.flat_map(|rule| rule.paths);
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
@@ -113,5 +130,19 @@ mod tests {
         };
         assert_eq!(paths("Deployment"), ["/spec/a", "/spec/b", "/spec/c", "/spec/d"]);
         assert_eq!(paths("StatefulSet"), ["/spec/a", "/spec/d"]);
+    }
+
+    #[test]
+    fn of_the_rules_without_a_target_the_last_one_counts() {
+        let id = ObjectId::new("", "ConfigMap", "n", "a");
+        let paths = |rules: Value| {
+            let spec = KustomizationSpec::new(&json!({ "ignore": rules }));
+            ignored_paths(&spec, &IgnoreTarget::new(&id, "v1", &json!({})))
+        };
+        let [a, b] = ["/data/a", "/data/b"].map(|path| json!({ "paths": [path] }));
+        assert_eq!(paths(json!([a, b])), ["/data/b"]);
+        assert_eq!(paths(json!([b, a])), ["/data/a"]);
+        let empty = json!({"target": {}, "paths": ["/data/c"]});
+        assert_eq!(paths(json!([empty, a, empty, b])), ["/data/c", "/data/c", "/data/b"], "an empty target is one");
     }
 }
