@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::AppliedObject;
 use crate::flux::kustomize_controller::NAME;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::object::{KeyValues, ObjectId, list_at, texts_at};
+use crate::kubernetes::object::{KeyValues, ObjectId, ObjectMetadata, list_at, texts_at};
 use crate::kubernetes::selector::Selector;
 
 /// An object that rules are matched with.
@@ -26,6 +26,14 @@ impl<'a> IgnoreTarget<'a> {
         let [labels, annotations] =
             ["/metadata/labels", "/metadata/annotations"].map(|part| texts_at(manifest, part).collect());
         Self { id, version, labels, annotations }
+    }
+
+    /// Adds the labels and annotations of a live object that the manifest does not have.
+    pub(crate) fn add(&mut self, live: &ObjectMetadata) {
+        for (own, others) in [(&mut self.labels, &live.labels), (&mut self.annotations, &live.annotations)] {
+            let added = others.iter().filter(|(key, _)| own.get(key).is_none());
+            *own = own.iter().chain(added).collect();
+        }
     }
 
     fn is_selected_by(&self, target: &Map<String, Value>) -> bool {

@@ -166,6 +166,35 @@ fn controllers_before_1_9_do_not_know_ignored_fields() {
 }
 
 #[test]
+fn ignore_rules_are_matched_with_the_labels_that_an_apply_makes() {
+    let parent = |path: &str, spec: Value| -> Files {
+        vec![
+            ("root/m.yaml", vec![ks("m", "./m", spec)]),
+            ("m/k.yaml", vec![ks("k", path, json!({}))]),
+            ("p/a.yaml", vec![cm("a")]),
+            ("q/z.yaml", vec![cm("z")]),
+        ]
+    };
+    let rows = |selector: &str, live: &[(&str, &str)]| {
+        let rule = json!({"target": {"labelSelector": selector}, "paths": ["/spec/path"]});
+        let spec = json!({"commonMetadata": {"labels": {"env": "prod"}}, "ignore": [rule]});
+        let mut cluster = TestCluster::new(&parent("./p", spec.clone()));
+        let labels = cluster.object("k").labels.clone();
+        let labels = labels.iter().chain(live.iter().copied()).collect();
+        cluster.object("k").labels = labels;
+        cluster.rows(&parent("./q", spec))
+    };
+    let [kept, deleted, race] = [set(&[]), set(&["delete a"]), set(&["delete? a"])];
+    assert_eq!(rows("env=prod", &[]), kept);
+    assert_eq!(rows("env!=prod", &[]), deleted);
+    assert_eq!(rows("kustomize.toolkit.fluxcd.io/name=m", &[]), kept);
+    assert_eq!(rows("kustomize.toolkit.fluxcd.io/name=root", &[]), deleted);
+    assert_eq!(rows("pinned=yes", &[]), deleted);
+    assert_eq!(rows("pinned=yes", &[("pinned", "yes")]), race);
+    assert_eq!(rows("pinned!=yes", &[("pinned", "yes")]), race);
+}
+
+#[test]
 fn a_plan_names_the_rules_of_the_controller_that_the_change_installs() {
     let deployment = |image: &str| {
         let container = json!({"name": "manager", "image": image, "args": ["--feature-gates=ExternalArtifact=true"]});
