@@ -92,6 +92,9 @@ impl LiveSpec {
     }
 
     fn apply(&mut self, change: &SpecChange, merges: bool) {
+        if change.ignored.iter().any(|pointer| matches!(pointer.as_str(), "" | "/spec")) {
+            return;
+        }
         let mut fields = self.foreign.clone();
         if merges {
             overlay(&mut fields, &self.taken_over);
@@ -256,5 +259,7 @@ mod tests {
         let expected = json!({"path": "a", "images": [{"name": "x", "newTag": "1"}], "prune": true,
             "postBuild": {"substitute": {"w": "2"}}});
         assert_eq!(last(&live, &[changed]), expected);
+        let whole = SpecChange { ignored: vec!["/spec".to_owned()], ..change(&manifest) };
+        assert_eq!(last(&live, &[whole]), *live.spec());
     }
 }
