@@ -43,7 +43,7 @@ reason_codes! {
     ContainerDeleted => "A namespace or a definition that the owner needs is being deleted, or is deleted by this change.",
     KeysMissing => "The Secret with the owner's keys for decryption does not exist, so its build fails.",
     KubeConfigMissing => "The object with the kubeconfig of the owner's cluster does not exist, so its controller does nothing.",
-    ExpressionInvalid => "An expression of the owner (readyExpr, healthCheckExprs) is not valid, so its controller stops.",
+    ExpressionInvalid => "An expression of the owner (readyExpr, healthCheckExprs, a target in ignore) is not valid, so its controller stops.",
     DependencyMissing => "A dependency of the owner does not exist.",
     DependencyDeleted => "A dependency of the owner is deleted by this change.",
     DependencyCycle => "The owner and a dependency depend on each other.",

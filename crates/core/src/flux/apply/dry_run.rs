@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
 use super::cause::{ESCALATION, is_of_schema};
-use super::ignore_rules::unreplaceable_path;
+use super::ignore_rules::{cannot_keep, ignored_in_answer, unreplaceable_path};
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
 use crate::flux::kustomize_controller::KustomizeController;
@@ -120,10 +120,10 @@ impl DryRunResult {
     ) -> Self {
         let Some(live) = live else { return Self::Created };
         let update = compare(applied, snapshot.object(&applied.id), &controller.flags, live, merged);
-        match unreplaceable_path(applied, live, merged).filter(|_| controller.features.replaces_ignored) {
-            Some(path) if update.is_some() => Self::Refused(format!(
-                "spec.ignore names {path}, which the manifest drops: the controller cannot apply it"
-            )),
+        let paths = ignored_in_answer(applied, merged);
+        let unreplaceable = unreplaceable_path(paths, applied, live, merged);
+        match unreplaceable.filter(|_| controller.features.replaces_ignored) {
+            Some(path) if update.is_some() => Self::Refused(cannot_keep(&path)),
             _ => update.map_or(Self::Unchanged, Self::Updated),
         }
     }

@@ -6,6 +6,8 @@ use regex::Regex;
 use serde_json::{Map, Value};
 
 use super::AppliedObject;
+use super::manifest::manifest_to_apply;
+use crate::flux::health_exprs::InvalidExprs;
 use crate::flux::kustomize_controller::NAME;
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::{KeyValues, ObjectId, ObjectMetadata, list_at, texts_at};
@@ -55,7 +57,12 @@ impl<'a> IgnoreTarget<'a> {
 
 /// Returns true if a regular expression matches the whole text.
 fn is_match(pattern: &str, text: &str) -> bool {
-    Regex::new(&format!("^(?:{pattern})$")).is_ok_and(|pattern| pattern.is_match(text))
+    self::pattern(pattern).is_ok_and(|pattern| pattern.is_match(text))
+}
+
+/// Returns the regular expression of a pattern for a whole text.
+fn pattern(text: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&format!("^(?:{text})$"))
 }
 
 fn is_selected(selector: &str, pairs: &KeyValues) -> bool {
@@ -89,18 +96,75 @@ pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>)
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns an ignored field that the manifest does not have, and that an apply would change: up to 1.9 the controller
-/// replaces it in the manifest, which fails. What another manager applies too is left out of the manifest instead.
+/// Returns the JSON pointers of the fields that keep their live values, for an object of which `merged` is the answer to the
+/// dry-run of its apply.
+pub(crate) fn ignored_in_answer(applied: &AppliedObject, merged: &Value) -> Vec<String> {
+    ignored_paths(&applied.spec, &IgnoreTarget::new(&applied.id, &applied.built.version, merged))
+}
+
+/// Returns an ignored field that an apply would change and that the controller cannot replace in the manifest, which up to 1.9
+/// fails the apply: the manifest does not have it, or the path is no JSON pointer to a field. What another manager applies too
+/// is left out of the manifest instead.
 ///
-/// Source: `applyDriftResult` in manager_apply.go of fluxcd/pkg/ssa v0.76.2.
-pub(crate) fn unreplaceable_path(applied: &AppliedObject, live: &Value, merged: &Value) -> Option<String> {
-    let target = IgnoreTarget::new(&applied.id, &applied.built.version, merged);
-    let mut paths = ignored_paths(&applied.spec, &target).into_iter();
-    paths.find(|path| {
-        applied.built.manifest.pointer(path).is_none()
-            && live.pointer(path) != merged.pointer(path)
-            && !is_applied_by_another(live, path)
+/// Source: `computeDriftedPaths` and `applyDriftResult` in manager_apply.go of fluxcd/pkg/ssa v0.76.2, and `findObject` in
+/// evanphx/json-patch v5.9.11. The whole object cannot be replaced, because the API server refuses its managedFields.
+pub(crate) fn unreplaceable_path(
+    paths: Vec<String>,
+    applied: &AppliedObject,
+    live: &Value,
+    merged: &Value,
+) -> Option<String> {
+    let manifest = if paths.is_empty() { Value::Null } else { manifest_to_apply(applied) };
+    paths.into_iter().find(|path| {
+        !is_field_pointer(path)
+            || manifest.pointer(path).is_none()
+                && live.pointer(path) != merged.pointer(path)
+                && !is_applied_by_another(live, path)
     })
+}
+
+/// Returns why the controller cannot apply an object with an ignored field that it cannot replace in the manifest.
+pub(crate) fn cannot_keep(path: &str) -> String {
+    let why = if is_field_pointer(path) { "which the manifest drops" } else { "which is no path of a field" };
+    format!("spec.ignore names {path:?}, {why}: the controller cannot apply it")
+}
+
+/// Returns true if a path of a rule is a JSON pointer to a field.
+fn is_field_pointer(path: &str) -> bool {
+    path.starts_with('/')
+}
+
+/// Returns a path that is no JSON pointer to a field, of the rules that select an object.
+pub(crate) fn invalid_path(paths: &[String]) -> Option<&str> {
+    paths.iter().map(String::as_str).find(|path| !is_field_pointer(path))
+}
+
+/// Returns the reason why the controller cannot read a target of `spec.ignore`, a certain one first: it applies no object
+/// then. It is not certain for a pattern with a class, a count or an escape, which Go may read although this program does not.
+///
+/// Source: `NewSelectorRegex` in jsondiff/selector.go of fluxcd/pkg/ssa v0.76.2.
+pub(crate) fn invalid_target(spec: &KustomizationSpec) -> Option<InvalidExprs> {
+    let targets = list_at(spec.value(), "/ignore").iter().filter_map(|rule| rule.get("target")?.as_object());
+    let invalid = targets.flat_map(|target| {
+        let texts = target.iter().filter_map(|(part, text)| Some((part, text.as_str()?)));
+        texts.filter_map(|(part, text)| {
+            let is_certain = match part.as_str() {
+                "group" | "version" | "kind" | "name" | "namespace" => {
+                    pattern(text).err()?;
+                    !text.contains(['[', '{', '\\'])
+                }
+                "labelSelector" | "annotationSelector" => {
+                    Selector::parse(text).err()?;
+                    true
+                }
+                _ => return None,
+            };
+            let unless = if is_certain { "because it cannot" } else { "unless it can" };
+            let detail = format!("the controller applies nothing {unless} read the {part} {text:?} in spec.ignore");
+            Some(InvalidExprs { detail, is_certain })
+        })
+    });
+    invalid.min_by_key(|found| !found.is_certain)
 }
 
 /// Returns true if another field manager than the controller applies a field that is not inside of a list.
@@ -152,5 +216,22 @@ mod tests {
         assert_eq!(paths(json!([b, a])), ["/data/a"]);
         let empty = json!({"target": {}, "paths": ["/data/c"]});
         assert_eq!(paths(json!([empty, a, empty, b])), ["/data/c", "/data/c", "/data/b"], "an empty target is one");
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_read_stops_the_controller() {
+        let rows = [
+            (json!({"name": "a.*", "labelSelector": "a in (b)"}), None),
+            (json!({"name": "("}), Some(true)),
+            (json!({"kind": "*"}), Some(true)),
+            (json!({"name": "[[]"}), Some(false)),
+            (json!({"name": "a{"}), Some(false)),
+            (json!({"name": "a{", "labelSelector": "a=b=c"}), Some(true)),
+            (json!({"annotationSelector": "a in b"}), Some(true)),
+        ];
+        for (target, expected) in rows {
+            let spec = KustomizationSpec::new(&json!({"ignore": [{"paths": ["/data"], "target": target}]}));
+            assert_eq!(invalid_target(&spec).map(|found| found.is_certain), expected, "{target}");
+        }
     }
 }

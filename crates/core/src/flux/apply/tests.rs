@@ -255,7 +255,12 @@ fn up_to_1_9_an_ignored_field_that_the_manifest_drops_fails_the_apply() {
     assert!(matches!(&refused, DryRunResult::Refused(why) if why.contains("/data/mine")), "{refused:?}");
     let is_updated = |result: DryRunResult| matches!(result, DryRunResult::Updated(_));
     assert!(is_updated(result(dropped.clone(), live.clone(), dropped.clone(), (1, 10, 0))));
-    assert!(is_updated(result(changed.clone(), live.clone(), changed, (1, 9, 5))), "the manifest has it");
+    assert!(is_updated(result(changed.clone(), live.clone(), changed.clone(), (1, 9, 5))), "the manifest has it");
+    let invalid = json!({"ignore": [{"paths": ["data/mine"]}]});
+    let (applied, snapshot) = (applied_object(changed.clone(), &invalid), crate::testing::snapshot(vec![], vec![]));
+    let controller = KustomizeController::of((1, 9, 5));
+    let refused = DryRunResult::of_accepted(&applied, &snapshot, &controller, Some(&live), &changed);
+    assert!(matches!(&refused, DryRunResult::Refused(why) if why.contains("no path of a field")), "{refused:?}");
     // Without another change nothing is applied.
     let same = config_map(json!({"other": "1"}));
     assert_eq!(result(same.clone(), live, same, (1, 9, 5)), DryRunResult::Unchanged);

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use similar::TextDiff;
 
 use super::AppliedObject;
-use super::ignore_rules::{IgnoreTarget, ignored_paths};
+use super::ignore_rules::ignored_in_answer;
 use super::managed_fields::{OwnedField, display_path, overwritten, remove_field, removed_by_takeover};
 use super::manifest::manifest_to_apply;
 use crate::bounds::DIFF_LINES;
@@ -61,8 +61,7 @@ pub fn compare(
     }
     let drift = overwritten(kustomize_controller::NAME, live, merged);
     let (mut before, mut after) = (comparable(live), comparable(&result));
-    let target = IgnoreTarget::new(&applied.id, &applied.built.version, merged);
-    for pointer in ignored_paths(&applied.spec, &target) {
+    for pointer in ignored_in_answer(applied, merged) {
         remove_pointer(&mut before, &pointer);
         remove_pointer(&mut after, &pointer);
     }

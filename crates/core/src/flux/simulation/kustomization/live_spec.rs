@@ -74,6 +74,14 @@ pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &Contro
     specs
 }
 
+/// Returns the spec that the API server makes of a live Kustomization in the dry-run of a change: before the controller takes
+/// fields over.
+pub(super) fn answer_to_apply(live: &Resource, change: &SpecChange, flags: &ControllerFlags) -> KustomizationSpec {
+    let mut spec = LiveSpec::of(live, &BTreeSet::from([change.manager]), flags);
+    spec.apply(change, true);
+    spec.spec
+}
+
 impl LiveSpec {
     /// Reads a live spec. `managers` are the field managers of the controllers that apply it.
     fn of(live: &Resource, managers: &BTreeSet<&str>, flags: &ControllerFlags) -> Self {

@@ -5,6 +5,7 @@ pub(crate) mod containers;
 pub(crate) mod deletions;
 pub(crate) mod dependencies;
 pub(crate) mod derivation;
+pub(crate) mod ignored_fields;
 pub(crate) mod last_applied;
 pub(crate) mod live_spec;
 pub(crate) mod passes;

@@ -9,6 +9,7 @@ use super::blockers::{blocker, denied_source};
 use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
 use super::derivation::Derivation;
+use super::ignored_fields::stop_by_ignore_rules;
 use super::live_spec::{SpecChange, live_specs};
 use super::scope::{stop_at, stop_from};
 use super::source_states::{SourceState, source_states};
@@ -506,11 +507,12 @@ impl Derivation<'_, '_> {
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
         let (outcome, refusal) = apply_refusals(state, key, &spec, outcome);
+        let (outcome, ignore_rules) = stop_by_ignore_rules(state, key, &spec, outcome);
         let outcome = stop_if_stuck(state, key, &spec, outcome);
         let forced = forced_objects(state, key, &spec, &outcome);
         let after = delays_of_run(state, key, &spec, &outcome);
         let mut pass = Pass { is_optional, forced, after, ..Pass::new(spec, caused_by, outcome) };
-        for condition in condition.into_iter().chain(refusal) {
+        for condition in [condition, refusal, ignore_rules].into_iter().flatten() {
             pass.add_condition(condition);
         }
         pass

@@ -4,17 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::ignored_fields::{IgnoredFields, ignored_fields};
 use super::live_spec::SpecChange;
-use crate::flux::apply::AppliedObject;
-use crate::flux::apply::ignore_rules::{IgnoreTarget, ignored_paths};
-use crate::flux::apply::manifest::manifest_to_apply;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::kustomize_controller;
 use crate::flux::simulation::model::node::{Node, PassId, PassSpec};
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::{ObjectId, list_at};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
 
 /// Returns for every Kustomization the specs that passes of its parents apply, in order.
@@ -24,13 +21,15 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
         for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
             // Of a manifest that is encrypted as a whole only the live spec is known.
             if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
-                let mut change = spec_change(built, &pass_id, &pass.spec);
+                let change = spec_change(built, Some(pass_id.clone()), &pass.spec);
+                let IgnoredFields { all, certain } = ignored_fields(state, &pass_id.node.key, &pass.spec, built, id);
                 let of_child = changes.entry(NamespacedName::of(id)).or_default();
-                for (ignored, is_optional) in ignored_fields(state, built, id, &pass_id, &pass.spec) {
-                    change.ignored = ignored;
-                    change.applied.is_optional = is_optional;
-                    of_child.push(change.clone());
-                }
+                let perhaps = (certain.len() < all.len()).then(|| {
+                    let applied = PassSpec { is_optional: true, ..change.applied.clone() };
+                    SpecChange { applied, ignored: certain, ..change.clone() }
+                });
+                of_child.push(SpecChange { ignored: all, ..change });
+                of_child.extend(perhaps);
             }
         }
     }
@@ -47,47 +46,15 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
     changes
 }
 
-/// Returns the change of a child's spec by a pass with a spec.
-fn spec_change(built: &BuiltObject, pass: &PassId, spec: &KustomizationSpec) -> SpecChange {
+/// Returns the change of a child's spec by a pass with a spec, without the fields that this ignores.
+pub(super) fn spec_change(built: &BuiltObject, trigger: Option<PassId>, spec: &KustomizationSpec) -> SpecChange {
     let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
     let desired = written.with_secrets(built.is_masked_at("/spec"));
     SpecChange {
-        applied: PassSpec { spec: desired, trigger: Some(pass.clone()), is_optional: false },
+        applied: PassSpec { spec: desired, trigger, is_optional: false },
         only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
         merges: is_marked(built, spec, SSA, "merge"),
         ignored: vec![],
         manager: kustomize_controller::NAME,
     }
-}
-
-/// Returns the fields of a child that an apply leaves as they are. The rules are matched with what the apply makes of the
-/// child, so labels of other managers count too. Who set a live label that the manifest does not have is mostly not known: if the
-/// fields depend on it, the second entry has the ones that are left in either case, and it is a race if it counts.
-///
-/// Source: `hasDriftedWithIgnore` and `computeDriftedPaths` in manager_apply.go of fluxcd/pkg/ssa v0.76.2.
-fn ignored_fields(
-    state: &State<'_>,
-    built: &BuiltObject,
-    id: &ObjectId,
-    pass: &PassId,
-    spec: &KustomizationSpec,
-) -> Vec<(Vec<String>, bool)> {
-    if !state.input.features.ignores_fields || list_at(spec.value(), "/ignore").is_empty() {
-        return vec![(vec![], false)];
-    }
-    let owner = pass.node.key.clone();
-    let (spec, built) = (spec.clone(), built.clone());
-    let applied = AppliedObject { owner, spec, id: id.clone(), built, live_is_private: false };
-    let manifest = manifest_to_apply(&applied);
-    let mut target = IgnoreTarget::new(id, &applied.built.version, &manifest);
-    let own = ignored_paths(&applied.spec, &target);
-    if let Some(live) = state.live_object(id) {
-        target.add(live);
-    }
-    let mut all = ignored_paths(&applied.spec, &target);
-    let mut certain = own.clone();
-    certain.retain(|path| all.contains(path));
-    all.extend(own.into_iter().filter(|path| !certain.contains(path)));
-    let is_open = certain.len() < all.len();
-    [(all, false)].into_iter().chain(is_open.then_some((certain, true))).collect()
 }

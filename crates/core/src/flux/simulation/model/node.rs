@@ -149,6 +149,14 @@ impl PassOutcome {
             Self::Blocked(_) | Self::Unknown(_) => None,
         }
     }
+
+    /// Returns the objects of the whole build.
+    pub(crate) fn desired_objects(&self) -> Option<&BuiltObjects> {
+        match self {
+            Self::Applied(objects) | Self::Partial { desired: objects, .. } => Some(objects),
+            Self::Blocked(_) | Self::Unknown(_) => None,
+        }
+    }
 }
 
 /// A spec, and the pass of the parent that applies it; no pass for the live spec.
@@ -237,10 +245,7 @@ impl Pass {
 
     /// Returns the objects of the whole build.
     pub(crate) fn desired_objects(&self) -> Option<&BuiltObjects> {
-        match &self.outcome {
-            PassOutcome::Applied(objects) | PassOutcome::Partial { desired: objects, .. } => Some(objects),
-            PassOutcome::Blocked(_) | PassOutcome::Unknown(_) => None,
-        }
+        self.outcome.desired_objects()
     }
 
     /// Returns true if the pass prunes an object that an inventory lists.

@@ -194,6 +194,61 @@ fn ignore_rules_are_matched_with_the_labels_that_an_apply_makes() {
     assert_eq!(rows("pinned!=yes", &[("pinned", "yes")]), race);
 }
 
+/// Files with a parent with these ignore rules, and its child.
+fn parent_with_rules(rules: Value, child: Value, maps: &[(&'static str, &'static str)]) -> Files {
+    let mut files = vec![
+        ("root/m.yaml", vec![ks("m", "./m", json!({ "ignore": rules }))]),
+        ("m/k.yaml", vec![child]),
+        ("p/a.yaml", vec![cm("a")]),
+        ("q/z.yaml", vec![cm("z")]),
+    ];
+    files.extend(maps.iter().map(|(at, name)| (*at, vec![cm(name)])));
+    files
+}
+
+#[test]
+fn a_rule_that_the_controller_cannot_read_stops_it() {
+    let rows = |name: &str, maps: &[(&'static str, &'static str)]| {
+        let rules = json!([{"target": {"name": name}, "paths": ["/data/x"]}]);
+        let child = ks("k", "./p", json!({}));
+        let files = |maps| parent_with_rules(rules.clone(), child.clone(), maps);
+        let cluster = TestCluster::new(&files(&[("m/b.yaml", "b")]));
+        (cluster.rows(&files(maps)), cluster.outcome(&files(maps), "m"))
+    };
+    assert_eq!(rows("b.*", &[]).0, set(&["delete b"]));
+    let (deleted, outcome) = rows("(", &[]);
+    assert_eq!(deleted, set(&[]));
+    assert!(outcome.starts_with("Blocked: expression-invalid") && outcome.contains("\"(\""), "{outcome}");
+    assert_eq!(rows("a{", &[]).0, set(&["delete? b"]));
+}
+
+#[test]
+fn an_ignored_field_that_cannot_be_replaced_stops_the_parent_at_its_child() {
+    let rows = |path: &str, before: Value, after: Value| {
+        let rules = json!([{"target": {"kind": "Kustomization"}, "paths": [path]}]);
+        let mut cluster = TestCluster::new(&parent_with_rules(rules.clone(), before, &[("m/b.yaml", "b")]));
+        cluster.features = Features::of((1, 9, 5));
+        cluster.rows(&parent_with_rules(rules, after, &[]))
+    };
+    let child = |path: &str, more: Value| ks("k", path, more);
+    let timeout = || json!({"timeout": "1m"});
+    // The parent prunes nothing, and the child keeps its path.
+    assert_eq!(rows("/spec/timeout", child("./p", timeout()), child("./q", json!({}))), set(&["keep b"]));
+    assert_eq!(rows("spec/timeout", child("./p", timeout()), child("./q", timeout())), set(&["keep b"]));
+    // The manifest has the field, or nothing else changes.
+    let both = set(&["delete a", "delete b"]);
+    assert_eq!(rows("/spec/timeout", child("./p", timeout()), child("./q", json!({"timeout": "2m"}))), both);
+    assert_eq!(rows("/spec/timeout", child("./p", timeout()), child("./p", json!({}))), set(&["delete b"]));
+    assert_eq!(rows("spec/timeout", child("./p", timeout()), child("./p", timeout())), set(&["delete b"]));
+    // Offline it is not known if a ConfigMap changes.
+    let rules = json!([{"paths": ["data/x"], "target": {"kind": "ConfigMap"}}]);
+    let child = ks("k", "./p", json!({ "ignore": rules }));
+    let mut cluster =
+        TestCluster::new(&vec![("root/k.yaml", vec![child.clone()]), ("p/a.yaml", vec![cm("a"), cm("b")])]);
+    cluster.features = Features::of((1, 9, 5));
+    assert_eq!(cluster.rows(&vec![("root/k.yaml", vec![child]), ("p/a.yaml", vec![cm("a")])]), set(&["delete? b"]));
+}
+
 #[test]
 fn a_plan_names_the_rules_of_the_controller_that_the_change_installs() {
     let deployment = |image: &str| {
