@@ -35,7 +35,9 @@ impl ControllerFlags {
             "override-manager" => self.override_managers.push(value.to_owned()),
             "override-manager-before-dry-run" => drop(self.managers_before_dry_run.insert(value.to_owned())),
             "custom-apply-stage-kinds" => {
-                let kinds = value.split(',').map(str::trim).filter_map(|entry| entry.rsplit_once('/'));
+                // Without a slash it is a kind of the core group (`ParseGroupKindSet` in utils/meta.go of pkg/ssa v0.76.2).
+                let entries = value.split(',').map(str::trim);
+                let kinds = entries.map(|entry| entry.split_once('/').unwrap_or(("", entry)));
                 self.custom_stage_kinds.extend(kinds.map(|(group, kind)| GroupKind::new(group, kind)));
             }
             _ => {}
@@ -105,10 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_the_custom_stage_have_a_group() {
+    fn kinds_of_the_custom_stage_are_of_the_core_group_unless_they_name_another() {
         let mut flags = ControllerFlags::default();
-        flags.set("custom-apply-stage-kinds", "rbac.authorization.k8s.io/Role, example.com/Widget");
-        assert!(flags.custom_stage_kinds.contains(&GroupKind::new("example.com", "Widget")));
-        assert_eq!(flags.custom_stage_kinds.len(), 2);
+        flags.set("custom-apply-stage-kinds", "rbac.authorization.k8s.io/Role, ConfigMap, example.com/Widget");
+        for (group, kind) in [("example.com", "Widget"), ("", "ConfigMap"), ("rbac.authorization.k8s.io", "Role")] {
+            assert!(flags.custom_stage_kinds.contains(&GroupKind::new(group, kind)), "{kind}");
+        }
+        assert_eq!(flags.custom_stage_kinds.len(), 3);
     }
 }
