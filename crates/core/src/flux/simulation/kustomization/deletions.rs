@@ -199,6 +199,13 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
         let detail = format!("its inventory is unreadable until it reconciles once more: {error}");
         return Finalization::Depends(detail);
     }
+    // The controller asks for the account first, in its own cluster (`CanImpersonate` in client/impersonator.go of
+    // pkg/runtime v0.110.3), and leaves everything if it does not exist.
+    let account = derivation.state.input.flags.service_account(spec);
+    let account = account.map(|name| ObjectId::new("", "ServiceAccount", &live.object.id.namespace, name));
+    if let Some(missing) = account.as_ref().filter(|account| !derivation.state.is_live(account)) {
+        return Finalization::LeavesObjects(format!("needs {missing}, which does not exist"));
+    }
     if let Some(config) = derivation.state.kube_config(&live.object.id.namespace, spec.value()) {
         if derivation.state.stays_absent(&config) {
             return Finalization::Depends(format!("it stays Terminating until its {config} exists"));
@@ -207,15 +214,9 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
             return Finalization::Depends(format!("its {config} is deleted too"));
         }
     }
-    let flags = &derivation.state.input.flags;
-    let Some(account) = flags.service_account(spec) else { return Finalization::DeletesObjects };
-    let account = ObjectId::new("", "ServiceAccount", &live.object.id.namespace, account);
-    if !derivation.state.is_live(&account) {
-        Finalization::LeavesObjects(format!("needs {account}, which does not exist"))
-    } else if derivation.consequences.may_be_deleted(&account) {
-        Finalization::Depends(format!("its {account} is deleted too"))
-    } else {
-        Finalization::DeletesObjects
+    match account.filter(|account| derivation.consequences.may_be_deleted(account)) {
+        Some(account) => Finalization::Depends(format!("its {account} is deleted too")),
+        None => Finalization::DeletesObjects,
     }
 }
 

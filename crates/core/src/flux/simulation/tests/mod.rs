@@ -439,6 +439,24 @@ fn a_finalizer_without_its_service_account_leaves_the_objects_behind() {
 }
 
 #[test]
+fn a_finalizer_asks_for_its_service_account_before_its_kubeconfig() {
+    let after = vec![("root/x.yaml", vec![cm("x")])];
+    let outcome = |account: &str| {
+        let spec = json!({"serviceAccountName": account, "kubeConfig": {"secretRef": {"name": "gone"}}});
+        let mut cluster = TestCluster::new(&one_child(spec));
+        cluster.add(
+            &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}}),
+            None,
+        );
+        cluster.snapshot.normalise();
+        cluster.outcome(&after, "k")
+    };
+    let (missing, existing) = (outcome("missing"), outcome("s"));
+    assert!(missing.contains("needs serviceaccount/missing"), "{missing}");
+    assert!(existing.contains("it stays Terminating until"), "{existing}");
+}
+
+#[test]
 fn a_pinned_source_changes_nothing() {
     let mut cluster = TestCluster::new(&one_child(json!({})));
     cluster.pinned = true;
