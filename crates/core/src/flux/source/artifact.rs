@@ -13,6 +13,9 @@ use super::tree::{File, Tree};
 use crate::bounds::Exceeded;
 use crate::text::hash_of_parts;
 
+/// Number of symbolic links that Linux follows in one path.
+const MAX_LINKS: usize = 40;
+
 /// Regular files and directories of a source that its ignore rules keep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Artifact {
@@ -50,9 +53,9 @@ impl Artifact {
             _ => None,
         });
         let mut files: Vec<(&str, &Arc<[u8]>)> = regular.collect();
-        let (patterns, exceeded) = match patterns(&files, options) {
+        let (patterns, unread_rules) = match patterns(&checked_out, options) {
             Ok(patterns) => (patterns, None),
-            Err(exceeded) => (Patterns::default(), Some(format!("it has {exceeded}"))),
+            Err(why) => (Patterns::default(), Some(why)),
         };
         // A directory of a link stays, although the link itself is dropped.
         let mut directories = BTreeSet::new();
@@ -60,7 +63,7 @@ impl Artifact {
             let File::Unread(why) = file else { return None };
             Some(format!("{at}: {why}"))
         });
-        let unread = exceeded.into_iter().chain(unread).collect();
+        let unread = unread_rules.into_iter().chain(unread).collect();
         for (at, file) in checked_out {
             let itself = (*file == File::Submodule).then_some(at);
             let found = path::ancestors(at).chain(itself).filter(|at| !patterns.excludes(at, true));
@@ -121,7 +124,7 @@ impl Artifact {
     }
 
     /// Returns the files that the artifact has and that could not be read, each with the reason; also ignore rules that are
-    /// too large to be applied.
+    /// too large to be applied, or that are not known.
     pub fn unread(&self) -> &[String] {
         &self.unread
     }
@@ -160,22 +163,60 @@ fn is_checked_out(at: &str, sparse: &[String]) -> bool {
     sparse.is_empty() || sparse.iter().any(|prefix| at.starts_with(prefix.trim_start_matches("./")))
 }
 
-fn patterns(files: &[(&str, &Arc<[u8]>)], options: &SourceOptions) -> Result<Patterns, Exceeded> {
+/// Returns the ignore rules of a checkout.
+///
+/// Fails if they are too large, or if a link to them leads to where this program does not look.
+fn patterns(checked_out: &[(&str, &File)], options: &SourceOptions) -> Result<Patterns, String> {
     if options.filter == IgnoreFilter::Nothing {
         return Ok(Patterns::default());
     }
-    let mut found: Vec<_> = files.iter().filter(|(at, _)| at.rsplit('/').next() == Some(".sourceignore")).collect();
+    let files: BTreeMap<&str, &File> = checked_out.iter().copied().collect();
+    let ignore_files = files.iter().filter(|(at, file)| {
+        at.rsplit('/').next() == Some(".sourceignore")
+            && (matches!(file, File::Regular(_)) || options.follows_links && matches!(file, File::Symlink(_)))
+    });
+    let mut found = vec![];
+    for at in ignore_files.map(|(at, _)| *at) {
+        found.extend(opened(at, &files)?.map(|content| (at, content)));
+    }
     // In the order of a walk: the file of a directory before those below it.
     found.sort_by_key(|(at, _)| path::parent(at).split('/').map(str::to_owned).collect::<Vec<_>>());
     let mut patterns = Patterns::default();
     if options.filter == IgnoreFilter::RootOnly {
         found.retain(|(at, _)| path::parent(at).is_empty());
     }
+    let exceeds = |exceeded: Exceeded| format!("it has {exceeded}");
     for (at, content) in found {
-        patterns.add(path::parent(at), &String::from_utf8_lossy(content))?;
+        patterns.add(path::parent(at), &String::from_utf8_lossy(content)).map_err(exceeds)?;
     }
-    patterns.add("", options.ignore.as_deref().unwrap_or_default())?;
+    patterns.add("", options.ignore.as_deref().unwrap_or_default()).map_err(exceeds)?;
     Ok(if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns })
+}
+
+/// Returns the file that is opened at a path of a checkout, through symbolic links; `None` if there is none, or a directory.
+///
+/// Fails if a link leaves the checkout, if links lead in a circle, or if the file was not read. Source: `ReadIgnoreFile` in
+/// pkg/sourceignore v0.18.0, which opens the file as the operating system does.
+fn opened<'f>(at: &str, files: &BTreeMap<&str, &'f File>) -> Result<Option<&'f Arc<[u8]>>, String> {
+    let mut path = at.to_owned();
+    for _ in 0..MAX_LINKS {
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        let first = ends.map(|end| path.split_at(end)).find_map(|(part, rest)| Some((part, *files.get(part)?, rest)));
+        let (link, target, rest) = match first {
+            None | Some((_, File::Submodule, _)) => return Ok(None),
+            Some((_, File::Regular(content), "")) => return Ok(Some(content)),
+            Some((link, File::Symlink(target), rest)) => (link, target, rest),
+            Some((part, File::Regular(_), _)) => {
+                return Err(format!("{at}: the link leads through {part}, which is no directory"));
+            }
+            Some((_, File::Unread(why), _)) => return Err(format!("{at}: {why}")),
+        };
+        let resolved = path::resolve(path::parent(link), target);
+        let inside = resolved.ok_or_else(|| format!("{at}: the link to {target} leaves the repository"))?;
+        path = path::join(&inside, rest.trim_start_matches('/'));
+        path.truncate(path.trim_end_matches('/').len());
+    }
+    Err(format!("{at}: the link leads in a circle"))
 }
 
 /// Returns the range of the keys below a directory; `0` is the character after `/`. Everything is below the root.
@@ -244,6 +285,30 @@ mod tests {
         let artifact = Artifact::pack(&tree, &SourceOptions::default());
         assert_eq!(artifact.file("links/b.yaml"), None);
         assert!(artifact.has_directory("links"));
+    }
+
+    #[test]
+    fn an_ignore_file_that_is_a_link_is_followed_inside_of_the_repository() {
+        let options = SourceOptions { follows_links: true, ..Default::default() };
+        let pack = |links: &[(&str, &str)], options: &SourceOptions| {
+            let mut tree: Tree = [("rules/ignore", "*.txt"), ("a.txt", "")].into_iter().collect();
+            for (at, target) in links {
+                tree.insert(*at, File::Symlink((*target).to_owned())).unwrap();
+            }
+            let artifact = Artifact::pack(&tree, options);
+            (artifact.file("a.txt").is_some(), artifact.unread().join(", "))
+        };
+        let dropped = (false, String::new());
+        let kept = (true, String::new());
+        assert_eq!(pack(&[(".sourceignore", "rules/ignore")], &options), dropped);
+        assert_eq!(pack(&[(".sourceignore", "./link/ignore"), ("link", "rules")], &options), dropped);
+        assert_eq!(pack(&[(".sourceignore", "rules/ignore")], &SourceOptions::default()), kept, "no checkout");
+        assert_eq!(pack(&[(".sourceignore", "none")], &options), kept);
+        assert_eq!(pack(&[(".sourceignore", "rules")], &options), kept);
+        let (_, outside) = pack(&[(".sourceignore", "../outside")], &options);
+        assert_eq!(outside, ".sourceignore: the link to ../outside leaves the repository");
+        let (_, circle) = pack(&[(".sourceignore", "b"), ("b", ".sourceignore")], &options);
+        assert_eq!(circle, ".sourceignore: the link leads in a circle");
     }
 
     #[test]

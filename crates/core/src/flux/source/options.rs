@@ -28,6 +28,8 @@ pub struct SourceOptions {
     pub ignore: Option<String>,
     /// `spec.sparseCheckout`: string prefixes of paths; empty means every path.
     pub sparse: Vec<String>,
+    /// An ignore file may be a symbolic link: GitRepository, whose checkout has links.
+    pub follows_links: bool,
 }
 
 impl SourceOptions {
@@ -50,6 +52,7 @@ impl SourceOptions {
             filter,
             ignore: spec.get("ignore").and_then(Value::as_str).map(str::to_owned),
             sparse: sparse.filter_map(Value::as_str).map(str::to_owned).collect(),
+            follows_links: kind == "GitRepository",
         }
     }
 }
@@ -96,7 +99,8 @@ mod tests {
         let options = SourceOptions::of(&source("GitRepository", spec));
         assert_eq!(options.ignore.as_deref(), Some("/*\n!/apps\n"));
         assert_eq!(options.sparse, ["apps", "./infra"]);
-        assert_eq!(SourceOptions::of(&source("GitRepository", json!({}))), SourceOptions::default());
+        let plain = SourceOptions { follows_links: true, ..Default::default() };
+        assert_eq!(SourceOptions::of(&source("GitRepository", json!({}))), plain);
     }
 
     #[test]
