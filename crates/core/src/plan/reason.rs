@@ -49,7 +49,7 @@ reason_codes! {
     DependencyCycle => "The owner and a dependency depend on each other.",
     DependencyNotReady => "A dependency of the owner is not ready or cannot reconcile.",
     SourceMissing => "The source of the owner does not exist, so its controller does nothing.",
-    PathNotFound => "The path of the owner does not exist in the new revision.",
+    PathNotFound => "The path of the owner, or one that its source checks out, does not exist in the new revision.",
     BuildFailed => "The build of the owner fails.",
     OtherKustomize => "The build fails here with another kustomize than the controller links, so its result is not known.",
     BuildCrashed => "The kustomize program crashed or was killed, so the result of the build is not known.",

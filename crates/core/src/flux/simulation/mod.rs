@@ -48,6 +48,7 @@ use model::secret_values::SecretValues;
 use model::state::State;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
 use owners::generator::generated;
+use owners::generator::repositories::stuck_sources;
 pub use owners::generator::repositories::{Packed, packed};
 use owners::search::{Found, find_affected};
 use premises::world::event_order;
@@ -92,8 +93,10 @@ fn waits_in_vain(live: &Resource, spec: &KustomizationSpec) -> bool {
 
 impl<'a> Preview<'a> {
     /// Starts with every live Kustomization and its live spec.
-    pub fn new(input: PreviewInput<'a>) -> Self {
+    pub fn new(mut input: PreviewInput<'a>) -> Self {
         let snapshot = input.snapshot;
+        let stuck_sources = stuck_sources(&input);
+        input.trees.retain(|source, _| !stuck_sources.contains_key(source));
         let kustomizations = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
         let live: BTreeMap<NamespacedName, &Resource> =
             kustomizations.map(|full| (NamespacedName::of(&full.object.id), full)).collect();
@@ -104,6 +107,7 @@ impl<'a> Preview<'a> {
         let state = State {
             exceeds_workers: busy.count() > input.workers,
             cycles: find_cycles(&live),
+            stuck_sources,
             cascade: Cascade::new(snapshot),
             holders: Arc::new(Holders::new(snapshot)),
             input,

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use super::path;
 use super::tree::{File, Tree};
 use crate::kubernetes::object::{Resource, list_at, text_at};
 
@@ -57,6 +58,15 @@ impl SourceOptions {
     }
 }
 
+/// Returns an entry of `spec.sparseCheckout` that is no path of the repository: source-controller then keeps the artifact that it
+/// has. An entry selects by its text, but must be the whole path of a file or of a directory.
+///
+/// Source: `validateSparseCheckoutPaths` in gitrepository_controller.go of source-controller v1.9.3.
+pub(crate) fn missing_sparse_path<'s>(spec: &'s Value, tree: &Tree) -> Option<&'s str> {
+    let mut entries = list_at(spec, "/sparseCheckout").iter().filter_map(Value::as_str);
+    entries.find(|entry| !tree.has(&path::secure_join(entry)))
+}
+
 /// Returns the content of the artifact of a source with this spec that its tree does not hold, as a sentence; `None` if the tree
 /// is complete.
 pub fn missing_content(spec: &Value, tree: &Tree) -> Option<&'static str> {
@@ -101,6 +111,19 @@ mod tests {
         assert_eq!(options.sparse, ["apps", "./infra"]);
         let plain = SourceOptions { follows_links: true, ..Default::default() };
         assert_eq!(SourceOptions::of(&source("GitRepository", json!({}))), plain);
+    }
+
+    #[test]
+    fn an_entry_of_a_sparse_checkout_is_the_path_of_a_file_or_a_directory() {
+        let tree: Tree = [("app/a.yaml", ""), ("apple.yaml", "")].into_iter().collect();
+        let missing = |entries: &[&str]| {
+            let spec = json!({ "sparseCheckout": entries });
+            missing_sparse_path(&spec, &tree).map(str::to_owned)
+        };
+        assert_eq!(missing(&[]), None);
+        assert_eq!(missing(&["app", "./app/", "/apple.yaml", "."]), None);
+        assert_eq!(missing(&["app", "appl"]).as_deref(), Some("appl"));
+        assert_eq!(missing(&["./typo"]).as_deref(), Some("./typo"));
     }
 
     #[test]

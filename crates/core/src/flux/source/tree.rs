@@ -55,6 +55,13 @@ impl Tree {
         self.files.get(at)
     }
 
+    /// Returns true if there is a file or a directory at a path; the root always is there.
+    pub(crate) fn has(&self, at: &str) -> bool {
+        let below = format!("{at}/");
+        let mut next = self.files.range(below.clone()..);
+        at.is_empty() || self.files.contains_key(at) || next.next().is_some_and(|(path, _)| path.starts_with(&below))
+    }
+
     /// Returns paths and files in order of the paths.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &File)> {
         self.files.iter().map(|(path, file)| (path.as_str(), file))

@@ -12,7 +12,7 @@ use super::derivation::Derivation;
 use super::ignored_fields::stop_by_ignore_rules;
 use super::live_spec::{SpecChange, live_specs};
 use super::scope::{stop_at, stop_from};
-use super::source_states::{SourceState, source_states};
+use super::source_states::{SourceState, may_come_before_its_source, source_states};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
 use crate::flux::build;
@@ -220,7 +220,10 @@ impl Derivation<'_, '_> {
         let comes_late = self.state.exceeds_workers || parent_waits || is_stopped || has_cycle(self.state, &source);
         let may_be_overtaken = specs.len() > 1 && specs[0].trigger.is_none() && comes_late;
         let last = specs.pop();
-        let mut passes: Vec<Pass> = specs.into_iter().flat_map(|spec| self.earlier_passes(key, spec)).collect();
+        let nexts = specs.iter().skip(1).chain(&last).map(|next| next.trigger.clone()).collect::<Vec<_>>();
+        let earlier = specs.into_iter().zip(nexts);
+        let mut passes: Vec<Pass> =
+            earlier.flat_map(|(spec, next)| self.earlier_passes(key, spec, next.as_ref())).collect();
         if let Some(first) = passes.first_mut() {
             first.is_optional |= may_be_overtaken;
             first.is_needed_without_next &= !may_be_overtaken;
@@ -403,16 +406,19 @@ impl Derivation<'_, '_> {
     ) -> Vec<Pass> {
         let mut passes = vec![];
         for change in changes {
-            let states = source_states(self.state, key, &change.spec, true);
+            let states = source_states(self.state, key, &change.spec, change.trigger.as_ref());
             passes.extend(states.last().map(|state| self.pass(key, change.clone(), &DataOverrides::new(), state)));
         }
         passes
     }
 
-    /// Returns the passes with a spec that another spec follows: the variables may change before the spec does.
-    fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
-        let is_generated = self.state.generated.states(&spec.spec.source(&key.namespace)).is_some();
-        let is_optional = spec.is_optional || is_generated;
+    /// Returns the passes with a spec that another spec follows, which the pass `next` applies: the variables may change before the
+    /// spec does.
+    fn earlier_passes(&mut self, key: &NamespacedName, spec: PassSpec, next: Option<&PassId>) -> Vec<Pass> {
+        let source = spec.spec.source(&key.namespace);
+        let is_generated = self.state.generated.states(&source).is_some();
+        let comes_later = next.is_some_and(|next| may_come_before_its_source(self.state, &source, next));
+        let is_optional = spec.is_optional || is_generated || comes_later;
         let mut passes = self.final_passes(key, spec);
         if is_optional {
             // The artifact comes later than the revision, and perhaps only after the next spec.
@@ -426,7 +432,7 @@ impl Derivation<'_, '_> {
     /// Returns the passes with the last spec: with earlier states of the source, with the live variables, and with the
     /// variables after the change.
     fn final_passes(&mut self, key: &NamespacedName, spec: PassSpec) -> Vec<Pass> {
-        let states = source_states(self.state, key, &spec.spec, spec.trigger.is_some());
+        let states = source_states(self.state, key, &spec.spec, spec.trigger.as_ref());
         let Some((last, earlier)) = states.split_last() else { return vec![] };
         let mut passes: Vec<Pass> =
             earlier.iter().map(|state| self.pass(key, spec.clone(), &DataOverrides::new(), state)).collect();

@@ -40,49 +40,66 @@ pub(crate) fn planned_artifact<'s>(state: &'s State<'_>, source: &SourceId) -> O
     }
 }
 
-/// Returns what a Kustomization finds in its source, one state after the other. `is_changed` is true if its spec is not
-/// the live one, so that it reconciles also without a new artifact.
+/// Returns true if a Kustomization of a planned source can be changed by a pass before its own source has fetched the new
+/// revision, because the pass is of another source.
+pub(crate) fn may_come_before_its_source(state: &State<'_>, source: &SourceId, pass: &PassId) -> bool {
+    state.input.trees.contains_key(source) && state.source_of_pass(pass).is_some_and(|other| other != *source)
+}
+
+/// Returns what a Kustomization finds in its source, one state after the other. `by` is the pass that applies its spec, if that is
+/// not the live one: it then reconciles also without a new artifact.
 pub(crate) fn source_states(
     state: &State<'_>,
     key: &NamespacedName,
     spec: &KustomizationSpec,
-    is_changed: bool,
+    by: Option<&PassId>,
 ) -> Vec<SourceState> {
     let source = spec.source(&key.namespace);
+    let is_changed = by.is_some();
     if let Some(deployed) = state.input.pinned.get(&source) {
         return vec![SourceState::plain(other_source(format!(
             "{source} is not deployed from this ref but from {deployed}"
         )))];
     }
     let tree = state.input.trees.get(&source);
-    let Some(generated) = state.generated.states(&source) else {
-        let artifact = tree.cloned().map_or_else(|| other_source(format!("{source} is not this tree")), Ok);
-        return vec![SourceState::plain(artifact)];
-    };
+    let generated = state.generated.states(&source);
     let deployed = state.input.deployed.get(&source).cloned();
     let mut states = vec![];
-    let exists = state.live_object(&source.object()).is_some();
-    if is_changed && exists && tree.is_none() && !matches!(generated, [one] if one.content == ArtifactContent::Same) {
+    let comes_later = match (tree, generated) {
+        (Some(_), _) => by.is_some_and(|by| may_come_before_its_source(state, &source, by)),
+        (None, Some([one])) => is_changed && one.content != ArtifactContent::Same,
+        (None, generated) => is_changed && generated.is_some(),
+    };
+    if comes_later && state.live_object(&source.object()).is_some() {
         let artifact = deployed.clone().ok_or_else(|| {
             let detail =
                 format!("it may be reconciled before {source} changes, whose present content is not known here");
             PassOutcome::Unknown(Reason::new(ReasonCode::NotFollowed, detail))
         });
-        states.push(SourceState { artifact, trigger: None, is_optional: true, is_generated: true });
+        states.push(SourceState { artifact, trigger: None, is_optional: true, is_generated: tree.is_none() });
     }
+    let Some(generated) = generated else {
+        let artifact = tree.cloned().map_or_else(|| other_source(format!("{source} is not this tree")), Ok);
+        states.push(SourceState::plain(artifact));
+        return states;
+    };
+    let stuck = state.stuck_sources.get(&source);
     for state in generated {
-        let artifact = match &state.content {
-            ArtifactContent::Made(artifact) => Ok(artifact.clone()),
-            ArtifactContent::Same if is_changed => match &deployed {
+        let artifact = match (&state.content, stuck) {
+            (ArtifactContent::Made(artifact), _) => Ok(artifact.clone()),
+            (ArtifactContent::Same, _) if is_changed => match &deployed {
                 Some(artifact) => Ok(artifact.clone()),
                 None => other_source(format!("the present content of {source} is not known here")),
             },
-            ArtifactContent::Same => other_source(format!("{source} does not change")),
-            ArtifactContent::Missing(why) => {
+            (ArtifactContent::Same, Some(why)) => {
+                Err(PassOutcome::Blocked(Reason::new(ReasonCode::PathNotFound, why.as_str())))
+            }
+            (ArtifactContent::Same, None) => other_source(format!("{source} does not change")),
+            (ArtifactContent::Missing(why), _) => {
                 let detail = format!("{source} does not exist: {why}");
                 Err(PassOutcome::Blocked(Reason::new(ReasonCode::SourceMissing, detail)))
             }
-            ArtifactContent::Unknown(why) => other_source(format!("the content of {source} is not known: {why}")),
+            (ArtifactContent::Unknown(why), _) => other_source(format!("the content of {source} is not known: {why}")),
         };
         let (trigger, is_optional) = (state.trigger.clone(), state.is_optional);
         states.push(SourceState { artifact, trigger, is_optional, is_generated: tree.is_none() });

@@ -25,6 +25,9 @@ pub(crate) type StoredReleases = BTreeMap<ObjectId, StoredRelease>;
 /// The state of a preview: what it reads, and what it found so far.
 pub(crate) struct State<'a> {
     pub(crate) input: PreviewInput<'a>,
+    /// Sources of the trees that keep the artifact that they have, because source-controller cannot pack the new revision by the
+    /// spec that they have, with the reason.
+    pub(crate) stuck_sources: BTreeMap<SourceId, String>,
     pub(crate) cascade: Cascade<'a>,
     pub(crate) holders: Arc<Holders>,
     pub(crate) live: BTreeMap<NamespacedName, &'a Resource>,
@@ -72,6 +75,11 @@ impl<'a> State<'a> {
 
     pub(crate) fn pass(&self, id: &PassId) -> Option<&Pass> {
         self.node(&id.node)?.passes.get(id.number)
+    }
+
+    /// Returns the source of which a pass builds.
+    pub(crate) fn source_of_pass(&self, id: &PassId) -> Option<SourceId> {
+        Some(self.pass(id)?.spec.source(&id.node.key.namespace))
     }
 
     /// Returns the lifetimes of a Kustomization, the live one first.

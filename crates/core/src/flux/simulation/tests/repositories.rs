@@ -8,6 +8,8 @@ use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::source;
 use crate::flux::simulation::Preview;
 use crate::flux::simulation::questions::Progress;
+use crate::flux::spec::SourceId;
+use crate::plan::Action;
 
 const BOTH: [(&str, &str); 2] = [("p/a.yaml", "a"), ("p/b.yaml", "b")];
 
@@ -136,4 +138,93 @@ fn the_state_after_has_the_revision_of_a_new_source() {
     assert_eq!(text("GitRepository", "other", "/status/artifact/revision").as_deref(), Some("main@sha1:2"));
     assert_eq!(text("Kustomization", "k", "/status/lastAppliedRevision").as_deref(), Some("main@sha1:2"));
     assert_eq!(text("GitRepository", "repo", "/status/artifact/revision"), None);
+}
+
+/// Returns the outcome of `k` and what is deleted or created again.
+fn outcome_and_rows(cluster: &TestCluster, after: &Files) -> (String, BTreeSet<String>) {
+    (cluster.outcome(after, "k"), cluster.rows(after))
+}
+
+#[test]
+fn a_sparse_checkout_of_a_missing_path_keeps_the_artifact() {
+    let sparse = |entries: &[&str]| json!({ "sparseCheckout": entries });
+    let stuck = sparse(&["root", "p", "typo"]);
+    let cluster = TestCluster::new(&files(&[("repo", stuck.clone())], "repo", &BOTH));
+    let (outcome, rows) = outcome_and_rows(&cluster, &files(&[("repo", stuck)], "repo", &BOTH[..1]));
+    assert!(outcome.starts_with("Blocked: path-not-found") && outcome.contains("\"typo\""), "{outcome}");
+    assert_eq!(rows, set(&[]));
+    let known = sparse(&["root", "p"]);
+    let cluster = TestCluster::new(&files(&[("repo", known.clone())], "repo", &BOTH));
+    assert_eq!(cluster.rows(&files(&[("repo", known)], "repo", &BOTH[..1])), set(&["delete b"]));
+    // A change of the spec comes with the new revision.
+    let changed = files(&[("repo", sparse(&["root", "typo"]))], "repo", &BOTH[..1]);
+    assert_eq!(deletions(&changed), set(&["delete b"]));
+}
+
+/// Files in which `k` is of another source of the same repository than `root`.
+fn of_two_sources(apps: &[Value], path: &str, maps: &[(&'static str, &'static str)]) -> Files {
+    let reference = json!({"sourceRef": {"kind": "GitRepository", "name": "apps"}});
+    let mut objects = vec![source("GitRepository", "repo", spec(json!({})))];
+    objects.extend(apps.iter().map(|more| source("GitRepository", "apps", spec(more.clone()))));
+    objects.push(ks("k", path, reference));
+    let mut files = vec![("root/a.yaml", objects)];
+    files.extend(maps.iter().map(|(at, name)| (*at, vec![cm(name)])));
+    files
+}
+
+#[test]
+fn two_sources_of_one_repository_fetch_it_at_different_times() {
+    let old = [("p/a.yaml", "a"), ("p/b.yaml", "b"), ("q/a.yaml", "a")];
+    let live = [json!({})];
+    let before = of_two_sources(&live, "./p", &old);
+    let mut cluster = TestCluster::new(&before);
+    cluster.sources = vec!["apps"];
+    cluster.history = Some(before);
+    let new = [("p/a.yaml", "a"), ("p/b.yaml", "b"), ("q/a.yaml", "a"), ("q/b.yaml", "b")];
+    let rows = |apps: &[Value], path: &str, maps: &[(&'static str, &'static str)]| {
+        cluster.rows(&of_two_sources(apps, path, maps))
+    };
+    // The old files of the new path lack it.
+    assert_eq!(rows(&live, "./q", &new), set(&["recreate? b"]));
+    // Neither the old path nor the new one has it in the new files.
+    assert_eq!(rows(&live, "./p", &new[..1]), set(&["delete b"]));
+    // The source may be suspended, or deleted, before it has fetched the new files.
+    let suspended = [json!({"suspend": true})];
+    assert_eq!(rows(&suspended, "./p", &new[..1]), set(&["delete? b"]));
+    assert_eq!(rows(&suspended, "./p", &old), set(&[]));
+    assert_eq!(rows(&[], "./p", &new[..1]), set(&["delete apps", "delete? b"]));
+}
+
+#[test]
+fn a_tree_of_another_kind_is_published_before_its_source_changes_or_never() {
+    let repository = |more: Value| {
+        let mut spec = json!({"url": "oci://example.com/repo", "ref": {"tag": "1"}, "interval": "1m"});
+        more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
+        source("OCIRepository", "apps", spec)
+    };
+    let files = |sources: Vec<Value>, maps: &[(&'static str, &'static str)]| -> Files {
+        let reference = json!({"sourceRef": {"kind": "OCIRepository", "name": "apps"}});
+        let mut files = vec![("root/a.yaml", [sources, vec![ks("k", "./p", reference)]].concat())];
+        files.extend(maps.iter().map(|(at, name)| (*at, vec![cm(name)])));
+        files
+    };
+    let cluster = TestCluster::new(&files(vec![repository(json!({}))], &BOTH));
+    let change = |sources: Vec<Value>| {
+        let after = files(sources, &BOTH[..1]);
+        let mut input = cluster.input(&after);
+        let id = SourceId { kind: "OCIRepository".into(), namespace: NS.into(), name: "apps".into() };
+        let tree = input.trees.values().next().unwrap().clone();
+        input.trees.insert(id, tree);
+        let plan = cluster.finish_preview(input).plan;
+        let outcome = plan.owners().iter().find(|row| row.owner.name == "k").unwrap().outcome;
+        let deleted = plan.changes().iter().filter(|change| change.action == Action::Delete);
+        let deleted = deleted.map(|change| format!("{} {:?}", change.object.id.name, change.certainty));
+        (format!("{outcome:?}"), deleted.collect::<Vec<_>>().join(", "))
+    };
+    let own = |outcome: &str, deleted: &str| (outcome.to_owned(), deleted.to_owned());
+    assert_eq!(change(vec![repository(json!({"timeout": "9s"}))]), own("Applies", "b Certain"));
+    assert_eq!(change(vec![repository(json!({"ref": {"tag": "2"}}))]), own("Unknown", "b Race"));
+    assert_eq!(change(vec![]), own("Blocked", "b Race, apps Certain"));
+    let (_, deleted) = change(vec![repository(json!({"suspend": true}))]);
+    assert_eq!(deleted, "b Race");
 }

@@ -1,4 +1,5 @@
-//! GitRepositories that the change creates, changes or deletes, and that fetch the repository of a planned tree.
+//! GitRepositories that the change creates, changes or deletes, and that fetch the repository of a planned tree; other sources of
+//! planned trees that it changes or deletes.
 //!
 //! source-controller packs the files of the new revision first by the spec that a source has, and again by the new one.
 //! Kustomizations may see the first artifact or only the last. Source: docs/reference/kustomize-controller.md 3.1.
@@ -16,7 +17,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::effective_fields::differing_fields;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::source::artifact::Artifact;
-use crate::flux::source::options::{SourceOptions, missing_content};
+use crate::flux::source::options::{SourceOptions, missing_content, missing_sparse_path};
 use crate::flux::source::tree::Tree;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -27,7 +28,20 @@ const KIND: &str = "GitRepository";
 /// Fields that decide which files of a revision are packed, and not what is fetched.
 const PACKING: [&str; 2] = ["spec.ignore", "spec.sparseCheckout"];
 
-/// Adds the states of the artifacts of GitRepositories that change.
+/// Returns the planned GitRepositories that cannot pack the new revision by the spec that they have, with the reason.
+pub(crate) fn stuck_sources(input: &PreviewInput<'_>) -> BTreeMap<SourceId, String> {
+    let stuck = input.repositories.iter().filter_map(|(source, files)| {
+        let live = input.snapshot.resource(&source.object()).filter(|live| &*live.object.id.kind == KIND)?;
+        let entry = missing_sparse_path(live.spec(), files)?;
+        let why = format!(
+            "{source} keeps the artifact that it has: spec.sparseCheckout names {entry:?}, which does not exist"
+        );
+        Some((source.clone(), why))
+    });
+    stuck.collect()
+}
+
+/// Adds the states of the artifacts of sources that change.
 pub(crate) fn add_repositories(state: &State<'_>, consequences: &Consequences<'_>, generated: &mut GeneratedArtifacts) {
     for id in repository_ids(state) {
         let source = SourceId::of(&id);
@@ -40,11 +54,16 @@ pub(crate) fn add_repositories(state: &State<'_>, consequences: &Consequences<'_
 }
 
 fn repository_ids(state: &State<'_>) -> BTreeSet<ObjectId> {
-    let planned = state.input.trees.keys().map(SourceId::object).filter(|id| id.is_here(SOURCE_GROUP, KIND));
+    let planned = state.input.trees.keys().chain(state.stuck_sources.keys()).map(SourceId::object);
+    let planned =
+        planned.filter(|id| [KIND, "OCIRepository", "Bucket"].iter().any(|kind| id.is_here(SOURCE_GROUP, kind)));
     planned.chain(state.nodes.applied_of(SOURCE_GROUP, KIND).cloned()).collect()
 }
 
 /// Returns the states of the artifact of a source; `None` if the change does not concern it, or if it is live and not planned.
+///
+/// The tree of another source than a GitRepository is published on its own, so it can come before the change of its spec or
+/// after it.
 fn artifact_states(
     state: &State<'_>,
     consequences: &Consequences<'_>,
@@ -52,29 +71,43 @@ fn artifact_states(
     source: &SourceId,
 ) -> Option<Vec<ArtifactState>> {
     let live = state.input.snapshot.resource(id);
-    let planned = state.input.trees.get(source);
-    if live.is_some() != planned.is_some() || state.is_private(id) {
+    let is_stuck = state.stuck_sources.contains_key(source);
+    let planned = state.input.trees.get(source).map(|artifact| ArtifactContent::Made(artifact.clone()));
+    let first = planned.or(is_stuck.then_some(ArtifactContent::Same));
+    if live.is_some() != first.is_some() || state.is_private(id) {
         return None;
     }
-    let mut states: Vec<ArtifactState> =
-        planned.map(|artifact| ArtifactState::new(ArtifactContent::Made(artifact.clone()), None)).into_iter().collect();
+    let is_git = &*id.kind == KIND;
+    let first = first.map(|content| ArtifactState { is_optional: !is_git, ..ArtifactState::new(content, None) });
+    let mut states: Vec<ArtifactState> = first.into_iter().collect();
     if live.is_some() && consequences.may_be_deleted(id) {
         states.push(deletion(consequences, id));
         return Some(states);
     }
-    let (mut last, mut changes) = (live.map(|live| live.spec().clone()), false);
+    let (mut last, mut changes) = (live.map(|live| live.spec().clone()), is_stuck);
     for (spec, pass) in state.applied_specs(id) {
-        if last.as_ref().is_some_and(|last| differing_fields(KIND, last, &spec).is_empty()) {
+        let is_same = last.as_ref().is_some_and(|last| differing_fields(&id.kind, last, &spec).is_empty());
+        if live.is_some_and(|live| !live.flag("/spec/suspend")) && spec["suspend"] == Value::Bool(true) {
+            // It stays as it is: with the tree, if what suspends it has fetched that in the same source.
+            if !is_git || state.source_of_pass(&pass).is_none_or(|other| other != *source) {
+                changes = true;
+                let stays = ArtifactState::new(ArtifactContent::Same, Some(pass));
+                states.push(ArtifactState { is_optional: is_git, ..stays });
+            }
+            changes |= !is_same;
+            continue;
+        }
+        if is_same {
             continue;
         }
         changes = true;
-        // A suspended source stays as it is.
-        if live.is_some() && spec["suspend"] == Value::Bool(true) {
-            continue;
-        }
-        let content = content(&state.input, id, live, &spec);
+        let content = if is_git {
+            content(&state.input, id, live, &spec)
+        } else {
+            Some(ArtifactContent::Unknown(format!("{id} changes")))
+        };
         last = Some(spec);
-        if states.last().is_none_or(|last| last.content != content) {
+        if let Some(content) = content.filter(|content| states.last().is_none_or(|last| last.content != *content)) {
             states.push(ArtifactState::new(content, Some(pass)));
         }
     }
@@ -96,17 +129,25 @@ fn deletion(consequences: &Consequences<'_>, id: &ObjectId) -> ArtifactState {
     ArtifactState::new(content, pruning)
 }
 
-/// Returns what source-controller packs for a source with a spec that it does not have yet.
-fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spec: &Value) -> ArtifactContent {
+/// Returns what source-controller packs for a source with a spec that it does not have yet; `None` if it keeps the artifact that
+/// the source has.
+fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spec: &Value) -> Option<ArtifactContent> {
     if spec["suspend"] == Value::Bool(true) {
-        return ArtifactContent::Missing("it is suspended, and has no artifact".to_owned());
+        let missing = "it is suspended, and has no artifact".to_owned();
+        return live.is_none().then_some(ArtifactContent::Missing(missing));
     }
-    let packed = packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec);
-    match packed.map(|packed| packed.artifact) {
-        Some(Ok(artifact)) => ArtifactContent::Made(artifact),
-        Some(Err(missing)) => ArtifactContent::Unknown(format!("{id}: {missing}")),
-        None => ArtifactContent::Unknown(format!("{id} {}", if live.is_some() { "changes" } else { "is created" })),
+    let Some(packed) = packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec) else {
+        let what = if live.is_some() { "changes" } else { "is created" };
+        return Some(ArtifactContent::Unknown(format!("{id} {what}")));
+    };
+    if let Some(entry) = missing_sparse_path(spec, &packed.files) {
+        let missing = format!("its spec.sparseCheckout names {entry:?}, which does not exist");
+        return live.is_none().then_some(ArtifactContent::Missing(missing));
     }
+    Some(match packed.artifact {
+        Ok(artifact) => ArtifactContent::Made(artifact),
+        Err(missing) => ArtifactContent::Unknown(format!("{id}: {missing}")),
+    })
 }
 
 /// Artifact of a GitRepository.
