@@ -67,15 +67,26 @@ pub(crate) fn missing_sparse_path<'s>(spec: &'s Value, tree: &Tree) -> Option<&'
     entries.find(|entry| !tree.has(&path::secure_join(entry)))
 }
 
+/// Returns the directories of the artifact of a source with this spec whose content its tree does not hold.
+///
+/// Source: `GetToPath` in api/v1/gitrepository_types.go of source-controller v1.9.3.
+pub(crate) fn missing_directories(spec: &Value, tree: &Tree) -> Vec<String> {
+    let included = list_at(spec, "/include").iter().map(|include| {
+        let to = text_at(include, "/toPath");
+        path::secure_join(if to.is_empty() { text_at(include, "/repository/name") } else { to })
+    });
+    let recurses = spec["recurseSubmodules"] == Value::Bool(true);
+    let submodules = tree.iter().filter(|(_, file)| recurses && **file == File::Submodule);
+    included.chain(submodules.map(|(at, _)| at.to_owned())).collect()
+}
+
 /// Returns the content of the artifact of a source with this spec that its tree does not hold, as a sentence; `None` if the tree
 /// is complete.
 pub fn missing_content(spec: &Value, tree: &Tree) -> Option<&'static str> {
     if !list_at(spec, "/include").is_empty() {
         return Some("it includes artifacts of other sources, whose content is not in this tree");
     }
-    let has_submodule = tree.iter().any(|(_, file)| *file == File::Submodule);
-    (spec["recurseSubmodules"] == Value::Bool(true) && has_submodule)
-        .then_some("it has submodules, whose content is not in this tree")
+    (!missing_directories(spec, tree).is_empty()).then_some("it has submodules, whose content is not in this tree")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::derivation::Derivation;
 use super::ignored_fields::stop_by_ignore_rules;
 use super::live_spec::{SpecChange, live_specs};
 use super::scope::{stop_at, stop_from};
-use super::source_states::{SourceState, may_come_before_its_source, source_states};
+use super::source_states::{SourceState, may_come_before_its_source, source_states, without_missing_content};
 use super::unserved_versions::unserved_objects;
 use super::variables::variable_update;
 use crate::flux::build;
@@ -512,6 +512,7 @@ impl Derivation<'_, '_> {
             condition = Some(Reason::new(applying.code, detail));
         }
         let caused_by = trigger.or_else(|| source.trigger.clone());
+        let outcome = without_missing_content(state, key, &spec, outcome);
         let (outcome, refusal) = apply_refusals(state, key, &spec, outcome);
         let (outcome, ignore_rules) = stop_by_ignore_rules(state, key, &spec, outcome);
         let outcome = stop_if_stuck(state, key, &spec, outcome);

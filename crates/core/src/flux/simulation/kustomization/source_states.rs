@@ -6,6 +6,8 @@ use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
 use crate::flux::simulation::model::node::{PassId, PassOutcome};
 use crate::flux::simulation::model::state::State;
 use crate::flux::source::artifact::Artifact;
+use crate::flux::source::options::{missing_content, missing_directories};
+use crate::flux::source::path;
 use crate::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use crate::plan::{Reason, ReasonCode};
 
@@ -105,4 +107,35 @@ pub(crate) fn source_states(
         states.push(SourceState { artifact, trigger, is_optional, is_generated: tree.is_none() });
     }
     states
+}
+
+/// Returns the outcome of a pass whose build may read what the tree of its source lacks: included artifacts and submodules.
+pub(crate) fn without_missing_content(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    outcome: PassOutcome,
+) -> PassOutcome {
+    let source = spec.source(&key.namespace);
+    let files = state.input.repositories.get(&source);
+    let live = state.input.snapshot.resource(&source.object());
+    let Some((files, live)) = files.zip(live).filter(|_| source.kind == "GitRepository") else { return outcome };
+    let Some(why) = missing_content(live.spec(), files) else { return outcome };
+    let path = path::secure_join(spec.path());
+    let is_in = |at: &str, directory: &str| {
+        directory.is_empty() || at.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let missing = missing_directories(live.spec(), files);
+    let reads_it = missing.iter().any(|missing| is_in(missing, &path) || is_in(&path, missing));
+    let may_differ = match &outcome {
+        PassOutcome::Applied(_) | PassOutcome::Partial { .. } => reads_it,
+        // A reference outside of its path can lead to it.
+        PassOutcome::Blocked(reason) => matches!(reason.code, ReasonCode::BuildFailed | ReasonCode::PathNotFound),
+        PassOutcome::Unknown(_) => false,
+    };
+    if may_differ {
+        PassOutcome::Unknown(Reason::new(ReasonCode::NotFollowed, format!("{source}: {why}")))
+    } else {
+        outcome
+    }
 }

@@ -161,6 +161,21 @@ fn a_sparse_checkout_of_a_missing_path_keeps_the_artifact() {
     assert_eq!(deletions(&changed), set(&["delete b"]));
 }
 
+#[test]
+fn what_is_included_is_not_known() {
+    let include = |to: &str| json!({"include": [{"repository": {"name": "b"}, "toPath": to}]});
+    let rows = |to: &str| {
+        let cluster = TestCluster::new(&files(&[("repo", include(to))], "repo", &BOTH));
+        outcome_and_rows(&cluster, &files(&[("repo", include(to))], "repo", &BOTH[..1]))
+    };
+    let (outcome, deleted) = rows("./p/lib");
+    assert!(outcome.starts_with("Unknown: not-followed"), "{outcome}");
+    assert_eq!(deleted, set(&[]));
+    let (outcome, deleted) = rows("lib");
+    assert!(outcome.starts_with("Applies"), "{outcome}");
+    assert_eq!(deleted, set(&["delete b"]));
+}
+
 /// Files in which `k` is of another source of the same repository than `root`.
 fn of_two_sources(apps: &[Value], path: &str, maps: &[(&'static str, &'static str)]) -> Files {
     let reference = json!({"sourceRef": {"kind": "GitRepository", "name": "apps"}});
