@@ -31,6 +31,7 @@ use gitops_core::flux::simulation::{
 };
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
+use gitops_core::flux::source::obstacles::obstacles;
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::{KustomizationSpec, NamespacedName, SourceId};
 use gitops_core::kubernetes::gap::Gap;
@@ -532,11 +533,14 @@ impl<'s> Planner<'s> {
         plan.set_subject(trees.subject.clone());
     }
 
-    /// Prints which references are not known, what the dry-runs could not compare, and the hint for missing rights.
+    /// Prints which references are not known, which sources may not fetch the new revision, what the dry-runs could not compare, and
+    /// the hint for missing rights.
     pub(super) fn report(&self, session: &mut Session, finished: &FinishedPreview) {
         self.hint_unknown_references(session, &finished.plan);
-        if let Some(source) = self.suspended_source(self.answerer.builds.snapshot) {
-            session.terminal.warning(&format!("{source} is suspended: nothing of this happens before it is resumed"));
+        let snapshot = self.answerer.builds.snapshot;
+        let sources = self.folders.keys().filter_map(|source| matching::source(snapshot, source));
+        for warning in sources.flat_map(obstacles) {
+            session.terminal.warning(&finished.secrets.mask_values(&warning));
         }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if !finished.not_compared.is_empty() {

@@ -3,6 +3,7 @@
 pub mod artifact;
 pub mod ignore;
 pub mod matching;
+pub mod obstacles;
 pub mod options;
 pub mod path;
 pub mod tree;
