@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::reason::{Reason, ReasonCode};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::deletion::finalizers::awaited_finalizers;
 use crate::kubernetes::deletion::volumes::ReclaimOutcome;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::OwnerId;
@@ -123,6 +124,11 @@ pub fn if_deleted(id: &ObjectId) -> String {
     format!("it depends on whether {id} is deleted")
 }
 
+/// Returns the condition under which a dependent is deleted whose owner a finalizer keeps.
+pub(crate) fn awaits_finalizer(owner: &ObjectId, finalizer: &str) -> String {
+    format!("it stays until the finalizer {finalizer} of {owner} is removed")
+}
+
 /// One row of a plan: the change of one object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -164,17 +170,30 @@ impl Change {
     pub fn cascaded(cascaded: &CascadedObject<'_>, owner: Option<OwnerId>) -> Self {
         let by = Actor::from(cascaded.kind);
         let reason = Reason::from(cascaded.kind);
-        Self {
+        let mut row = Self {
             certainty: if cascaded.kind.is_certain() { Certainty::Certain } else { Certainty::Race },
             cause: Some(cascaded.cause.clone()),
             ..Self::new(Action::Delete, cascaded.object, owner, by, reason)
+        };
+        for owner in cascaded.owners.iter().filter(|owner| owner.deletion_timestamp.is_some()) {
+            if let Some(finalizer) = awaited_finalizers(owner).next() {
+                row.add_condition(awaits_finalizer(&owner.id, finalizer));
+            }
         }
+        row
     }
 
     /// Makes the change depend on a condition, which its reason then names.
     pub(crate) fn make_race(&mut self, condition: impl Into<String>) {
         self.certainty = Certainty::Race;
         self.reason.conditions.push(condition.into());
+    }
+
+    /// Makes the change depend on a condition, unless its reason names it already.
+    pub(crate) fn add_condition(&mut self, condition: String) {
+        if !self.reason.conditions.contains(&condition) {
+            self.make_race(condition);
+        }
     }
 
     /// Returns true if this object, identified by its uid, is deleted, and is not an old record of a release.

@@ -28,11 +28,11 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 pub use alarm::Alarm;
-pub(crate) use change::EmptiedFile;
 pub use change::{
     Action, Actor, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, Diff, Fidelity, Outcome,
     OwnerOutcome, PinnedObject, if_deleted,
 };
+pub(crate) use change::{EmptiedFile, awaits_finalizer};
 pub use documents::{fleet, sequence};
 pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};

@@ -20,7 +20,7 @@ use chrono::TimeDelta;
 
 use crate::flux::kinds::{FluxKind, KINDS, find};
 use crate::flux::stages::{Stage, stage};
-use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
+use crate::kubernetes::deletion::finalizers::awaited_finalizers;
 use crate::kubernetes::duration;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
@@ -137,8 +137,7 @@ impl FluxControllers<'_> {
 
 /// Returns the finalizers of an object that neither Kubernetes nor Flux removes.
 pub fn foreign_finalizers(object: &ObjectMetadata) -> impl Iterator<Item = &str> {
-    let finalizers = object.finalizers.iter().map(|finalizer| &**finalizer);
-    finalizers.filter(|finalizer| !is_removed_by_kubernetes(finalizer) && !is_of_flux(finalizer))
+    awaited_finalizers(object).filter(|finalizer| !is_of_flux(finalizer))
 }
 
 /// Returns true for a finalizer that a controller of Flux removes.

@@ -2,14 +2,14 @@
 //!
 //! No inventory lists these objects; the cluster deletes them by itself. The garbage collector looks for an owner in the
 //! namespace of the dependent, so an owner in another namespace counts as absent. It does not delete a cluster-scoped
-//! object whose owner reference names a namespaced owner. See docs/reference/garbage-collection.md.
+//! object whose owner reference names a namespaced owner, and no object with a reference to a kind that is not served. See docs/reference/garbage-collection.md.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::tokens;
 use super::volumes::{ReclaimOutcome, Volumes};
-use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, ResourceType};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, OwnerReference, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// An object that is deleted because another one is.
@@ -20,6 +20,8 @@ pub struct CascadedObject<'a> {
     pub cause: ObjectId,
     /// Mechanism of the deletion.
     pub kind: CascadeKind,
+    /// Live owners of a dependent, which must all be gone first; none for another mechanism.
+    pub owners: Vec<&'a ObjectMetadata>,
 }
 
 /// Mechanism by which one deletion causes another.
@@ -124,7 +126,7 @@ impl<'a> Cascade<'a> {
     /// Returns every object that is deleted as a consequence of deleting `roots`, each once with its nearest cause and
     /// sorted by identity. The roots themselves are left out.
     ///
-    /// A dependent is deleted only if every owner that it references is absent or deleted.
+    /// A dependent is deleted only if every owner that it references is absent, is being deleted already or is deleted.
     pub(crate) fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
         self.closure_without_orphans(roots, &HashSet::new())
     }
@@ -232,8 +234,12 @@ impl<'a> Cascade<'a> {
                 found.push((volume, CascadeKind::Volume(outcome)));
             }
         }
-        let cause = &object.id;
-        found.into_iter().map(|(object, kind)| CascadedObject { object, cause: cause.clone(), kind }).collect()
+        let cascaded = found.into_iter().map(|(next, kind)| {
+            let is_dependent = matches!(kind, CascadeKind::Dependent { .. });
+            let owners = if is_dependent { self.owners_of(next).collect() } else { vec![] };
+            CascadedObject { object: next, cause: object.id.clone(), kind, owners }
+        });
+        cascaded.collect()
     }
 
     /// Returns the Secrets with tokens of a service account.
@@ -243,22 +249,32 @@ impl<'a> Cascade<'a> {
         secrets.into_iter().flatten().copied().filter(|secret| tokens::belongs(secret, account)).collect()
     }
 
-    /// Returns true if the garbage collector deletes a dependent: every owner is absent for it or deleted.
+    /// Returns true if the garbage collector deletes a dependent: every owner is absent for it, is being deleted or is deleted.
     fn has_no_owner_left(&self, dependent: &ObjectMetadata, deleted: &HashSet<&str>) -> bool {
-        let namespace = &dependent.id.namespace;
-        dependent.owner_references.iter().all(|reference| {
-            let owner = self.by_uid.get(&*reference.uid);
-            let is_namespaced = match owner {
-                Some(owner) => !owner.id.namespace.is_empty(),
-                None => self.namespaced.get(&(&*reference.group, &*reference.kind)).copied().unwrap_or_default(),
-            };
-            if is_namespaced && namespace.is_empty() {
-                return false;
-            }
-            owner.is_none_or(|owner| {
-                deleted.contains(&*owner.uid) || (is_namespaced && owner.id.namespace != *namespace)
-            })
-        })
+        let mut owners = self.owners_of(dependent);
+        let is_looked_up = dependent.owner_references.iter().all(|reference| self.can_look_up(dependent, reference));
+        is_looked_up && owners.all(|owner| owner.deletion_timestamp.is_some() || deleted.contains(&*owner.uid))
+    }
+
+    /// Returns the live owners of a dependent, as far as they are where the garbage collector looks for them.
+    fn owners_of(&self, dependent: &ObjectMetadata) -> impl Iterator<Item = &'a ObjectMetadata> {
+        let owners =
+            dependent.owner_references.iter().filter_map(|reference| self.by_uid.get(&*reference.uid).copied());
+        owners.filter(|owner| owner.id.namespace.is_empty() || owner.id.namespace == dependent.id.namespace)
+    }
+
+    /// Returns false if the garbage collector cannot look up an owner, and so leaves the dependent alone: it is namespaced and
+    /// the dependent is not, or the API server does not serve its kind (Kubernetes v1.36.3 `isDangling` in
+    /// pkg/controller/garbagecollector/garbagecollector.go).
+    fn can_look_up(&self, dependent: &ObjectMetadata, reference: &OwnerReference) -> bool {
+        let is_namespaced = match self.by_uid.get(&*reference.uid) {
+            Some(owner) => !owner.id.namespace.is_empty(),
+            None => match self.namespaced.get(&(&*reference.group, &*reference.kind)) {
+                Some(is_namespaced) => *is_namespaced,
+                None => return !self.snapshot.lacks_type(&GroupKind::new(&reference.group, &reference.kind)),
+            },
+        };
+        !is_namespaced || !dependent.id.namespace.is_empty()
     }
 }
 
@@ -269,7 +285,7 @@ fn is_definition(id: &ObjectId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kubernetes::object::{ManagedFieldsEntry, OwnerReference};
+    use crate::kubernetes::object::ManagedFieldsEntry;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::testing;
 
@@ -297,15 +313,10 @@ mod tests {
     fn cascaded(objects: Vec<ObjectMetadata>, root: &str) -> Vec<String> {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = objects;
-        snapshot.types = vec![crate::kubernetes::object::ResourceType {
-            group: "example.com".into(),
-            version: "v1".into(),
-            kind: "Widget".into(),
-            plural: "widgets".into(),
-            singular: "widget".into(),
-            short_names: vec![],
-            namespaced: true,
-        }];
+        snapshot.types = vec![
+            testing::resource_type("", "X", "xs", false),
+            testing::resource_type("example.com", "Widget", "widgets", true),
+        ];
         let cascade = Cascade::new(&snapshot);
         let roots = snapshot.objects.iter().filter(|object| &*object.id.name == root);
         cascade.closure(roots).iter().map(|row| format!("{} by {}", row.object.id.name, row.cause.name)).collect()
@@ -402,5 +413,19 @@ mod tests {
             object(ObjectId::new("", "B", "n", "dangling"), &["n/root", "n/long-gone"]),
         ];
         assert_eq!(cascaded(objects, "root"), ["dangling by root", "loop by root"]);
+    }
+    #[test]
+    fn an_owner_that_is_being_deleted_keeps_nothing_and_an_owner_of_an_unserved_kind_everything() {
+        let mut terminating = object(ObjectId::new("", "B", "n", "terminating"), &[]);
+        terminating.deletion_timestamp = Some(chrono::DateTime::UNIX_EPOCH);
+        let mut unserved = object(ObjectId::new("", "B", "n", "left-alone"), &["n/root"]);
+        unserved.owner_references.push(OwnerReference { group: "gone.example.com".into(), ..owner_reference("n/w") });
+        let objects = vec![
+            object(ObjectId::new("", "A", "n", "root"), &[]),
+            object(ObjectId::new("", "B", "n", "shared"), &["n/root", "n/terminating"]),
+            terminating,
+            unserved,
+        ];
+        assert_eq!(cascaded(objects, "root"), ["shared by root"]);
     }
 }

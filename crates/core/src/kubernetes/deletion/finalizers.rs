@@ -37,3 +37,8 @@ const REMOVED_BY_KUBERNETES: [&str; 11] = [
 pub(crate) fn is_removed_by_kubernetes(finalizer: &str) -> bool {
     REMOVED_BY_KUBERNETES.contains(&finalizer)
 }
+
+/// Returns the finalizers of an object that the control plane does not remove by itself.
+pub(crate) fn awaited_finalizers(object: &ObjectMetadata) -> impl Iterator<Item = &str> {
+    object.finalizers.iter().map(|finalizer| &**finalizer).filter(|finalizer| !is_removed_by_kubernetes(finalizer))
+}

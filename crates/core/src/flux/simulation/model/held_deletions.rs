@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::flux::controllers::foreign_finalizers;
-use crate::kubernetes::deletion::finalizers::is_removed_by_kubernetes;
+use crate::kubernetes::deletion::finalizers::awaited_finalizers;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::text::join_limited;
@@ -15,8 +15,7 @@ use crate::text::join_limited;
 /// Returns what holds an object that is being deleted, as a clause; `None` if it is not being deleted or nothing holds it.
 pub(crate) fn held_deletion(object: &ObjectMetadata) -> Option<String> {
     object.deletion_timestamp?;
-    let holding: Vec<&str> =
-        object.finalizers.iter().map(|finalizer| &**finalizer).filter(|name| !is_removed_by_kubernetes(name)).collect();
+    let holding: Vec<&str> = awaited_finalizers(object).collect();
     let (what, verb) = if holding.len() == 1 { ("finalizer", "is") } else { ("finalizers", "are") };
     let names = join_limited(&holding, 3);
     (!holding.is_empty())

@@ -59,7 +59,7 @@ pub(crate) fn owner_deletions<'a>(state: &State<'a>, consequences: &Consequences
     for (cause, effect) in &consequences.effects {
         for (id, deletion) in effect.deletes.iter().filter(|(id, _)| !consequences.may_be_deleted(id)) {
             let Some(object) = state.live_object(id) else { continue };
-            let cascaded = CascadedObject { object, cause: cause.clone(), kind: deletion.kind };
+            let cascaded = CascadedObject { object, cause: cause.clone(), kind: deletion.kind, owners: vec![] };
             deletions.objects.insert(id.clone(), cascaded);
             deletions.orphaning.extend(deletion.orphans_dependents.then_some(&*object.uid));
         }

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::owner_rows::add_owner_deletion;
-use crate::flux::controllers::foreign_finalizers;
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
-use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::snapshot::Snapshot;
-use crate::plan::{Action, Certainty, Change, if_deleted};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::plan::{Action, Change, if_deleted};
 
 /// Returns the row of an object that is deleted with its namespace, its definition, its owners or its release.
 pub(crate) fn cascaded_row(
@@ -31,11 +29,8 @@ pub(crate) fn cascaded_row(
     {
         row.action = Action::Recreate;
     }
-    let is_uncertain = consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain);
-    let root = consequences.root_of(&cascaded.cause);
-    let root_may_stay = consequences.outcomes.get(root).is_some_and(|outcomes| !outcomes.is_deleted());
-    if root_may_stay && consequences.acting(root).is_none() {
-        row.make_race(if_deleted(root));
+    for doubt in consequences.doubts(cascaded) {
+        row.add_condition(doubt);
     }
     if let Some(pod) = consequences.awaited_pod(cascaded) {
         row.make_race(format!(
@@ -49,11 +44,9 @@ pub(crate) fn cascaded_row(
     } else if let (CascadeKind::Token { .. }, true) = (cascaded.kind, is_desired) {
         row.make_race("a Kustomization applies it again, and it goes again while its account is missing");
     }
-    if row.certainty == Certainty::Certain && consequences.follows_from_doubt(cascaded) {
-        row.make_race(if_deleted(&cascaded.cause));
-    }
+    let is_uncertain = consequences.triggers_of(cascaded).is_some_and(|(_, is_certain)| !is_certain);
     if is_uncertain && row.reason.conditions.is_empty() {
-        row.make_race(if_deleted(root));
+        row.make_race(if_deleted(consequences.root_of(&cascaded.cause)));
     }
     row
 }
@@ -65,28 +58,25 @@ fn qualify_dependent(
     cascaded: &CascadedObject<'_>,
     consequences: &Consequences<'_>,
 ) {
-    let owner = &cascaded.cause;
-    let is_recreated = consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner);
-    if is_recreated && may_be_made_again(state, cascaded) {
+    let is_recreated =
+        |owner: &ObjectId| consequences.may_be_recreated(owner) || consequences.is_recreated_by_owner(owner);
+    let mut recreated = cascaded.owners.iter().filter(|owner| is_recreated(&owner.id));
+    if recreated.any(|owner| may_be_made_again(state, cascaded.object, owner)) {
         // A recreated Deployment with the same template creates a ReplicaSet with the old name.
         row.make_race("its owner is recreated and may create it again");
-    } else if consequences.outcomes.get(&cascaded.object.id).is_some_and(|outcomes| outcomes.is_desired) {
-        // The apply can remove the reference to the owner before the garbage collector sees the deletion.
+    } else if consequences.may_lose_its_owners(cascaded) {
         row.make_race("a Kustomization applies it and may remove its owner reference first");
-    } else {
-        mark_held_dependent(row, cascaded, &consequences.cascaded, state.input.snapshot);
     }
 }
 
-/// Returns false if the owner of a dependent, once it is recreated, does not create it under the same name: the name of a
+/// Returns false if an owner of a dependent, once it is recreated, does not create it under the same name: the name of a
 /// ReplicaSet is a hash of the template of its Deployment, and its labels are those of the template.
-fn may_be_made_again(state: &State<'_>, cascaded: &CascadedObject<'_>) -> bool {
-    let (dependent, owner) = (cascaded.object, &cascaded.cause);
-    let owner_uid = state.live_object(owner).map(|live| &live.uid);
+fn may_be_made_again(state: &State<'_>, dependent: &ObjectMetadata, owner: &ObjectMetadata) -> bool {
     let mut references = dependent.owner_references.iter();
-    if !references.any(|reference| reference.controller && Some(&reference.uid) == owner_uid) {
+    if !references.any(|reference| reference.controller && reference.uid == owner.uid) {
         return false;
     }
+    let owner = &owner.id;
     if !(dependent.id.is("apps", "ReplicaSet") && owner.is("apps", "Deployment")) {
         return true;
     }
@@ -112,22 +102,5 @@ pub(crate) fn spread_unknown(changes: &mut [Change]) {
                 is_growing |= reached.insert(change.object.id.clone());
             }
         }
-    }
-}
-
-/// Makes the row of a dependent a race if a finalizer holds its owner, or an owner of its owner.
-pub(crate) fn mark_held_dependent(
-    row: &mut Change,
-    dependent: &CascadedObject<'_>,
-    cascaded: &BTreeMap<ObjectId, CascadedObject<'_>>,
-    snapshot: &Snapshot,
-) {
-    let mut next = Some(dependent);
-    for _ in 0..=cascaded.len() {
-        let Some(CascadedObject { cause, kind: CascadeKind::Dependent { .. }, .. }) = next else { return };
-        if let Some(finalizer) = snapshot.object(cause).and_then(|held| foreign_finalizers(held).next()) {
-            return row.make_race(format!("it stays until the finalizer {finalizer} of {cause} is removed"));
-        }
-        next = cascaded.get(cause);
     }
 }

@@ -1,17 +1,18 @@
 //! Effects of one state of the Kustomizations on all objects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::event_order::EventOrder;
 use super::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::controllers::foreign_finalizers;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::held_deletions::Holders;
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::ObjectId;
-use crate::plan::Action;
+use crate::plan::{Action, awaits_finalizer, if_deleted};
 
 /// Effects of one state of the Kustomizations on all objects.
 pub(crate) struct Consequences<'a> {
@@ -56,12 +57,12 @@ impl Consequences<'_> {
     /// Returns the events that started the cascade of a deletion, and true if every order of events starts it.
     pub(crate) fn triggers_of(&self, cascaded: &CascadedObject<'_>) -> Option<(BTreeSet<SimulationEvent>, bool)> {
         let root = self.root_of(&cascaded.cause);
-        let is_doubtful = self.is_doubtful(cascaded) || self.follows_from_doubt(cascaded);
+        let is_certain = !self.is_doubtful(cascaded) && self.doubts(cascaded).is_empty();
         if let Some(effect) = self.acting(root) {
-            return Some((effect.triggers.clone(), effect.is_certain() && !is_doubtful));
+            return Some((effect.triggers.clone(), effect.is_certain() && is_certain));
         }
         let outcomes = self.outcomes.get(root)?;
-        Some((outcomes.deletions.clone(), outcomes.is_deleted() && !is_doubtful))
+        Some((outcomes.deletions.clone(), is_certain))
     }
 
     /// Returns what the controller of an owner does that stays and deletes objects all the same.
@@ -75,10 +76,18 @@ impl Consequences<'_> {
         (deletion.kind == cascaded.kind).then_some(deletion)
     }
 
-    /// Returns true if a deletion is not certain although its controller acts for certain.
+    /// Returns true if a deletion is not certain although all that it follows from is.
     fn is_doubtful(&self, cascaded: &CascadedObject<'_>) -> bool {
         self.owner_deletion(cascaded).is_some_and(|deletion| deletion.is_doubtful)
             || self.awaited_pod(cascaded).is_some()
+            || self.may_lose_its_owners(cascaded)
+    }
+
+    /// Returns true if a Kustomization applies a dependent, which can remove the references to its owners before the garbage
+    /// collector sees that they are gone.
+    pub(crate) fn may_lose_its_owners(&self, cascaded: &CascadedObject<'_>) -> bool {
+        let is_desired = self.outcomes.get(&cascaded.object.id).is_some_and(|outcomes| outcomes.is_desired);
+        is_desired && matches!(cascaded.kind, CascadeKind::Dependent { .. })
     }
 
     /// Returns the Pod that finalizers keep in a deleted Namespace, and that must be gone before an object there is deleted.
@@ -87,17 +96,39 @@ impl Consequences<'_> {
         self.holders.pod_in(&cascaded.cause).filter(|_| is_content)
     }
 
-    /// Returns true if a deletion follows from one that is not certain although its controller acts for certain.
-    pub(crate) fn follows_from_doubt(&self, cascaded: &CascadedObject<'_>) -> bool {
-        let mut next = self.cascaded.get(&cascaded.cause);
-        for _ in 0..=self.cascaded.len() {
-            let Some(cause) = next else { return false };
-            if self.is_doubtful(cause) {
-                return true;
+    /// Returns why the deletions may not come that a deletion follows from, for people, the nearest first. A dependent follows
+    /// from those of all its owners, and waits until each of them is gone.
+    pub(crate) fn doubts(&self, cascaded: &CascadedObject<'_>) -> Vec<String> {
+        let mut doubts = vec![];
+        let mut seen = BTreeSet::from([&cascaded.object.id]);
+        let mut queue = VecDeque::from([cascaded]);
+        while let Some(next) = queue.pop_front() {
+            doubts.extend(next.owners.iter().filter_map(|owner| {
+                let finalizer = foreign_finalizers(owner).next()?;
+                Some(awaits_finalizer(&owner.id, finalizer))
+            }));
+            // An owner that is being deleted already needs nothing else.
+            let owners = next.owners.iter().filter(|owner| owner.deletion_timestamp.is_none()).map(|owner| &owner.id);
+            for cause in owners.chain([&next.cause]) {
+                if !seen.insert(cause) {
+                    continue;
+                }
+                let cascaded = self.cascaded.get(cause);
+                let may_stay = match cascaded {
+                    Some(cascaded) => {
+                        let acting = self.acting(&cascaded.cause);
+                        self.is_doubtful(cascaded) || acting.is_some_and(|effect| !effect.is_certain())
+                    }
+                    None => {
+                        let outcomes = self.outcomes.get(cause).filter(|_| self.acting(cause).is_none());
+                        outcomes.is_some_and(|outcomes| !outcomes.is_deleted())
+                    }
+                };
+                doubts.extend(may_stay.then(|| if_deleted(cause)));
+                queue.extend(cascaded);
             }
-            next = self.cascaded.get(&cause.cause);
         }
-        false
+        doubts
     }
 
     /// Returns true if the controller of an owner deletes an object and it is created again.

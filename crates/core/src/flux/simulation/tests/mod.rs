@@ -8,6 +8,7 @@ mod changed_rules;
 mod conditions;
 mod controller_flags;
 mod deleted_containers;
+mod dependents;
 mod finalizers;
 mod generators;
 mod image_automation;
