@@ -35,6 +35,16 @@ fn cluster(policy: &str) -> TestCluster {
 }
 
 #[test]
+fn a_stateful_set_whose_first_ordinal_rises_deletes_the_claims_below_it() {
+    let mut files = stateful_set(json!(2), "Delete");
+    files[0].1[0]["spec"]["ordinals"] = json!({"start": 1});
+    assert_eq!(cluster("Delete").rows(&files), set(&["delete data-db-0"]));
+    let mut unread = cluster("Delete");
+    unread.content.clear();
+    assert_eq!(unread.rows(&files), set(&["delete? data-db-0", "delete? data-db-3"]));
+}
+
+#[test]
 fn a_stateful_set_that_shrinks_deletes_the_claims_of_its_last_replicas_if_its_policy_says_so() {
     let rows = |policy: &str, replicas: Value| cluster(policy).rows(&stateful_set(replicas, policy));
     assert_eq!(rows("Delete", json!(1)), set(&["delete data-db-1", "delete data-db-2"]));

@@ -3,6 +3,7 @@
 //! Source: Kubernetes v1.36.3 `pkg/controller/statefulset/stateful_set_utils.go`, `persistentVolumeClaimRetentionPolicy`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -30,16 +31,19 @@ pub(crate) fn released_claims<'m>(
     let state = comparison.state();
     let mut released = ReleasedClaims::new();
     for (id, manifest) in applied.filter(|(id, _)| id.is("apps", "StatefulSet") && state.is_live(id)) {
-        let number = manifest.pointer("/spec/replicas").and_then(Value::as_i64);
-        if lost_claims(state, id, manifest, None, number.unwrap_or(DEFAULT)).next().is_none() {
+        if lost_claims(state, id, manifest, None, &ordinals(manifest)).next().is_none() {
             continue;
         }
         let live = live_set(comparison, id)?;
-        let Some(after) = number.or_else(|| dropped_number(live.as_ref()?, controller)) else { continue };
+        let after = match live.as_ref() {
+            Some(live) => ordinals_after(live, manifest, controller),
+            None if manifest.pointer(REPLICAS).is_some() => ordinals(manifest),
+            None => continue,
+        };
         let unread = || format!("it stays unless {id} has its replica now, which could not be read");
         let condition = live.is_none().then(unread);
-        let before = live.as_ref().map(replicas);
-        let lost = lost_claims(state, id, manifest, before, after);
+        let before = live.as_ref().map(ordinals);
+        let lost = lost_claims(state, id, manifest, before.as_ref(), &after);
         released.extend(lost.map(|claim| (claim.clone(), condition.clone())));
     }
     Ok(released)
@@ -89,38 +93,52 @@ fn live_set(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Opt
     }
 }
 
-/// Returns the number of replicas that a StatefulSet gets from a manifest without one: the default, if a controller set the present
-/// number, and nobody else has; `None` if it keeps its number.
-fn dropped_number(live: &Value, controller: &str) -> Option<i64> {
-    let entries = list_at(live, "/metadata/managedFields").iter();
-    let mut setting = entries.filter(|entry| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some()).peekable();
-    (setting.peek().is_some() && setting.all(|entry| entry["manager"] == controller)).then_some(DEFAULT)
+/// Returns the ordinals of the replicas that a StatefulSet has once a controller applies a manifest.
+fn ordinals_after(live: &Value, manifest: &Value, controller: &str) -> Range<i64> {
+    let [start, replicas] =
+        [(START, "/fieldsV1/f:spec/f:ordinals/f:start", 0), (REPLICAS, "/fieldsV1/f:spec/f:replicas", DEFAULT)].map(
+            |(path, field, default)| {
+                let number = |manifest: &Value| manifest.pointer(path).and_then(Value::as_i64);
+                let kept = || number(live).filter(|_| !is_dropped(live, field, controller));
+                number(manifest).or_else(kept).unwrap_or(default)
+            },
+        );
+    start..start + replicas
 }
 
-/// Returns the live claims of the replicas that a StatefulSet loses from `before`, or any number, to `after`.
+/// Returns true if a manifest without a field resets it: a controller set the present value, and nobody else has.
+fn is_dropped(live: &Value, field: &str, controller: &str) -> bool {
+    let entries = list_at(live, "/metadata/managedFields").iter();
+    let mut setting = entries.filter(|entry| entry.pointer(field).is_some()).peekable();
+    setting.peek().is_some() && setting.all(|entry| entry["manager"] == controller)
+}
+
+/// Returns the live claims of the replicas that a StatefulSet loses from `before`, or any ordinals, to `after`.
 fn lost_claims<'a>(
     state: &State<'a>,
     id: &ObjectId,
     manifest: &Value,
-    before: Option<i64>,
-    after: i64,
+    before: Option<&Range<i64>>,
+    after: &Range<i64>,
 ) -> impl Iterator<Item = &'a ObjectId> {
     let cluster = state.input.snapshot.of_cluster(id.cluster.as_ref());
     let live = cluster.into_iter().flat_map(|cluster| &cluster.objects).map(|object| &object.id);
     live.filter(move |claim| is_lost(claim, id, manifest, before, after))
 }
 
-/// Returns true if a claim belongs to a replica that a StatefulSet loses, and its policy deletes the claim then.
-fn is_lost(claim: &ObjectId, id: &ObjectId, manifest: &Value, before: Option<i64>, after: i64) -> bool {
+/// Returns true if a claim belongs to a replica that a StatefulSet loses, and its policy deletes the claim then. A replica below
+/// the first ordinal is lost like one above the last (Kubernetes v1.36.3 `updateStatefulSet` in
+/// pkg/controller/statefulset/stateful_set_control.go).
+fn is_lost(claim: &ObjectId, id: &ObjectId, manifest: &Value, before: Option<&Range<i64>>, after: &Range<i64>) -> bool {
     let deletes = text_at(manifest, "/spec/persistentVolumeClaimRetentionPolicy/whenScaled") == "Delete";
     if !deletes || !claim.is("", "PersistentVolumeClaim") || claim.namespace != id.namespace {
         return false;
     }
-    let start = manifest.pointer("/spec/ordinals/start").and_then(Value::as_i64).unwrap_or_default();
     list_at(manifest, "/spec/volumeClaimTemplates").iter().any(|template| {
         let stem = format!("{}-{}-", text_at(template, "/metadata/name"), id.name);
         let ordinal = claim.name.strip_prefix(&*stem).and_then(|ordinal| ordinal.parse::<i64>().ok());
-        ordinal.is_some_and(|ordinal| ordinal >= start + after && before.is_none_or(|before| ordinal < start + before))
+        ordinal
+            .is_some_and(|ordinal| !after.contains(&ordinal) && before.is_none_or(|before| before.contains(&ordinal)))
     })
 }
 
@@ -130,9 +148,14 @@ const DEPENDENT: CascadeKind = CascadeKind::Dependent { owner_in_other_namespace
 /// Number of replicas of a StatefulSet whose manifest has none.
 const DEFAULT: i64 = 1;
 
-/// Returns the number of replicas of a StatefulSet.
-fn replicas(manifest: &Value) -> i64 {
-    manifest.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(DEFAULT)
+const REPLICAS: &str = "/spec/replicas";
+const START: &str = "/spec/ordinals/start";
+
+/// Returns the ordinals of the replicas of a StatefulSet.
+fn ordinals(manifest: &Value) -> Range<i64> {
+    let number = |path: &str, default: i64| manifest.pointer(path).and_then(Value::as_i64).unwrap_or(default);
+    let start = number(START, 0);
+    start..start + number(REPLICAS, DEFAULT)
 }
 
 #[cfg(test)]
@@ -145,30 +168,30 @@ mod tests {
     fn claims_of_lost_replicas_are_deleted_only_if_the_policy_says_so() {
         let id = ObjectId::new("apps", "StatefulSet", "shop", "db");
         let claims = ["data-db-1", "data-db-2", "data-db-3", "data-db-4", "data-dbs-2"];
-        let names = |policy: &str, replicas: i64, before: Option<i64>| -> Vec<&str> {
-            let manifest = json!({"spec": {"ordinals": {"start": 1},
-                "persistentVolumeClaimRetentionPolicy": {"whenScaled": policy},
+        let names = |policy: &str, after: Range<i64>, before: Option<Range<i64>>| -> Vec<&str> {
+            let manifest = json!({"spec": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": policy},
                 "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}});
             let claim = |name: &str| ObjectId::new("", "PersistentVolumeClaim", "shop", name);
-            claims.into_iter().filter(|name| is_lost(&claim(name), &id, &manifest, before, replicas)).collect()
+            let is_lost = |name: &&str| is_lost(&claim(name), &id, &manifest, before.as_ref(), &after);
+            claims.into_iter().filter(is_lost).collect()
         };
-        assert_eq!(names("Delete", 1, Some(3)), ["data-db-2", "data-db-3"]);
-        assert_eq!(names("Delete", 1, None), ["data-db-2", "data-db-3", "data-db-4"]);
-        assert!(names("Retain", 1, Some(3)).is_empty() && names("Delete", 3, Some(3)).is_empty());
+        assert_eq!(names("Delete", 1..2, Some(1..4)), ["data-db-2", "data-db-3"]);
+        assert_eq!(names("Delete", 3..5, Some(1..4)), ["data-db-1", "data-db-2"]);
+        assert_eq!(names("Delete", 2..3, None), ["data-db-1", "data-db-3", "data-db-4"]);
+        assert!(names("Retain", 1..2, Some(1..4)).is_empty() && names("Delete", 1..4, Some(1..4)).is_empty());
     }
 
     #[test]
     fn a_number_that_a_manifest_drops_becomes_the_default_unless_somebody_else_set_it() {
         let live = |managers: &[&str]| -> Value {
-            let entries: Vec<Value> = managers
-                .iter()
-                .map(|manager| json!({"manager": manager, "fieldsV1": {"f:spec": {"f:replicas": {}}}}))
-                .collect();
-            json!({"metadata": {"managedFields": entries}, "spec": {"replicas": 3}})
+            let fields = json!({"f:spec": {"f:replicas": {}, "f:ordinals": {"f:start": {}}}});
+            let entries: Vec<Value> =
+                managers.iter().map(|manager| json!({"manager": manager, "fieldsV1": fields})).collect();
+            json!({"metadata": {"managedFields": entries}, "spec": {"replicas": 3, "ordinals": {"start": 2}}})
         };
-        let cases = [(vec!["flux"], Some(1)), (vec!["flux", "kubectl"], None), (vec!["kubectl"], None), (vec![], None)];
+        let cases = [(vec!["flux"], 0..1), (vec!["flux", "kubectl"], 2..5), (vec!["kubectl"], 2..5), (vec![], 2..5)];
         for (managers, expected) in cases {
-            assert_eq!(dropped_number(&live(&managers), "flux"), expected, "{managers:?}");
+            assert_eq!(ordinals_after(&live(&managers), &json!({}), "flux"), expected, "{managers:?}");
         }
     }
 }
