@@ -364,6 +364,8 @@ impl From<ReclaimOutcome> for Reason {
                 ReasonCode::Reclaimed,
                 "its reclaim policy is Delete, but it is only reserved: it is deleted if it is bound by then",
             ),
+            ReclaimOutcome::DependsOnPolicy => Self::new(ReasonCode::Reclaimed, "its reclaim policy changes")
+                .on_condition("it depends on the policy that it has when its claim is gone"),
             ReclaimOutcome::Released => {
                 Self::new(ReasonCode::Released, "it is being deleted and only its claim holds it; its data remains")
             }

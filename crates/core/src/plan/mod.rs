@@ -38,6 +38,7 @@ pub use finished::FinishedPlan;
 pub use reason::{Reason, ReasonCode};
 pub use subject::Subject;
 
+use crate::kubernetes::deletion::volumes::PolicyChanges;
 use crate::kubernetes::gap::{AnswerGap, Gap};
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::kubernetes::references::{StillReferenced, is_unknown};
@@ -97,6 +98,9 @@ struct PlanDocument {
     /// Kustomization files that the change empties. The alarms name them.
     #[serde(skip)]
     emptied_files: Vec<EmptiedFile>,
+    /// Reclaim policies that the change sets.
+    #[serde(skip)]
+    policy_changes: PolicyChanges,
     /// Suspended owners that the change does not touch.
     #[serde(skip)]
     untouched_owners: BTreeSet<OwnerId>,
@@ -379,6 +383,15 @@ impl Plan {
         let can_be_needed = self.deletions().any(|change| is_known(&change.object.id));
         let kinds = self.document.referrers.unknown_kinds.iter().filter(|_| can_be_needed);
         kinds.map(ToString::to_string).collect()
+    }
+
+    /// Reclaim policies that the change sets.
+    pub(crate) fn policy_changes(&self) -> &PolicyChanges {
+        &self.document.policy_changes
+    }
+
+    pub(crate) fn set_policy_changes(&mut self, changes: PolicyChanges) {
+        self.document.policy_changes = changes;
     }
 
     /// Deleted objects that something which stays still refers to.

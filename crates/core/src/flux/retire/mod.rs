@@ -137,7 +137,7 @@ pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<Claim
             loses_data,
             snapshots: snapshots.clone(),
         };
-        match &found.of(claim)[..] {
+        match &found.of(claim, plan.policy_changes())[..] {
             // It has no data.
             [] if are_read => vec![],
             [] => vec![fate(None, Reason::new(ReasonCode::Unread, "volumes could not be read"), true)],

@@ -33,6 +33,7 @@ use crate::flux::simulation::rows::plan;
 use crate::flux::simulation::schedule::dependency_order::longest_chain;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use crate::kubernetes::deletion::volumes::PolicyChanges;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::Plan;
@@ -58,6 +59,7 @@ use schedule::cycles::find_cycles;
 use schedule::explore::explore;
 use schedule::object_events::ObjectApply;
 use schedule::outcomes::{FinalState, PossibleOutcomes, Rules};
+use schedule::reclaim_policies::policy_changes;
 
 /// Maximum number of recomputations, beside one for each link of the longest chain of dependencies. Kustomizations nested this
 /// deep do not occur.
@@ -219,11 +221,13 @@ impl<'a> Preview<'a> {
         let deleted = outcomes.iter().filter(|(_, outcomes)| outcomes.may_be_deleted());
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.state.live_object(id)).collect();
         let mut by_owners = OwnerDeletions::default();
-        let cascaded = self.cascade_of(&roots, &by_owners.orphaning);
+        let policies = policy_changes(&self.state, &outcomes, &order);
+        let cascaded = self.cascade_of(&roots, &by_owners.orphaning, &policies);
         let mut consequences = Consequences {
             outcomes,
             cascaded,
             order,
+            policies,
             effects: BTreeMap::new(),
             holders: Arc::clone(&self.state.holders),
         };
@@ -236,7 +240,7 @@ impl<'a> Preview<'a> {
             roots.extend(more.objects.values().map(|cascaded| cascaded.object));
             by_owners.objects.extend(more.objects);
             by_owners.orphaning.extend(more.orphaning);
-            consequences.cascaded = self.cascade_of(&roots, &by_owners.orphaning);
+            consequences.cascaded = self.cascade_of(&roots, &by_owners.orphaning, &consequences.policies);
             consequences.cascaded.extend(by_owners.objects.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
         }
     }
@@ -245,8 +249,9 @@ impl<'a> Preview<'a> {
         &self,
         roots: &[&'a ObjectMetadata],
         orphaning: &HashSet<&str>,
+        policies: &PolicyChanges,
     ) -> BTreeMap<ObjectId, CascadedObject<'a>> {
-        let cascaded = self.state.cascade.closure_without_orphans(roots.iter().copied(), orphaning).into_iter();
-        cascaded.map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect()
+        let cascaded = self.state.cascade.closure_with(roots.iter().copied(), orphaning, policies);
+        cascaded.into_iter().map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect()
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::tokens;
-use super::volumes::{ReclaimOutcome, Volumes};
+use super::volumes::{PolicyChanges, ReclaimOutcome, Volumes};
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, OwnerReference, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
 
@@ -128,15 +128,16 @@ impl<'a> Cascade<'a> {
     ///
     /// A dependent is deleted only if every owner that it references is absent, is being deleted already or is deleted.
     pub(crate) fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
-        self.closure_without_orphans(roots, &HashSet::new())
+        self.closure_with(roots, &HashSet::new(), &PolicyChanges::new())
     }
 
     /// Returns what [`Cascade::closure`] returns, for roots of which some, by uid, are deleted with the propagation policy
-    /// `Orphan`: their dependents stay.
-    pub(crate) fn closure_without_orphans(
+    /// `Orphan`: their dependents stay. Reclaim policies of volumes change meanwhile.
+    pub(crate) fn closure_with(
         &self,
         roots: impl IntoIterator<Item = &'a ObjectMetadata>,
         orphaning: &HashSet<&str>,
+        policies: &PolicyChanges,
     ) -> Vec<CascadedObject<'a>> {
         let mut queue: Vec<&ObjectMetadata> = roots.into_iter().collect();
         let mut deleted: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
@@ -144,7 +145,7 @@ impl<'a> Cascade<'a> {
         let mut cascaded: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
         while let Some(object) = queue.pop() {
             let orphans = orphaning.contains(&*object.uid);
-            for next in self.consequences(object, &deleted) {
+            for next in self.consequences(object, &deleted, policies) {
                 if orphans && matches!(next.kind, CascadeKind::Dependent { .. }) {
                     continue;
                 }
@@ -199,16 +200,26 @@ impl<'a> Cascade<'a> {
     }
 
     /// Returns the objects whose deletion the deletion of `object` causes directly.
-    fn consequences(&self, object: &ObjectMetadata, deleted: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
+    fn consequences(
+        &self,
+        object: &ObjectMetadata,
+        deleted: &HashSet<&str>,
+        policies: &PolicyChanges,
+    ) -> Vec<CascadedObject<'a>> {
         if let Some(cluster) = &object.id.cluster {
             let spoke = self.spokes.get(&**cluster);
-            return spoke.map_or_else(Vec::new, |spoke| spoke.consequences_here(object, deleted));
+            return spoke.map_or_else(Vec::new, |spoke| spoke.consequences_here(object, deleted, policies));
         }
-        self.consequences_here(object, deleted)
+        self.consequences_here(object, deleted, policies)
     }
 
     /// Returns what [`Cascade::consequences`] returns, for an object of the cluster itself.
-    fn consequences_here(&self, object: &ObjectMetadata, deleted: &HashSet<&str>) -> Vec<CascadedObject<'a>> {
+    fn consequences_here(
+        &self,
+        object: &ObjectMetadata,
+        deleted: &HashSet<&str>,
+        policies: &PolicyChanges,
+    ) -> Vec<CascadedObject<'a>> {
         let mut found: Vec<(&'a ObjectMetadata, CascadeKind)> = vec![];
         if object.id.is("", "Namespace") {
             let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();
@@ -229,7 +240,7 @@ impl<'a> Cascade<'a> {
         for secret in self.tokens_of(object) {
             found.push((secret, CascadeKind::Token { is_known: tokens::is_token(secret) }));
         }
-        for (volume, outcome) in self.volumes.of(object) {
+        for (volume, outcome) in self.volumes.of(object, policies) {
             if outcome.may_delete() {
                 found.push((volume, CascadeKind::Volume(outcome)));
             }
@@ -376,7 +387,7 @@ mod tests {
         let cascade = Cascade::new(&snapshot);
         let root = || snapshot.objects.iter().take(1);
         assert_eq!(cascade.closure(root()).len(), 1);
-        assert_eq!(cascade.closure_without_orphans(root(), &HashSet::from(["shop/web"])), []);
+        assert_eq!(cascade.closure_with(root(), &HashSet::from(["shop/web"]), &PolicyChanges::new()), []);
     }
 
     #[test]

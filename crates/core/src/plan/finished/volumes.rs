@@ -14,6 +14,7 @@ pub(crate) fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
     let volumes: BTreeMap<_, _> =
         snapshot.clusters().map(|(cluster, snapshot)| (cluster.cloned(), Volumes::new(snapshot))).collect();
     let listed: BTreeSet<ObjectId> = plan.changes().iter().map(|change| change.object.id.clone()).collect();
+    let policies = plan.policy_changes().clone();
     let mut staying = vec![];
     let mut deletes_claim = false;
     plan.update_changes(|change| {
@@ -23,10 +24,11 @@ pub(crate) fn add_volume_outcomes(plan: &mut Plan, snapshot: &Snapshot) {
         deletes_claim = true;
         let Some(claim) = snapshot.object(&change.object.id) else { return };
         let Some(volumes) = volumes.get(&claim.id.cluster) else { return };
-        for (volume, outcome) in volumes.of(claim) {
+        for (volume, outcome) in volumes.of(claim, &policies) {
             if change.action == Action::Recreate {
                 let remark = match outcome {
                     ReclaimOutcome::Retained | ReclaimOutcome::Failed | ReclaimOutcome::Released => "remains there",
+                    ReclaimOutcome::DependsOnPolicy => "may be lost",
                     _ => "is lost",
                 };
                 change.reason.add_detail(&format!("the new claim is empty: the data in {} {remark}", volume.id));

@@ -78,6 +78,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     add_stuck_owners(state, consequences, &mut plan);
     add_updates(state, &mut plan);
     image_automation::add_commits(state, &mut plan);
+    plan.set_policy_changes(consequences.policies.clone());
     plan.set_emptied_files(emptied_files(state, &plan));
     plan.set_untouched_owners(untouched_owners(state));
     plan.set_controller_upgrade(controller_upgrade(state));

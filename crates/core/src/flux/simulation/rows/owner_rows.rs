@@ -192,7 +192,9 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
     let mut rows = vec![];
     for (owner, effect) in &consequences.effects {
         for (id, reason) in effect.keeps.iter().filter(|(id, _)| !consequences.may_be_deleted(id)) {
-            let live = state.live_object(id).filter(|_| !consequences.outcomes.contains_key(id));
+            // A volume that is erased is applied, and has no other row.
+            let has_row = consequences.outcomes.contains_key(id) && reason.code != ReasonCode::Recycled;
+            let live = state.live_object(id).filter(|_| !has_row);
             rows.extend(live.map(|object| owner_row(Action::Keep, object, owner, reason.clone())));
         }
         rows.extend(created_hooks(state, consequences, owner, effect));

@@ -11,6 +11,7 @@ use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::held_deletions::Holders;
 use crate::flux::simulation::model::node::SimulationEvent;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
+use crate::kubernetes::deletion::volumes::PolicyChanges;
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, awaits_finalizer, if_deleted};
 
@@ -18,6 +19,8 @@ use crate::plan::{Action, awaits_finalizer, if_deleted};
 pub(crate) struct Consequences<'a> {
     pub(crate) outcomes: BTreeMap<ObjectId, PossibleOutcomes>,
     pub(crate) cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
+    /// Reclaim policies of live volumes that change.
+    pub(crate) policies: PolicyChanges,
     /// Order of the events that caused them.
     pub(crate) order: EventOrder,
     /// Effects of the owners that are deleted, or that stay and delete objects all the same.

@@ -9,3 +9,4 @@ pub(crate) mod object_events;
 pub(crate) mod orders;
 pub(crate) mod outcomes;
 pub(crate) mod race_conditions;
+pub(crate) mod reclaim_policies;

@@ -36,6 +36,7 @@ mod unknown_builds;
 mod unread_types;
 mod upgrades;
 mod variables;
+mod volumes;
 
 use std::collections::BTreeSet;
 

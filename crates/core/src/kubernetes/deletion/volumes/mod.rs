@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
@@ -51,22 +51,40 @@ pub enum ReclaimOutcome {
     Retained,
     /// The data is erased, and the volume is offered to other claims.
     Recycled,
+    /// The policy changes, and it is open which one the volume has when its claim is gone.
+    DependsOnPolicy,
+}
+
+/// Reclaim policies that a plan sets, by the volumes.
+pub type PolicyChanges = BTreeMap<ObjectId, PolicyChange>;
+
+/// A reclaim policy that a plan sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyChange {
+    pub policy: String,
+    /// It is set for certain.
+    pub is_certain: bool,
+    /// If it is set, that is before the claim of the volume is deleted.
+    pub is_first: bool,
 }
 
 impl ReclaimOutcome {
     /// Returns true if the volume is deleted, or may be.
     pub(crate) fn may_delete(self) -> bool {
-        matches!(self, Self::Deleted | Self::DependsOnDriver | Self::DependsOnBinding | Self::Released)
+        matches!(
+            self,
+            Self::Deleted | Self::DependsOnDriver | Self::DependsOnBinding | Self::DependsOnPolicy | Self::Released
+        )
     }
 
     /// Returns true if the data is, or may be, gone afterwards.
     pub(crate) fn loses_data(self) -> bool {
-        matches!(self, Self::Deleted | Self::DependsOnDriver | Self::DependsOnBinding | Self::Recycled)
+        !matches!(self, Self::Released | Self::Failed | Self::Retained)
     }
 
     /// Returns true if the outcome is certain once the claim is deleted.
     pub fn is_certain(self) -> bool {
-        !matches!(self, Self::DependsOnDriver | Self::DependsOnBinding)
+        !matches!(self, Self::DependsOnDriver | Self::DependsOnBinding | Self::DependsOnPolicy)
     }
 }
 
@@ -92,14 +110,15 @@ impl<'a> Volumes<'a> {
         volumes
     }
 
-    /// Returns the volumes of a claim with the effect of deleting it. Objects of other kinds have none.
-    pub fn of(&self, claim: &ObjectMetadata) -> Vec<(&'a ObjectMetadata, ReclaimOutcome)> {
+    /// Returns the volumes of a claim with the effect of deleting it while reclaim policies change. Objects of other kinds have
+    /// none.
+    pub fn of(&self, claim: &ObjectMetadata, changes: &PolicyChanges) -> Vec<(&'a ObjectMetadata, ReclaimOutcome)> {
         if !claim.id.is("", CLAIM) {
             return vec![];
         }
         let mut volumes = vec![];
         for volume in self.bound.get(&*claim.uid).into_iter().flatten() {
-            let outcome = match reclaim_outcome(volume) {
+            let outcome = match outcome_with(volume, changes) {
                 ReclaimOutcome::Deleted => ReclaimOutcome::Deleted,
                 _ if volume.object.deletion_timestamp.is_some() => ReclaimOutcome::Released,
                 outcome => outcome,
@@ -107,7 +126,7 @@ impl<'a> Volumes<'a> {
             volumes.push((&volume.object, outcome));
         }
         for volume in self.reserved.get(&(&*claim.id.namespace, &*claim.id.name)).into_iter().flatten() {
-            if reclaim_outcome(volume).may_delete() {
+            if outcome_with(volume, changes).may_delete() {
                 volumes.push((&volume.object, ReclaimOutcome::DependsOnBinding));
             }
         }
@@ -124,10 +143,40 @@ pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&
     (text("uid") == Some(&*claim.uid)).then_some(claim)
 }
 
-/// Returns the effect of the reclaim policy of a bound volume.
-fn reclaim_outcome(volume: &Resource) -> ReclaimOutcome {
+/// Returns the effect of a new reclaim policy on a volume whose claim is gone already: the volume is reclaimed at once
+/// (Kubernetes v1.36.3 `syncVolume` in pkg/controller/volume/persistentvolume/pv_controller.go). `None` if it has none.
+pub(crate) fn late_outcome(volume: &Resource, policy: &str, snapshot: &Snapshot) -> Option<ReclaimOutcome> {
+    let text = |key: &str| volume.text(&format!("/spec/claimRef/{key}")).filter(|text| !text.is_empty());
+    let claim = ObjectId::new("", CLAIM, text("namespace")?, text("name")?);
+    let claim = claim.in_cluster(volume.object.id.cluster.as_ref());
+    let is_released = match snapshot.object(&claim) {
+        Some(claim) => text("uid")? != &*claim.uid,
+        None => text("uid").is_some() && snapshot.lacks(&claim),
+    };
+    let outcome = reclaim_outcome(volume, Some(policy));
+    let is_new = outcome.loses_data() && outcome != reclaim_outcome(volume, policy_of(volume));
+    (is_released && is_new && volume.object.deletion_timestamp.is_none()).then_some(outcome)
+}
+
+/// Returns the effect of the deletion of the claim of a bound volume, whose reclaim policy may change.
+fn outcome_with(volume: &Resource, changes: &PolicyChanges) -> ReclaimOutcome {
+    let before = reclaim_outcome(volume, policy_of(volume));
+    let Some(change) = changes.get(&volume.object.id) else { return before };
+    let after = reclaim_outcome(volume, Some(&change.policy));
+    // A volume that stays follows a policy that it gets later.
+    let counts = change.is_certain && (change.is_first || !before.loses_data());
+    if counts || before == after { after } else { ReclaimOutcome::DependsOnPolicy }
+}
+
+/// Returns the reclaim policy of a live volume.
+pub(crate) fn policy_of(volume: &Resource) -> Option<&str> {
+    volume.text("/spec/persistentVolumeReclaimPolicy")
+}
+
+/// Returns the effect of a reclaim policy of a bound volume.
+fn reclaim_outcome(volume: &Resource, policy: Option<&str>) -> ReclaimOutcome {
     let has = |kind: &str| volume.at(&format!("/spec/{kind}")).is_some();
-    match volume.text("/spec/persistentVolumeReclaimPolicy") {
+    match policy {
         Some("Delete") if volume.object.annotations.get(PROVISIONED).is_some_and(|by| !by.is_empty()) => {
             ReclaimOutcome::Deleted
         }

@@ -2,7 +2,7 @@
 //!
 //! Source: Kubernetes v1.36.3 `pkg/controller/statefulset/stateful_set_utils.go`, `persistentVolumeClaimRetentionPolicy`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde_json::Value;
@@ -10,9 +10,7 @@ use serde_json::Value;
 use super::comparison::{Asked, Comparison};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
-use crate::flux::kustomize_controller;
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
-use crate::flux::simulation::model::node::{Node, SimulationEvent};
+use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, list_at, text_at};
@@ -62,19 +60,6 @@ pub(crate) fn of_released_claim(mut deletion: OwnerDeletion, condition: Option<&
         deletion.is_doubtful = true;
     }
     deletion
-}
-
-/// Returns what the StatefulSets of a Kustomization delete because its last pass shrinks them; `None` if that is nothing.
-pub(crate) fn shrinking_sets(comparison: &mut Comparison<'_, '_, '_>, node: &Node) -> Asked<Option<Effect>> {
-    let Some((pass_id, pass)) = node.numbered_passes().last() else { return Ok(None) };
-    let Some(objects) = pass.applied_objects() else { return Ok(None) };
-    let applied = objects.values().map(|built| (&built.id, &*built.manifest));
-    let claims = released_claims(comparison, applied, kustomize_controller::NAME)?;
-    let deletes: BTreeMap<ObjectId, OwnerDeletion> =
-        claims.iter().map(|(id, condition)| (id.clone(), released_claim(condition.as_ref()))).collect();
-    let triggers = BTreeSet::from([SimulationEvent::Apply(pass_id)]);
-    let condition = pass.condition.as_ref().map(|condition| condition.detail.clone());
-    Ok((!deletes.is_empty()).then(|| Effect { triggers, deletes, condition, ..Effect::default() }))
 }
 
 /// Returns a live StatefulSet; `None` if it cannot be read.

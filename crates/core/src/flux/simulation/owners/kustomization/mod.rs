@@ -2,9 +2,12 @@
 //!
 //! What other Kustomizations do at a new revision, and what their finalizers delete, are events of the simulation.
 
+mod side_effects;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use self::side_effects::side_effects;
 use crate::flux::build;
 use crate::flux::build::fidelity::RecordedBuild;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -18,7 +21,6 @@ use crate::flux::simulation::owners::behaviour::changed_owners::may_be_deleted;
 use crate::flux::simulation::owners::behaviour::commands::{Files, folder, manifest_in_cluster, name_in_command};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing};
-use crate::flux::simulation::owners::behaviour::scaling::shrinking_sets;
 use crate::flux::simulation::owners::behaviour::source_changes::UsedFiles;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
@@ -68,7 +70,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
             None => new_reaction(node),
         };
         let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
-        if let (None, Ok(Some(effect))) = (&reaction, shrinking_sets(comparison, node)) {
+        if let (None, Ok(Some(effect))) = (&reaction, side_effects(comparison, node)) {
             let (reaction, effect) = (Reaction::Acts(ReasonCode::NewRevision.into()), Some(Arc::new(effect)));
             affected.push(AffectedOwner { id: id.clone(), reaction, effect });
         }
