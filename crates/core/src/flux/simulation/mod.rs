@@ -53,7 +53,7 @@ use owners::generator::repositories::stuck_sources;
 pub use owners::generator::repositories::{Packed, packed};
 use owners::search::{Found, find_affected};
 use premises::world::event_order;
-use rehearsal::{Reconsidered, Rehearsal, take_changed_health};
+use rehearsal::{Reconsidered, Rehearsal, take_changed_health, take_refused_deletions};
 use schedule::consequences::Consequences;
 use schedule::cycles::find_cycles;
 use schedule::explore::explore;
@@ -142,7 +142,7 @@ impl<'a> Preview<'a> {
         loop {
             match self.settle(answers) {
                 Progress::Done(plan) => {
-                    if take_changed_health(&mut self.state, answers) {
+                    if take_changed_health(&mut self.state, answers) || take_refused_deletions(&mut self.state, &plan) {
                         continue;
                     }
                     match self.rehearsal.reconsider(&mut self.state, &plan, answers) {

@@ -28,11 +28,12 @@ use crate::flux::kustomize_controller;
 use crate::flux::simulation::kustomization::dependencies::health::AwaitedHealth;
 use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
-use crate::flux::simulation::model::refusals::Standing;
+use crate::flux::simulation::model::refusals::{DeletionRefusal, Standing};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
 use crate::flux::simulation::rows::secret_names::secret_mask;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::deletion::namespaces::always_refused;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, list_at};
 use crate::plan::contradictions::say_what_blocked_owners_delete;
 use crate::plan::{Actor, Plan, ReasonCode};
@@ -88,6 +89,23 @@ pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> b
     let known = state.changed_health.len();
     state.changed_health.extend(changed);
     state.changed_health.len() > known
+}
+
+/// Adds to the state the deletions of a plan that every API server refuses: without dry-runs, nothing is asked. Returns true if
+/// there are new ones.
+pub(super) fn take_refused_deletions(state: &mut State<'_>, plan: &Plan) -> bool {
+    if state.input.dry_runs.is_some() {
+        return false;
+    }
+    let refused = state.planned_deletions(plan).into_iter().filter_map(|question| {
+        let message = always_refused(&question.id)?.to_owned();
+        let (owner, account) = (NamespacedName::of(&question.owner), question.service_account);
+        Some(DeletionRefusal { owner, account, id: question.id, message })
+    });
+    let new: BTreeSet<_> = refused.filter(|refusal| !state.deletion_refusals.contains(refusal)).collect();
+    let is_changed = !new.is_empty();
+    state.deletion_refusals.extend(new);
+    is_changed
 }
 
 impl Rehearsal {

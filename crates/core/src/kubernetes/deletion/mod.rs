@@ -2,6 +2,7 @@
 
 pub mod cascade;
 pub mod finalizers;
+pub mod namespaces;
 pub mod order;
 pub mod tokens;
 pub mod volumes;

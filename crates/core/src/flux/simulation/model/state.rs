@@ -17,6 +17,7 @@ use crate::flux::generator::Generation;
 use crate::flux::spec::{NamespacedName, SourceId};
 use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::deletion::cascade::Cascade;
+use crate::kubernetes::deletion::namespaces::always_refused;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 
 /// What Helm has stored of the releases of deleted owners, by owner, where it is known.
@@ -128,7 +129,8 @@ impl<'a> State<'a> {
 
     /// Returns the message of the server about the deletion of an object by the controller of a deleted owner, if it refuses it.
     pub(crate) fn owner_refusal(&self, owner: &ObjectId, id: &ObjectId) -> Option<&str> {
-        self.owner_refusals.get(&(owner.clone(), id.clone())).map(String::as_str)
+        let refusal = self.owner_refusals.get(&(owner.clone(), id.clone()));
+        refusal.map(String::as_str).or_else(|| always_refused(id))
     }
 
     /// Returns true if only an owner other than a Kustomization applies an object, and not in the end.

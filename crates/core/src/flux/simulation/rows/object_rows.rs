@@ -13,6 +13,7 @@ use crate::flux::simulation::schedule::explore::may_delete;
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::flux::simulation::schedule::race_conditions::race_condition;
 use crate::flux::spec::NamespacedName;
+use crate::kubernetes::deletion::namespaces::comes_back;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Action, Actor, Change, PinnedObject, Reason, ReasonCode};
@@ -55,7 +56,8 @@ pub(crate) fn row(
     }
     let loses_container = container_is_deleted(state, id, consequences);
     let may_be_recreated = outcomes.may_end_as(FinalState::Recreated);
-    let is_remade = !loses_container && id.is_in_every_namespace() && outcomes.may_end_as(FinalState::Deleted);
+    let is_made_by_kubernetes = id.is_in_every_namespace() || comes_back(id);
+    let is_remade = !loses_container && is_made_by_kubernetes && outcomes.may_end_as(FinalState::Deleted);
     let action = if !is_remade && (outcomes.may_end_as(FinalState::Deleted) || (may_be_recreated && loses_container)) {
         Action::Delete
     } else if may_be_recreated || is_remade {

@@ -186,3 +186,20 @@ fn a_cluster_that_cannot_be_asked_leaves_its_changes_open() {
     let open: Vec<_> = plan["unrehearsed"].as_array().unwrap().iter().map(|id| &id["name"]).collect();
     assert_eq!((&plan["rehearsed"], open), (&json!(false), vec![&json!("a"), &json!("b")]));
 }
+
+#[test]
+fn namespaces_that_kubernetes_needs_are_never_deleted() {
+    let rows = |name: &str| {
+        let files = |namespaces: Vec<Value>| vec![("root/a.yaml", [namespaces, vec![cm("stay")]].concat())];
+        let before = files(vec![cluster_scoped("Namespace", name)]);
+        let mut cluster = TestCluster::new(&before);
+        cluster.add(&in_namespace(cm("content"), name), None);
+        cluster.snapshot.normalise();
+        cluster.rows(&files(vec![]))
+    };
+    for name in ["default", "kube-system", "kube-public"] {
+        assert_eq!(rows(name), set(&[&format!("keep {name}")]));
+    }
+    assert_eq!(rows("kube-node-lease"), set(&["recreate kube-node-lease", "delete content"]));
+    assert_eq!(rows("shop"), set(&["delete shop", "delete content"]));
+}
