@@ -13,24 +13,30 @@ pub fn protection(object: &ObjectMetadata) -> Option<&'static str> {
     [CLAIM_PROTECTION, VOLUME_PROTECTION].into_iter().find(|finalizer| object.has_finalizer(finalizer))
 }
 
+/// Finalizer that protects a VolumeAttributesClass as long as a volume or a claim names it.
+pub(crate) const CLASS_PROTECTION: &str = "kubernetes.io/vac-protection";
+
 /// Finalizer that keeps a Service until the cloud has removed its load balancer. The service controller removes it, which since
 /// Kubernetes 1.31 is part of the cloud-controller-manager alone.
 pub(crate) const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
 /// Finalizers that the control plane removes, and that of the provisioner of a volume, which it removes when it deletes
-/// the volume. Source: constants of k8s.io/api v0.36 and of sig-storage-lib-external-provisioner v11.
-const REMOVED_BY_KUBERNETES: [&str; 11] = [
+/// the volume. Source: constants of k8s.io/api v0.36, of Kubernetes v1.36.3 and of sig-storage-lib-external-provisioner v11.
+const REMOVED_BY_KUBERNETES: [&str; 14] = [
     "foregroundDeletion",
     "orphan",
     "kubernetes",
     CLAIM_PROTECTION,
     VOLUME_PROTECTION,
+    CLASS_PROTECTION,
     "kubernetes.io/pv-controller",
     "external-provisioner.volume.kubernetes.io/finalizer",
     "batch.kubernetes.io/job-tracking",
     LOAD_BALANCER,
     "customresourcecleanup.apiextensions.k8s.io",
     "resource.kubernetes.io/delete-protection",
+    "networking.k8s.io/service-cidr-finalizer",
+    "scheduling.k8s.io/podgroup-protection",
 ];
 
 /// Returns true if the control plane removes this finalizer by itself.

@@ -1,8 +1,8 @@
 //! Deleted objects that finalizers keep terminating.
 //!
 //! Only the controller behind a finalizer removes it, and no record says which controller that is. Finalizers of
-//! Kubernetes are removed by the control plane, that of a volume only once its claim is gone, and that of a claim only once no
-//! Pod on a node mounts it. That of a Service with a load balancer is removed by a cloud-controller-manager, which elects its
+//! Kubernetes are removed by the control plane, that of a volume only once its claim is gone, that of a claim only once no
+//! Pod on a node mounts it, and that of a VolumeAttributesClass only once no volume and no claim names it. That of a Service with a load balancer is removed by a cloud-controller-manager, which elects its
 //! leader with a Lease. A Namespace ends once every API group answers: the namespace controller asks each of them for objects
 //! (`namespacedResourcesDeleter.deleteAllContent`). For those of Flux the caller knows if their controller is present. For any other finalizer a plan can only say that an operator may be
 //! deleted too: if the owner of the object's definition also loses a Deployment, because operators are usually installed
@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::kubernetes::deletion::finalizers::{
-    CLAIM_PROTECTION, LOAD_BALANCER, VOLUME_PROTECTION, is_removed_by_kubernetes,
+    CLAIM_PROTECTION, CLASS_PROTECTION, LOAD_BALANCER, VOLUME_PROTECTION, is_removed_by_kubernetes,
 };
 use crate::kubernetes::deletion::volumes::claim_of;
 use crate::kubernetes::gap::{Gap, GapKind};
@@ -70,7 +70,14 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
             all.extend(unanswered_group(object, plan, snapshot));
         }
         let pod = kept_by.get(&object.id).copied();
-        let finalizers = remaining_finalizers(object, remaining_claim.is_some(), pod.is_some(), &presence, system);
+        let user = class_user(object, plan, snapshot, &gone);
+        let is_used = |finalizer: &str| match finalizer {
+            VOLUME_PROTECTION => remaining_claim.is_some(),
+            CLAIM_PROTECTION => pod.is_some(),
+            CLASS_PROTECTION => user.is_some(),
+            _ => false,
+        };
+        let finalizers = remaining_finalizers(object, is_used, &presence, system);
         if finalizers.is_empty() {
             continue;
         }
@@ -80,7 +87,8 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
             ControllerPresence::Presumed => {
                 let bound = remaining_claim.map(|claim| format!("it is bound to {claim}, which stays"));
                 let mounted = pod.map(|pod| format!("{pod} mounts it"));
-                (None, mounted.or(bound).or_else(|| operator_deleted_with(&object.id, plan, snapshot)))
+                let named = user.map(|user| format!("{user}, which stays, names it"));
+                (None, mounted.or(bound).or(named).or_else(|| operator_deleted_with(&object.id, plan, snapshot)))
             }
         };
         all.push(BlockedByFinalizers { object: object.id.clone(), finalizers, controller, detail });
@@ -189,17 +197,38 @@ fn cloud_presence(plan: &Plan, snapshot: &Snapshot) -> ControllerPresence {
     ControllerPresence::Absent(format!("no {CLOUD_CONTROLLER} has a Lease in this cluster"))
 }
 
-/// Returns the finalizers of an object that Kubernetes does not remove by itself.
+/// Returns a volume or a claim that stays and names a VolumeAttributesClass (Kubernetes v1.36.3 `isBeingUsed` in
+/// pkg/controller/volume/vacprotection). Objects of other kinds have none.
+fn class_user<'p>(
+    class: &ObjectMetadata,
+    plan: &'p Plan,
+    snapshot: &'p Snapshot,
+    gone: &HashSet<&ObjectId>,
+) -> Option<&'p ObjectId> {
+    if !class.has_finalizer(CLASS_PROTECTION) {
+        return None;
+    }
+    let cluster = snapshot.of_cluster(class.id.cluster.as_ref())?;
+    let volumes = cluster.resources.iter().filter(|full| full.object.id.is("", "PersistentVolume"));
+    let mut naming = volumes.filter(|full| full.text("/spec/volumeAttributesClassName") == Some(&*class.id.name));
+    let volume = naming.find(|full| !gone.contains(&full.object.id)).map(|full| &full.object.id);
+    let claim = || {
+        let found = plan.still_referenced().iter().find(|found| found.object == class.id)?;
+        found.users.iter().map(|user| &user.object).find(|id| id.is("", "PersistentVolumeClaim"))
+    };
+    volume.or_else(claim)
+}
+
+/// Returns the finalizers of an object that Kubernetes does not remove by itself. `is_used` says of a finalizer that protects what is
+/// in use whether it is.
 fn remaining_finalizers(
     object: &ObjectMetadata,
-    has_claim: bool,
-    is_mounted: bool,
+    is_used: impl Fn(&str) -> bool,
     presence: &ControllerPresence,
     system: &dyn FinalizerOwner,
 ) -> Vec<String> {
     let remaining = object.finalizers.iter().filter(|finalizer| match &***finalizer {
-        VOLUME_PROTECTION => has_claim,
-        CLAIM_PROTECTION => is_mounted,
+        protection @ (VOLUME_PROTECTION | CLAIM_PROTECTION | CLASS_PROTECTION) => is_used(protection),
         LOAD_BALANCER => *presence != ControllerPresence::Presumed,
         own if system.is_own(own) => *presence != ControllerPresence::Presumed,
         other => !is_removed_by_kubernetes(other),

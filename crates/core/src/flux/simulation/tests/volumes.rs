@@ -1,4 +1,4 @@
-//! Volumes whose reclaim policies change.
+//! Volumes whose reclaim policies change, and what volumes name.
 
 use serde_json::{Value, json};
 
@@ -83,4 +83,28 @@ fn a_volume_without_a_claim_follows_a_new_policy_at_once() {
     assert_eq!(planned("Retain", "Delete", CLAIM), [""; 0]);
     assert_eq!(planned("Delete", "Retain", "old"), [""; 0]);
     assert_eq!(planned("Retain", "Delete", ""), [""; 0]);
+}
+
+#[test]
+fn a_class_stays_while_a_volume_names_it() {
+    let class =
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": "gold"}});
+    let blocked = |name: &str| {
+        let before = files(vec![class.clone(), volume("Retain")], vec![]);
+        let mut cluster = cluster(&before, "Retain", CLAIM);
+        cluster.snapshot.types.push(resource_type(
+            "storage.k8s.io",
+            "VolumeAttributesClass",
+            "volumeattributesclasses",
+            false,
+        ));
+        cluster.object("gold").finalizers = vec!["kubernetes.io/vac-protection".into()];
+        let volumes = cluster.snapshot.resources.iter_mut().filter(|full| &*full.object.id.name == "vol");
+        volumes.for_each(|full| full.content["spec"]["volumeAttributesClassName"] = name.into());
+        let plan = cluster.plan(&files(vec![volume("Retain")], vec![]));
+        let plan = finished(plan, &cluster.snapshot, &SecretMask::default());
+        plan.blocked_by_finalizers().iter().map(|blocked| blocked.detail.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(blocked("silver"), []);
+    assert_eq!(blocked("gold"), [Some("persistentvolume/vol, which stays, names it".to_owned())]);
 }
