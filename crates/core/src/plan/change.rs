@@ -298,6 +298,8 @@ pub enum Actor {
     SourceWatcher,
     /// The controller of kube-controller-manager that makes and deletes tokens of service accounts.
     TokenController,
+    /// The controller of kube-controller-manager that makes and deletes the Endpoints of Services.
+    EndpointsController,
     /// The daemon of Flux v1.
     Fluxd,
     /// This tool, on behalf of the user.
@@ -319,6 +321,7 @@ impl From<CascadeKind> for Actor {
             CascadeKind::CustomResource => Self::CrdFinalizer,
             CascadeKind::Dependent { .. } => Self::GarbageCollector,
             CascadeKind::Token { .. } => Self::TokenController,
+            CascadeKind::Endpoints => Self::EndpointsController,
             CascadeKind::Volume(_) => Self::PersistentVolumeController,
             CascadeKind::HelmRelease | CascadeKind::ReplacedRelease | CascadeKind::Upgrade => Self::HelmController,
             CascadeKind::ResourceSet | CascadeKind::NotInResourceSet => Self::FluxOperator,
@@ -340,6 +343,7 @@ impl From<CascadeKind> for Reason {
             CascadeKind::Token { is_known: false } => {
                 Self::new(ReasonCode::Token, "race: it stays if its type is not kubernetes.io/service-account-token")
             }
+            CascadeKind::Endpoints => Self::new(ReasonCode::Dependent, "of the Service of its name"),
             CascadeKind::Volume(outcome) => outcome.into(),
             CascadeKind::HelmRelease => ReasonCode::Uninstalled.into(),
             CascadeKind::ReplacedRelease => ReasonCode::ReleaseReplaced.into(),

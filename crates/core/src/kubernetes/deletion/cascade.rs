@@ -41,6 +41,8 @@ pub enum CascadeKind {
         /// The Secret has the type of a token for certain.
         is_known: bool,
     },
+    /// The endpoints controller deletes the Endpoints of a Service.
+    Endpoints,
     /// The volume controller follows the reclaim policy of a claim's volume.
     Volume(ReclaimOutcome),
     /// helm-controller uninstalls the release of a HelmRelease that is deleted.
@@ -240,6 +242,7 @@ impl<'a> Cascade<'a> {
         for secret in self.tokens_of(object) {
             found.push((secret, CascadeKind::Token { is_known: tokens::is_token(secret) }));
         }
+        found.extend(self.endpoints_of(object).into_iter().map(|endpoints| (endpoints, CascadeKind::Endpoints)));
         for (volume, outcome) in self.volumes.of(object, policies) {
             if outcome.may_delete() {
                 found.push((volume, CascadeKind::Volume(outcome)));
@@ -251,6 +254,18 @@ impl<'a> Cascade<'a> {
             CascadedObject { object: next, cause: object.id.clone(), kind, owners }
         });
         cascaded.collect()
+    }
+
+    /// Returns the Endpoints of a Service, which have its name (Kubernetes v1.36.3 `syncService` in
+    /// pkg/controller/endpoint/endpoints_controller.go). Those that the endpoints controller alone writes are left out: nobody misses
+    /// them.
+    fn endpoints_of(&self, service: &ObjectMetadata) -> Option<&'a ObjectMetadata> {
+        let ObjectId { namespace, name, .. } = &service.id;
+        let id = ObjectId::new("", "Endpoints", namespace, name).in_cluster(service.id.cluster.as_ref());
+        let mut found = self.by_group_kind.get(&("", "Endpoints")).filter(|_| service.id.is("", "Service"))?.iter();
+        let endpoints = found.find(|endpoints| endpoints.id == id)?;
+        let mut writers = endpoints.managed_fields.iter();
+        writers.any(|entry| &*entry.manager != CONTROLLER_MANAGER).then_some(*endpoints)
     }
 
     /// Returns the Secrets with tokens of a service account.
@@ -288,6 +303,9 @@ impl<'a> Cascade<'a> {
         !is_namespaced || !dependent.id.namespace.is_empty()
     }
 }
+
+/// Field manager of the controllers of Kubernetes.
+const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 fn is_definition(id: &ObjectId) -> bool {
     id.is("apiextensions.k8s.io", "CustomResourceDefinition")
@@ -374,6 +392,35 @@ mod tests {
         let rows = cascade.closure(snapshot.objects.iter().take(1));
         let rows: Vec<(&str, bool)> = rows.iter().map(|row| (&*row.object.id.name, row.kind.is_certain())).collect();
         assert_eq!(rows, [("copied", false), ("made", true)]);
+    }
+
+    #[test]
+    fn a_service_takes_along_the_endpoints_of_its_name_that_somebody_else_writes() {
+        let endpoints = |namespace: &str, name: &str, managers: &[&str]| ObjectMetadata {
+            uid: format!("endpoints/{namespace}/{name}").into(),
+            managed_fields: managers
+                .iter()
+                .map(|manager| ManagedFieldsEntry { manager: (*manager).into(), ..Default::default() })
+                .collect(),
+            ..object(ObjectId::new("", "Endpoints", namespace, name), &[])
+        };
+        let service = |name: &str| object(ObjectId::new("", "Service", "shop", name), &[]);
+        let objects = vec![
+            endpoints("shop", "db", &["kubectl", "kube-controller-manager"]),
+            endpoints("other", "db", &["kubectl"]),
+            endpoints("shop", "web", &["kube-controller-manager"]),
+            service("db"),
+            service("web"),
+        ];
+        let rows = |root: &str| {
+            let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
+            snapshot.objects.clone_from(&objects);
+            let roots =
+                snapshot.objects.iter().filter(|object| object.id.is("", "Service") && &*object.id.name == root);
+            Cascade::new(&snapshot).closure(roots).iter().map(|row| row.object.id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(rows("db"), ["endpoints/db -n shop"]);
+        assert_eq!(rows("web"), [""; 0]);
     }
 
     #[test]

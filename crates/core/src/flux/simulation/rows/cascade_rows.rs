@@ -41,6 +41,8 @@ pub(crate) fn cascaded_row(
         add_owner_deletion(&mut row, &cascaded.cause, deletion);
     } else if let CascadeKind::Dependent { .. } = cascaded.kind {
         qualify_dependent(state, &mut row, cascaded, consequences);
+    } else if cascaded.kind == CascadeKind::Endpoints && consequences.may_be_recreated(&cascaded.cause) {
+        row.make_race("its Service is created again, and it stays if that comes before the endpoints controller looks");
     } else if let (CascadeKind::Token { .. }, true) = (cascaded.kind, is_desired) {
         row.make_race("a Kustomization applies it again, and it goes again while its account is missing");
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::cluster::{Files, TestCluster, cm, ks, set};
-use crate::kubernetes::object::OwnerReference;
+use crate::kubernetes::object::{ManagedFieldsEntry, OwnerReference};
 use crate::testing;
 
 fn files(first: &[&str], second: &[&str]) -> Files {
@@ -77,4 +77,33 @@ fn a_dependent_with_an_owner_of_a_kind_that_is_not_served_stays() {
     assert_eq!(cluster.rows(&files(&["b", "stay"], &["other"])), set(&["delete a", "delete child"]));
     cluster.object("child").owner_references[1].group = "gone.example.com".into();
     assert_eq!(cluster.rows(&files(&["b", "stay"], &["other"])), set(&["delete a"]));
+}
+
+#[test]
+fn endpoints_that_a_kustomization_applies_go_with_their_service_and_come_back() {
+    let of_kind = |kind: &str| {
+        let mut manifest = cm("db");
+        manifest["kind"] = kind.into();
+        manifest
+    };
+    let files = |kinds: &[&str]| {
+        let objects = kinds.iter().map(|kind| of_kind(kind)).chain([cm("stay")]).collect();
+        vec![("root/a.yaml", objects)]
+    };
+    let before: Files = files(&["Service", "Endpoints"]);
+    let mut cluster = TestCluster::new(&before);
+    let types = [("Service", "services"), ("Endpoints", "endpoints")];
+    cluster.snapshot.types.extend(types.map(|(kind, plural)| testing::resource_type("", kind, plural, true)));
+    let endpoints = cluster.snapshot.objects.iter_mut().find(|object| object.id.is("", "Endpoints")).unwrap();
+    endpoints.managed_fields =
+        vec![ManagedFieldsEntry { manager: "kustomize-controller".into(), applies: true, ..Default::default() }];
+    let plan = cluster.plan(&files(&["Endpoints"]));
+    let rows = plan.deletions().map(|row| format!("{} {} {}", row.action, row.object.id, row.by));
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [
+            "recreate endpoints/db -n flux-system endpoints-controller",
+            "delete service/db -n flux-system kustomize-controller"
+        ]
+    );
 }
