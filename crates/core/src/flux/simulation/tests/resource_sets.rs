@@ -103,6 +103,18 @@ fn what_a_deleted_set_may_not_delete_is_left_behind() {
 }
 
 #[test]
+fn a_set_that_stays_deletes_without_its_account_and_a_deleted_one_leaves_everything_behind() {
+    let set_of = |names: &[&str]| {
+        let mut set_of = tenants(names, config_maps());
+        set_of["spec"]["serviceAccountName"] = "none".into();
+        set_of
+    };
+    let cluster = cluster(&root(vec![set_of(&["a", "b"])]));
+    assert_eq!(cluster.rows(&root(vec![set_of(&["a"])])), set(&["delete b"]), "a role can name an account in advance");
+    assert_eq!(cluster.rows(&root(vec![])), set(&["delete tenants"]));
+}
+
+#[test]
 fn an_added_input_creates_and_a_change_that_generates_the_same_is_silent() {
     let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
     let plan = cluster.plan(&root(vec![tenants(&["a", "b"], config_maps())]));

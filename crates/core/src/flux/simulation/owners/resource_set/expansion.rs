@@ -257,18 +257,16 @@ impl SetChange<'_> {
     ) -> BTreeMap<ObjectId, OwnerDeletion> {
         let state = comparison.state();
         let mut refused = BTreeMap::new();
-        for object in self.live.into_iter().flat_map(|set| deletable(state, set, removed)) {
+        for object in deletable(state, self.id, removed) {
             let question = self.question(&object.id, Request::Delete);
             if let Verdict::Refused(message) = comparison.derivation.ask(question) {
                 refused.insert(object.id.clone(), message);
             }
         }
         let mut deletions = BTreeMap::new();
-        if let Some(set) = self.live {
-            for object in deletable(state, set, removed.iter().chain(&expansion.interrupted)) {
-                let is_interrupted = expansion.interrupted.contains(&object.id);
-                deletions.insert(object.id.clone(), removal(state, &object.id, is_interrupted, condition, &refused));
-            }
+        for object in deletable(state, self.id, removed.iter().chain(&expansion.interrupted)) {
+            let is_interrupted = expansion.interrupted.contains(&object.id);
+            deletions.insert(object.id.clone(), removal(state, &object.id, is_interrupted, condition, &refused));
         }
         for object in passing(state, &expansion.earlier, [&expansion.old, &expansion.new]) {
             let mut deletion = removal(state, &object.id, false, condition, &refused);

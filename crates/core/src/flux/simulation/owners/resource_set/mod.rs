@@ -86,10 +86,17 @@ fn deleted(state: &State<'_>, set: &Resource, consequences: &Consequences<'_>) -
     effect
 }
 
-/// Returns the live objects that flux-operator deletes for a deleted ResourceSet.
+/// Returns the live objects that flux-operator deletes for a deleted ResourceSet. If its service account does not exist,
+/// flux-operator leaves all of them behind. It asks for the account only here: a ResourceSet that stays acts as the user of that
+/// name, and the user can have rights without the account.
+///
+/// Source: flux-operator v0.58.1 `uninstall` and `apply` in `internal/controller/resourceset_controller.go`.
 fn finalized(state: &State<'_>, set: &Resource) -> Vec<ObjectId> {
+    let can_delete = service_account(set).is_none_or(|account| state.is_live(&account));
     match inventory_members(&set.content) {
-        Members::Listed(ids) if !is_off(set) => deletable(state, set, &ids).map(|object| object.id.clone()).collect(),
+        Members::Listed(ids) if can_delete && !is_off(set) => {
+            deletable(state, &set.object.id, &ids).map(|object| object.id.clone()).collect()
+        }
         _ => vec![],
     }
 }

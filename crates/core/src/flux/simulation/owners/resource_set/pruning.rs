@@ -14,16 +14,14 @@ pub(super) fn is_off(set: &Resource) -> bool {
     set.object.annotations.get(OPERATOR_SWITCH).is_some_and(is_switched_off)
 }
 
-/// Returns those objects that carry the labels of a ResourceSet and are not protected. Without its service account it cannot
-/// delete any.
+/// Returns those objects that carry the labels of a ResourceSet and are not protected.
 pub(super) fn deletable<'s, 'a>(
     state: &'s State<'a>,
-    set: &'s Resource,
+    set: &'s ObjectId,
     ids: impl IntoIterator<Item = &'s ObjectId>,
 ) -> impl Iterator<Item = &'a ObjectMetadata> {
-    let can_delete = service_account(set).is_none_or(|account| state.is_live(&account));
     let objects = ids.into_iter().filter_map(|id| state.live_object(id));
-    objects.filter(move |object| can_delete && reason_to_keep(object, &set.object.id).is_none())
+    objects.filter(|object| reason_to_keep(object, set).is_none())
 }
 
 /// Returns the service account with whose rights flux-operator acts for a ResourceSet; `None` for its own.
