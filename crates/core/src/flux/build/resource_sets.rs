@@ -8,10 +8,11 @@ use std::iter;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::objects::{BuiltObject, objects, yaml};
+use super::objects::{BuiltObject, MaskedObject, objects, yaml};
+use crate::flux::kinds;
 use crate::kubernetes::object::{ObjectId, flag_at, list_at};
 use crate::ownership::schemes::flux_operator::GROUP;
-use crate::private::Private;
+use crate::private::{PLACEHOLDER, Private};
 use crate::text::hex;
 
 /// One run of `flux-operator build resourceset`.
@@ -38,6 +39,9 @@ impl SetRun {
         Self { key: hex(&Sha256::digest(&manifest)), manifest: Private::new(manifest), is_private }
     }
 }
+
+/// Reason why it is not known what is generated, for people.
+pub(crate) const UNKNOWN_ID: &str = "what it generates depends on the id of a new provider, which is not known yet";
 
 /// Number of permutations of the inputs of a ResourceSet. flux-operator refuses more.
 const PERMUTATIONS: usize = 10_000;
@@ -78,7 +82,7 @@ pub(crate) fn permuted(
         permutations = longer;
     }
     let with_id = permutations.into_iter().filter(|_| has_provider).map(|(parts, mut fields)| {
-        fields.insert("id".to_owned(), adler32(parts.join("/").as_bytes()).to_string().into());
+        fields.insert("id".to_owned(), input_id(&parts.join("/")).into());
         Value::Object(fields)
     });
     Ok(with_id.collect())
@@ -101,6 +105,72 @@ fn normalised(name: &str) -> String {
     let parts = lower.split(|c: char| c.is_ascii_punctuation() || c.is_whitespace());
     let words = parts.map(|word| word.chars().filter(char::is_ascii_alphanumeric).collect::<String>());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+/// Returns the id of an input: for a Static provider, that of its uid.
+///
+/// Source: flux-operator v0.58.1 `internal/inputs/id.go`.
+pub(crate) fn input_id(text: &str) -> String {
+    adler32(text.as_bytes()).to_string()
+}
+
+/// Returns the mark for the id of the input of a new provider, whose uid is not known yet.
+pub(crate) fn unknown_id(provider: &ObjectId) -> Value {
+    format!("{PLACEHOLDER}{provider}").into()
+}
+
+/// Returns inputs with ids that are made up in the place of those that are not known: twice, so that what depends on them
+/// differs; once if all are known.
+pub(crate) fn with_ids(inputs: &Value) -> Vec<Value> {
+    let [first, second] = [1, 2].map(|number| with_made_up_ids(inputs, number));
+    if first == second { vec![first] } else { vec![first, second] }
+}
+
+fn with_made_up_ids(value: &Value, number: usize) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, inner)| (key.clone(), with_made_up_ids(inner, number)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(|item| with_made_up_ids(item, number)).collect(),
+        Value::String(text) if text.starts_with(PLACEHOLDER) => input_id(&format!("{text} {number}")).into(),
+        _ => value.clone(),
+    }
+}
+
+/// Returns the objects of a run, with placeholders where another one differs from it, because ids in its inputs are not known.
+///
+/// Fails if more depends on an id than content: the names of objects, or what an object of Flux deploys.
+pub(crate) fn with_unknown_ids(first: Vec<BuiltObject>, second: &[BuiltObject]) -> Result<Vec<BuiltObject>, String> {
+    let is_alike = first.len() == second.len() && first.iter().zip(second).all(|(first, second)| first.id == second.id);
+    let deploys = |built: &BuiltObject| kinds::find(&built.id.group, &built.id.kind).is_some();
+    let mut pairs = first.iter().zip(second);
+    if !is_alike || pairs.any(|(first, second)| deploys(first) && first.manifest["spec"] != second.manifest["spec"]) {
+        return Err(UNKNOWN_ID.to_owned());
+    }
+    let masked = first.into_iter().zip(second).map(|(mut built, second)| {
+        if built.manifest != second.manifest {
+            let manifest = common(&built.manifest, &second.manifest);
+            built.masked = Some(Box::new(MaskedObject { id: built.id.clone(), manifest }));
+        }
+        built
+    });
+    Ok(masked.collect())
+}
+
+/// Returns a value with placeholders where another one differs from it.
+fn common(first: &Value, second: &Value) -> Value {
+    match (first, second) {
+        _ if first == second => first.clone(),
+        (Value::Object(first), Value::Object(second)) if first.keys().eq(second.keys()) => {
+            first.iter().map(|(key, value)| (key.clone(), common(value, &second[key]))).collect::<Map<_, _>>().into()
+        }
+        (Value::Array(first), Value::Array(second)) if first.len() == second.len() => {
+            first.iter().zip(second).map(|(first, second)| common(first, second)).collect()
+        }
+        _ => PLACEHOLDER.into(),
+    }
 }
 
 fn adler32(bytes: &[u8]) -> u32 {

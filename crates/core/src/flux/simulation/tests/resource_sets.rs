@@ -248,6 +248,110 @@ fn inputs_of_providers_are_followed() {
     assert_eq!(created, ["d", "r"]);
 }
 
+/// Returns a provider of one input with this tenant.
+fn provider(name: &str, tenant: &str) -> Value {
+    let mut provider =
+        operator("ResourceSetInputProvider", name, json!({"type": "Static", "defaultValues": {"tenant": tenant}}));
+    provider["metadata"]["labels"]["team"] = "x".into();
+    provider
+}
+
+/// Returns a ResourceSet with the inputs of these providers.
+fn set_from(providers: Value, resources: Value) -> Value {
+    operator("ResourceSet", "tenants", json!({"inputsFrom": providers, "resources": resources}))
+}
+
+fn selected() -> Value {
+    json!([{"selector": {"matchLabels": {"team": "x"}}}])
+}
+
+/// Returns a cluster in which flux-operator has generated the resources of the set `tenants` of what these providers export.
+fn cluster_of_providers(files: &Files, rset: &Value, exported: &[(&str, Value)]) -> TestCluster {
+    let mut cluster = TestCluster::new(files);
+    (cluster.has_operator, cluster.upgrades) = (true, Some([].into()));
+    let inputs: Vec<Value> = exported.iter().flat_map(|(_, inputs)| inputs.as_array().unwrap()).cloned().collect();
+    generate(&mut cluster, rset, &json!({"inputs": inputs, "resources": rset["spec"]["resources"]}));
+    for (name, inputs) in exported {
+        cluster.kustomization(name).content["status"] = json!({ "exportedInputs": inputs });
+    }
+    cluster
+}
+
+#[test]
+fn the_id_of_a_new_provider_is_content_that_is_not_known_yet() {
+    let with_id = |field: &str| {
+        let mut object = cm("<< inputs.tenant >>");
+        object["data"] = json!({field: "<< inputs.id | hex >>"});
+        json!([object])
+    };
+    let named = json!([cm("<< inputs.tenant >>-<< inputs.id | hex >>")]);
+    let deployed = json!([ks("app-<< inputs.tenant >>", "./<< inputs.id >>", json!({}))]);
+    let exported = [("p0", json!([{"tenant": "z", "id": "7"}])), ("p1", json!([{"tenant": "x", "id": "8"}]))];
+    let after = |tenant: &str, rset: &Value| root(vec![rset.clone(), provider("p0", "z"), provider("p2", tenant)]);
+    let cluster_of = |rset: &Value| {
+        let before = root(vec![rset.clone(), provider("p0", "z"), provider("p1", "x")]);
+        cluster_of_providers(&before, rset, &exported)
+    };
+    let rset = set_from(selected(), with_id("id"));
+    let cluster = cluster_of(&rset);
+    let plan = cluster.plan(&after("y", &rset));
+    assert!(plan.is_complete(), "{:?}", plan.gaps());
+    assert_eq!(cluster.rows(&after("y", &rset)), set(&["delete p1", "delete x"]));
+    let plan = cluster.plan(&after("x", &rset));
+    let row = plan.changes().iter().find(|row| &*row.object.id.name == "x").unwrap();
+    assert_eq!(row.action, Action::Recreate, "{}", row.reason);
+    let mut taken_over = cluster_of(&rset);
+    taken_over.add(&cm("y"), None);
+    taken_over.snapshot.normalise();
+    let plan = taken_over.plan(&after("y", &rset));
+    assert!(plan.diffs().iter().all(|diff| &*diff.object.name != "y"), "a made-up id is not shown");
+    for resources in [named, deployed] {
+        let rset = set_from(selected(), resources);
+        let why = cluster_of(&rset).outcome(&after("y", &rset), "tenants");
+        assert!(why.contains("what it generates depends on the id of a new provider, which is not known yet"), "{why}");
+    }
+}
+
+#[test]
+fn a_provider_that_becomes_static_has_the_id_of_its_uid() {
+    let rset = set_from(json!([{"name": "p"}]), json!([cm("n-<< inputs.id >>")]));
+    let branches = operator("ResourceSetInputProvider", "p", json!({"type": "GitHubBranch", "url": "https://g/a/b"}));
+    let exported = json!([{"branch": "x", "id": "11"}, {"branch": "y", "id": "12"}]);
+    let mut cluster = cluster_of_providers(&root(vec![rset.clone(), branches]), &rset, &[("p", exported)]);
+    let id = crate::flux::build::resource_sets::input_id(&cluster.kustomization("p").object.uid);
+    let after = root(vec![rset, provider("p", "a")]);
+    assert_eq!(cluster.rows(&after), set(&["delete n-11", "delete n-12"]));
+    let plan = cluster.plan(&after);
+    let created: Vec<&str> =
+        plan.changes().iter().filter(|row| row.action == Action::Create).map(|row| &*row.object.id.name).collect();
+    assert_eq!(created, [format!("n-{id}")]);
+    assert!(cluster.object("p").uid.len() > 1);
+}
+
+#[test]
+fn a_provider_that_is_resumed_exports_what_changed_while_it_was_off() {
+    let rset = set_from(json!([{"name": "p"}]), config_maps());
+    let mut off = provider("p", "y");
+    off["metadata"]["annotations"]["fluxcd.controlplane.io/reconcile"] = "disabled".into();
+    let before = root(vec![rset.clone(), off]);
+    let cluster = cluster_of_providers(&before, &rset, &[("p", json!([{"tenant": "x", "id": "7"}]))]);
+    assert_eq!(cluster.rows(&before), set(&[]));
+    let after = root(vec![rset.clone(), provider("p", "y")]);
+    assert_eq!(cluster.rows(&after), set(&["delete x"]));
+    let why = cluster.outcome(&after, "tenants");
+    assert!(why.contains("resourcesetinputprovider.fluxcd.controlplane.io/p -n flux-system is resumed"), "{why}");
+    let branches = |is_off: bool| {
+        let mut found = provider("p", "y");
+        found["spec"] = json!({"type": "GitHubBranch", "url": "https://g/a/b"});
+        if is_off {
+            found["metadata"]["annotations"]["fluxcd.controlplane.io/reconcile"] = "disabled".into();
+        }
+        root(vec![rset.clone(), found])
+    };
+    let cluster = cluster_of_providers(&branches(true), &rset, &[("p", json!([{"tenant": "x", "id": "7"}]))]);
+    assert_eq!(cluster.rows(&branches(false)), set(&["unknown tenants"]));
+}
+
 #[test]
 fn variables_that_a_set_generates_are_followed_and_copied_ones_are_not() {
     let variables = |copies: bool| {

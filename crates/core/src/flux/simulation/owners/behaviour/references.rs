@@ -7,10 +7,12 @@ use serde_json::Value;
 use super::comparison::{Asked, Comparison, Difference, Part};
 use super::source_changes::UsedFiles;
 use crate::flux::build::charts::values::values_sources;
+use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::spec::SourceId;
 use crate::glob::Glob;
 use crate::kubernetes::object::{ObjectId, list_at};
+use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_operator;
 
 /// Kind of the objects that give inputs to ResourceSets.
@@ -66,6 +68,10 @@ impl Comparison<'_, '_, '_> {
             for id in all.into_iter().flatten().collect::<BTreeSet<_>>() {
                 let difference = self.difference(&id, Part::SpecAndLabels)?;
                 changes.extend(difference.map(|difference| difference.describe(&id)));
+                let was_off = self.state().live_object(&id).and_then(|live| live.annotations.get(OPERATOR_SWITCH));
+                if was_off.is_some_and(is_switched_off) && !self.state().is_switched_off_after(&id, OPERATOR_SWITCH) {
+                    changes.push(format!("{id} is resumed"));
+                }
             }
         }
         changes.extend(self.copied_changes(spec)?);

@@ -15,7 +15,9 @@ use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::resource_sets::{SetRun, generated_objects, has_nameless, permuted};
+use crate::flux::build::resource_sets::{
+    SetRun, UNKNOWN_ID, generated_objects, has_nameless, permuted, with_ids, with_unknown_ids,
+};
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
@@ -134,9 +136,12 @@ impl Expansion {
 
     /// Returns what the manifests say of the change of live objects.
     fn live_changes(&self, state: &State<'_>, is_private: bool) -> BTreeMap<ObjectId, LiveChange> {
-        let both = self.new.iter().filter_map(|(id, new)| Some((id, &self.old.get(id)?.manifest, &new.manifest)));
+        let both = self.new.iter().filter_map(|(id, new)| Some((id, &self.old.get(id)?.manifest, new)));
         let live = both.filter(|(id, ..)| state.is_live(id));
-        live.map(|(id, old, new)| (id.clone(), LiveChange::of_manifests(old, new, is_private))).collect()
+        let change = |old: &Value, new: &BuiltObject| {
+            LiveChange::of_manifests(old, &new.manifest, is_private || new.masked.is_some())
+        };
+        live.map(|(id, old, new)| (id.clone(), change(old, new))).collect()
     }
 }
 
@@ -201,8 +206,8 @@ impl SetChange<'_> {
     }
 
     /// Returns what the account of the set asks about an object.
-    fn question(self, object: &ObjectId, request: Request) -> Question {
-        Question::of_owner(self.id, self.spec, object, request, self.is_private)
+    fn question(self, object: &ObjectId, request: Request, is_private: bool) -> Question {
+        Question::of_owner(self.id, self.spec, object, request, is_private)
     }
 
     /// Asks the server about all objects, which flux-operator applies together. Those that do not change are assumed to be
@@ -223,13 +228,14 @@ impl SetChange<'_> {
             (None, true, expansion.live_changes(state, self.is_private));
         for built in asked {
             let request = Request::Apply { manifest: in_scope(&built.manifest, &built.id), forces: true };
-            let question = self.question(&built.id, request);
+            let is_private = self.is_private || built.masked.is_some();
+            let question = self.question(&built.id, request, is_private);
             let change = match comparison.derivation.ask(question) {
                 Verdict::Accepted => continue,
                 Verdict::Unchanged => LiveChange::None,
                 Verdict::Updated(update) => {
                     let old = expansion.old.get(&built.id).filter(|old| old.manifest != built.manifest);
-                    LiveChange::of_answer(update, &built.id, old.map(|old| &*old.manifest), self.is_private)
+                    LiveChange::of_answer(update, &built.id, old.map(|old| &*old.manifest), is_private)
                 }
                 Verdict::Refused(message) => {
                     refusal = refusal.or_else(|| Some(format!("{CAN_FAIL}, as it does now: {}: {message}", built.id)));
@@ -258,7 +264,7 @@ impl SetChange<'_> {
         let state = comparison.state();
         let mut refused = BTreeMap::new();
         for object in deletable(state, self.id, removed) {
-            let question = self.question(&object.id, Request::Delete);
+            let question = self.question(&object.id, Request::Delete, self.is_private);
             if let Verdict::Refused(message) = comparison.derivation.ask(question) {
                 refused.insert(object.id.clone(), message);
             }
@@ -408,18 +414,19 @@ fn generated_of<'i>(
         fields.remove("inputsFrom");
         fields.insert("inputs".to_owned(), inputs.into());
     }
-    let run = SetRun::new(id, &with_inputs, is_private);
-    let text = match comparison.derivation.answers.resource_sets.get(&run.key) {
-        Some(Ok(text)) => text,
-        Some(Err(why)) => return Err(why.clone().into()),
-        None => {
-            comparison.derivation.needs.resource_sets.insert(run.key.clone(), run);
-            return Err(Interrupt::Missing);
-        }
+    let Some(outputs) = outputs(comparison, id, &with_inputs, is_private) else { return Err(Interrupt::Missing) };
+    let text = match outputs[..] {
+        [Ok(text), Ok(_)] | [Ok(text)] => text,
+        [Err(why), Err(other)] if why == other => return Err(why.clone().into()),
+        [Err(why)] => return Err(why.clone().into()),
+        _ => return Err(UNKNOWN_ID.to_owned().into()),
     };
     let is_refused = has_nameless(text);
-    let mut objects =
-        generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())?;
+    let unreadable = |_| "the output of flux-operator for it cannot be read".to_owned();
+    let mut objects = generated_objects(text).map_err(unreadable)?;
+    if let Some(Ok(other)) = outputs.get(1) {
+        objects = with_unknown_ids(objects, &generated_objects(other).map_err(unreadable)?)?;
+    }
     if is_private {
         let snapshot = comparison.state().input.snapshot;
         for object in &mut objects {
@@ -436,6 +443,33 @@ fn generated_of<'i>(
             Err(format!("its resources cannot be applied: {}", reason.detail).into())
         }
     }
+}
+
+/// Returns the outputs of flux-operator for a spec with all its inputs: several if ids are made up for them. Answers that are
+/// missing are added to the needs, and there is no result.
+fn outputs<'r>(
+    comparison: &mut Comparison<'_, 'r, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    is_private: bool,
+) -> Option<Vec<&'r Result<String, String>>> {
+    let answers = comparison.derivation.answers;
+    let mut outputs = vec![];
+    for inputs in with_ids(&spec["inputs"]) {
+        let mut with_ids = spec.clone();
+        if let Some(fields) = with_ids.as_object_mut().filter(|fields| fields.contains_key("inputs")) {
+            fields.insert("inputs".to_owned(), inputs);
+        }
+        let run = SetRun::new(id, &with_ids, is_private);
+        match answers.resource_sets.get(&run.key) {
+            Some(output) => outputs.push(Some(output)),
+            None => {
+                outputs.push(None);
+                comparison.derivation.needs.resource_sets.insert(run.key.clone(), run);
+            }
+        }
+    }
+    outputs.into_iter().collect()
 }
 
 /// Returns the objects that flux-operator may generate before the last spec and the last inputs: of the specs that come first,

@@ -1,14 +1,18 @@
 //! Inputs of ResourceSets that ResourceSetInputProviders export, before, during and after the change.
 //!
-//! Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `getInputs`.
+//! Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `getInputs`, and
+//! `internal/controller/resourcesetinputprovider_controller.go`, `reconcile`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::pruning::is_off;
 use crate::flux::build::Interrupt;
+use crate::flux::build::resource_sets::{input_id, unknown_id};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 
 /// End of the reason if a provider that is named does not exist.
@@ -42,12 +46,12 @@ pub(super) fn provider_inputs(
             return Err("it selects its providers by expressions".to_owned().into());
         }
         let found = comparison.providers(&id.namespace, entry, is_after);
+        if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
+            return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
+        }
         let name = text_at(entry, "/name");
         if is_after && found.is_empty() && !name.is_empty() {
             return Err(format!("the provider {name} of its inputs {NO_PROVIDER}").into());
-        }
-        if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
-            return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
         }
         for provider in found {
             let values = exported(comparison, &provider, is_after)?;
@@ -124,7 +128,8 @@ pub(super) fn mixes(states: &ProviderStates, permutes: bool) -> Result<Vec<Provi
     Ok(all)
 }
 
-/// Returns a live provider of an entry that stays in some order of events. `found` are those that are selected for certain.
+/// Returns a live provider of an entry that exists at the end of some order of events. `found` are those that are selected for
+/// certain.
 fn doubtful_provider(
     comparison: &Comparison<'_, '_, '_>,
     found: &[ObjectId],
@@ -133,38 +138,51 @@ fn doubtful_provider(
 ) -> Option<ObjectId> {
     let outcomes = &comparison.derivation.consequences.outcomes;
     let live = comparison.providers(namespace, entry, false).into_iter();
-    live.filter(|id| !found.contains(id)).find(|id| outcomes.get(id).is_some_and(|outcomes| !outcomes.is_deleted()))
+    let may_exist = |outcomes: &PossibleOutcomes| !outcomes.is_deleted() || outcomes.may_end_as(FinalState::Recreated);
+    live.filter(|id| !found.contains(id)).find(|id| outcomes.get(id).is_some_and(may_exist))
 }
 
-/// Returns the inputs that a provider exports.
+/// Returns the inputs that a provider exports. One that is switched off exports what it did last. A Static provider exports its
+/// values, also if the recorded ones are older.
 fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bool) -> Asked<Vec<Value>> {
     let state = comparison.state();
     let live = state.input.snapshot.resource(id);
-    let is_off = state.is_switched_off_after(id, OPERATOR_SWITCH);
-    let specs = comparison.state().specs_after(id);
-    let changes = live.is_none_or(|live| specs.iter().any(|spec| spec != live.spec()));
-    if !is_after || !changes || (is_off && live.is_some()) {
+    let stays_off = state.is_switched_off_after(id, OPERATOR_SWITCH);
+    if !is_after || (stays_off && live.is_some()) {
         return recorded_inputs(id, live);
     }
-    let (spec, _) = state.successive_specs(id).map_err(|why| format!("{id}: {why}"))?;
-    if is_off {
+    if stays_off {
         return Err(format!("it is not known which inputs {id} will export").into());
+    }
+    let (spec, _) = state.successive_specs(id).map_err(|why| format!("{id}: {why}"))?;
+    let is_same = |live: &Resource| !is_off(live) && state.specs_after(id).iter().all(|spec| spec == live.spec());
+    if !is_static(&spec) && live.is_some_and(is_same) {
+        return recorded_inputs(id, live);
     }
     exported_of(id, live, &spec)
 }
 
 /// Returns the inputs that a provider exports with this spec.
 fn exported_of(id: &ObjectId, live: Option<&Resource>, spec: &Value) -> Asked<Vec<Value>> {
-    if text_at(spec, "/type") != "Static" {
+    if !is_static(spec) {
         return Err(format!("it is not known which inputs {id} will export").into());
     }
     let mut input = spec.get("defaultValues").and_then(Value::as_object).cloned().unwrap_or_default();
-    // The id is a hash of the uid, which a new provider does not have yet.
-    if live.is_some() {
-        let known = recorded_inputs(id, live)?.first().and_then(|first| first.get("id").cloned());
-        input.extend(known.map(|known| ("id".to_owned(), known)));
-    }
+    let input_id = match live {
+        None => unknown_id(id),
+        Some(live) => {
+            let recorded = recorded_inputs(id, Some(live))?;
+            let known = recorded.first().and_then(|first| first.get("id").cloned()).filter(|_| is_static(live.spec()));
+            known.unwrap_or_else(|| input_id(&live.object.uid).into())
+        }
+    };
+    input.insert("id".to_owned(), input_id);
     Ok(vec![Value::Object(input)])
+}
+
+/// Returns true if a provider exports the values of its spec, as one input.
+fn is_static(spec: &Value) -> bool {
+    text_at(spec, "/type") == "Static"
 }
 
 /// Returns the inputs that a live provider exports now.
