@@ -41,7 +41,7 @@ impl SetRun {
 }
 
 /// Reason why it is not known what is generated, for people.
-pub(crate) const UNKNOWN_ID: &str = "what it generates depends on the id of a new provider, which is not known yet";
+pub(crate) const UNKNOWN_VALUE: &str = "what it generates depends on an input that is not known yet: the id of a new provider, or the revision of an artifact";
 
 /// Number of permutations of the inputs of a ResourceSet. flux-operator refuses more.
 const PERMUTATIONS: usize = 10_000;
@@ -114,40 +114,40 @@ pub(crate) fn input_id(text: &str) -> String {
     adler32(text.as_bytes()).to_string()
 }
 
-/// Returns the mark for the id of the input of a new provider, whose uid is not known yet.
-pub(crate) fn unknown_id(provider: &ObjectId) -> Value {
-    format!("{PLACEHOLDER}{provider}").into()
+/// Returns the mark for a part of an input that is not known yet: the id of a new provider, or the revision of an artifact.
+pub(crate) fn unknown_value(of: &ObjectId) -> Value {
+    format!("{PLACEHOLDER}{of}").into()
 }
 
-/// Returns inputs with ids that are made up in the place of those that are not known: twice, so that what depends on them
+/// Returns inputs with values that are made up in the place of those that are not known: twice, so that what depends on them
 /// differs; once if all are known.
-pub(crate) fn with_ids(inputs: &Value) -> Vec<Value> {
-    let [first, second] = [1, 2].map(|number| with_made_up_ids(inputs, number));
+pub(crate) fn with_values(inputs: &Value) -> Vec<Value> {
+    let [first, second] = [1, 2].map(|number| with_made_up_values(inputs, number));
     if first == second { vec![first] } else { vec![first, second] }
 }
 
-fn with_made_up_ids(value: &Value, number: usize) -> Value {
+fn with_made_up_values(value: &Value, number: usize) -> Value {
     match value {
         Value::Object(fields) => fields
             .iter()
-            .map(|(key, inner)| (key.clone(), with_made_up_ids(inner, number)))
+            .map(|(key, inner)| (key.clone(), with_made_up_values(inner, number)))
             .collect::<Map<_, _>>()
             .into(),
-        Value::Array(items) => items.iter().map(|item| with_made_up_ids(item, number)).collect(),
+        Value::Array(items) => items.iter().map(|item| with_made_up_values(item, number)).collect(),
         Value::String(text) if text.starts_with(PLACEHOLDER) => input_id(&format!("{text} {number}")).into(),
         _ => value.clone(),
     }
 }
 
-/// Returns the objects of a run, with placeholders where another one differs from it, because ids in its inputs are not known.
+/// Returns the objects of a run, with placeholders where another one differs from it, because its inputs are not all known.
 ///
-/// Fails if more depends on an id than content: the names of objects, or what an object of Flux deploys.
-pub(crate) fn with_unknown_ids(first: Vec<BuiltObject>, second: &[BuiltObject]) -> Result<Vec<BuiltObject>, String> {
+/// Fails if more depends on them than content: the names of objects, or what an object of Flux deploys.
+pub(crate) fn with_unknown_values(first: Vec<BuiltObject>, second: &[BuiltObject]) -> Result<Vec<BuiltObject>, String> {
     let is_alike = first.len() == second.len() && first.iter().zip(second).all(|(first, second)| first.id == second.id);
     let deploys = |built: &BuiltObject| kinds::find(&built.id.group, &built.id.kind).is_some();
     let mut pairs = first.iter().zip(second);
     if !is_alike || pairs.any(|(first, second)| deploys(first) && first.manifest["spec"] != second.manifest["spec"]) {
-        return Err(UNKNOWN_ID.to_owned());
+        return Err(UNKNOWN_VALUE.to_owned());
     }
     let masked = first.into_iter().zip(second).map(|(mut built, second)| {
         if built.manifest != second.manifest {

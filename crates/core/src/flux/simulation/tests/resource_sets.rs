@@ -308,7 +308,7 @@ fn the_id_of_a_new_provider_is_content_that_is_not_known_yet() {
     for resources in [named, deployed] {
         let rset = set_from(selected(), resources);
         let why = cluster_of(&rset).outcome(&after("y", &rset), "tenants");
-        assert!(why.contains("what it generates depends on the id of a new provider, which is not known yet"), "{why}");
+        assert!(why.contains("what it generates depends on an input that is not known yet"), "{why}");
     }
 }
 
@@ -350,6 +350,59 @@ fn a_provider_that_is_resumed_exports_what_changed_while_it_was_off() {
     };
     let cluster = cluster_of_providers(&branches(true), &rset, &[("p", json!([{"tenant": "x", "id": "7"}]))]);
     assert_eq!(cluster.rows(&branches(false)), set(&["unknown tenants"]));
+}
+
+#[test]
+fn artifacts_that_a_provider_selects_are_inputs() {
+    const GENERATOR: &str = "source.extensions.fluxcd.io/generator";
+    let generator = json!({"apiVersion": "source.extensions.fluxcd.io/v1beta1", "kind": "ArtifactGenerator",
+        "metadata": {"name": "gen", "namespace": NS}, "spec": {"pathPattern": "@repo/apps/{app}",
+            "sources": [{"alias": "repo", "kind": "GitRepository", "name": "repo"}],
+            "artifacts": [{"name": "{app}", "copy": [{"from": "@repo/apps/{app}/**", "to": "@artifact/"}]}]}});
+    let artifact = |name: &str| {
+        json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "ExternalArtifact",
+            "metadata": {"name": name, "namespace": NS, "labels": {"app": name, GENERATOR: "1"}},
+            "spec": {"sourceRef": {"kind": "ArtifactGenerator", "name": "gen", "namespace": NS}}})
+    };
+    let provider = operator(
+        "ResourceSetInputProvider",
+        "p",
+        json!({"type": "ExternalArtifact", "selectors": [{"matchLabels": {GENERATOR: "1"}}]}),
+    );
+    let cases = |data: &str| {
+        let mut object = cm("app-<< inputs.name >>");
+        object["data"] = json!({ "v": data });
+        let rset = set_from(json!([{"name": "p"}]), json!([object]));
+        let repository = super::unfollowed::source("GitRepository", "repo", json!({"url": "https://example.com/repo"}));
+        let root = vec![repository, rset.clone(), provider.clone(), generator.clone()];
+        let files = |apps: &[(&'static str, &str)]| -> Files {
+            let apps = apps.iter().map(|(path, content)| (*path, vec![cm(content)]));
+            [("root/a.yaml", root.clone())].into_iter().chain(apps).collect()
+        };
+        let input = |name: &str| json!({"name": name, "namespace": NS, "app": name, "id": name, "revision": "1"});
+        let before = files(&[("apps/one/a.yaml", "a"), ("apps/two/a.yaml", "b")]);
+        let exported = json!([input("one"), input("two")]);
+        let mut cluster = cluster_of_providers(&before, &rset, &[("p", exported)]);
+        for (name, content) in [("one", "a"), ("two", "b")] {
+            cluster.add_with_content(&artifact(name), None, json!({}));
+            cluster.artifacts.insert(name, vec![("a.yaml", vec![cm(content)])]);
+        }
+        cluster.kustomization("gen").content["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}],
+            "inventory": [{"name": "one", "namespace": NS}, {"name": "two", "namespace": NS}]});
+        cluster.snapshot.normalise();
+        let rows = |apps: &[(&'static str, &str)]| cluster.rows(&files(apps));
+        let same = [("apps/one/a.yaml", "a"), ("apps/two/a.yaml", "b")];
+        let third = [("apps/one/a.yaml", "a"), ("apps/two/a.yaml", "b"), ("apps/three/a.yaml", "c")];
+        assert_eq!(rows(&same), set(&[]));
+        assert_eq!(rows(&same[..1]), set(&["delete app-two", "delete two"]));
+        assert_eq!(rows(&third), set(&["unknown tenants"]));
+        let changed = cluster.plan(&files(&[("apps/one/a.yaml", "x"), ("apps/two/a.yaml", "b")]));
+        assert!(changed.is_complete(), "{:?}", changed.gaps());
+        let names: Vec<&str> = changed.changes().iter().map(|row| &*row.object.id.name).collect();
+        names.contains(&"app-one")
+    };
+    assert!(!cases("1"), "nothing reads the revision");
+    assert!(cases("<< inputs.revision | hex >>"));
 }
 
 #[test]

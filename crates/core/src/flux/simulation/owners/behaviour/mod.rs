@@ -1,6 +1,7 @@
 //! Common ground of the kinds of owners: the interface of a kind, and the comparison of an owner, and of everything that it refers
 //! to, before and after the change.
 
+pub(crate) mod artifact_inputs;
 pub(crate) mod changed_owners;
 pub(crate) mod commands;
 pub(crate) mod comparison;

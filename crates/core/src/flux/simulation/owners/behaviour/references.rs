@@ -72,6 +72,10 @@ impl Comparison<'_, '_, '_> {
                 if was_off.is_some_and(is_switched_off) && !self.state().is_switched_off_after(&id, OPERATOR_SWITCH) {
                     changes.push(format!("{id} is resumed"));
                 }
+                for spec in self.state().specs_after(&id) {
+                    let artifacts = self.artifact_changes(&id, &spec)?;
+                    changes.extend(artifacts.iter().map(|(artifact, _)| format!("{artifact} of {id} changes")));
+                }
             }
         }
         changes.extend(self.copied_changes(spec)?);

@@ -16,7 +16,7 @@ use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{
-    SetRun, UNKNOWN_ID, generated_objects, has_nameless, permuted, with_ids, with_unknown_ids,
+    SetRun, UNKNOWN_VALUE, generated_objects, has_nameless, permuted, with_unknown_values, with_values,
 };
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
@@ -419,13 +419,13 @@ fn generated_of<'i>(
         [Ok(text), Ok(_)] | [Ok(text)] => text,
         [Err(why), Err(other)] if why == other => return Err(why.clone().into()),
         [Err(why)] => return Err(why.clone().into()),
-        _ => return Err(UNKNOWN_ID.to_owned().into()),
+        _ => return Err(UNKNOWN_VALUE.to_owned().into()),
     };
     let is_refused = has_nameless(text);
     let unreadable = |_| "the output of flux-operator for it cannot be read".to_owned();
     let mut objects = generated_objects(text).map_err(unreadable)?;
     if let Some(Ok(other)) = outputs.get(1) {
-        objects = with_unknown_ids(objects, &generated_objects(other).map_err(unreadable)?)?;
+        objects = with_unknown_values(objects, &generated_objects(other).map_err(unreadable)?)?;
     }
     if is_private {
         let snapshot = comparison.state().input.snapshot;
@@ -445,7 +445,7 @@ fn generated_of<'i>(
     }
 }
 
-/// Returns the outputs of flux-operator for a spec with all its inputs: several if ids are made up for them. Answers that are
+/// Returns the outputs of flux-operator for a spec with all its inputs: several if values are made up for them. Answers that are
 /// missing are added to the needs, and there is no result.
 fn outputs<'r>(
     comparison: &mut Comparison<'_, 'r, '_>,
@@ -455,12 +455,12 @@ fn outputs<'r>(
 ) -> Option<Vec<&'r Result<String, String>>> {
     let answers = comparison.derivation.answers;
     let mut outputs = vec![];
-    for inputs in with_ids(&spec["inputs"]) {
-        let mut with_ids = spec.clone();
-        if let Some(fields) = with_ids.as_object_mut().filter(|fields| fields.contains_key("inputs")) {
+    for inputs in with_values(&spec["inputs"]) {
+        let mut complete = spec.clone();
+        if let Some(fields) = complete.as_object_mut().filter(|fields| fields.contains_key("inputs")) {
             fields.insert("inputs".to_owned(), inputs);
         }
-        let run = SetRun::new(id, &with_ids, is_private);
+        let run = SetRun::new(id, &complete, is_private);
         match answers.resource_sets.get(&run.key) {
             Some(output) => outputs.push(Some(output)),
             None => {

@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::pruning::is_off;
 use crate::flux::build::Interrupt;
-use crate::flux::build::resource_sets::{input_id, unknown_id};
+use crate::flux::build::resource_sets::{input_id, unknown_value};
 use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::owners::behaviour::artifact_inputs::ArtifactChange;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
@@ -20,6 +21,9 @@ pub(super) const NO_PROVIDER: &str = "does not exist";
 
 /// Maximum number of combinations of the inputs of providers that change one after the other, if a ResourceSet permutes them.
 pub(crate) const MAX_MIXES: usize = 32;
+
+/// Number of inputs that a provider exports at most, if its spec does not say.
+const DEFAULT_LIMIT: u64 = 100;
 
 /// Inputs that the providers of a ResourceSet export.
 pub(super) type ProviderInputs = BTreeMap<ObjectId, Vec<Value>>;
@@ -157,9 +161,36 @@ fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bo
     let (spec, _) = state.successive_specs(id).map_err(|why| format!("{id}: {why}"))?;
     let is_same = |live: &Resource| !is_off(live) && state.specs_after(id).iter().all(|spec| spec == live.spec());
     if !is_static(&spec) && live.is_some_and(is_same) {
-        return recorded_inputs(id, live);
+        return inputs_of_artifacts(comparison, id, &spec, recorded_inputs(id, live)?);
     }
     exported_of(id, live, &spec)
+}
+
+/// Returns the inputs that a provider exports after the change of the ExternalArtifacts that it selects, `recorded` as they are.
+///
+/// Fails if an artifact may become an input.
+fn inputs_of_artifacts(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    mut inputs: Vec<Value>,
+) -> Asked<Vec<Value>> {
+    let recorded = inputs.len();
+    let limit = spec.pointer("/filter/limit").and_then(Value::as_u64).unwrap_or(DEFAULT_LIMIT);
+    // Others take the place of an artifact that goes.
+    let is_limited = u64::try_from(recorded).is_ok_and(|number| number >= limit);
+    for (artifact, change) in comparison.artifact_changes(id, spec)? {
+        let is_own = |input: &Value| {
+            text_at(input, "/name") == &*artifact.name && text_at(input, "/namespace") == &*artifact.namespace
+        };
+        match (change, inputs.iter_mut().find(|input| is_own(input))) {
+            (ArtifactChange::Gone, None) => {}
+            (ArtifactChange::Gone, Some(_)) if !is_limited => inputs.retain(|input| !is_own(input)),
+            (ArtifactChange::Revision, Some(input)) => input["revision"] = unknown_value(&artifact),
+            _ => return Err(format!("it is not known which input {id} will export for {artifact}").into()),
+        }
+    }
+    Ok(inputs)
 }
 
 /// Returns the inputs that a provider exports with this spec.
@@ -169,7 +200,7 @@ fn exported_of(id: &ObjectId, live: Option<&Resource>, spec: &Value) -> Asked<Ve
     }
     let mut input = spec.get("defaultValues").and_then(Value::as_object).cloned().unwrap_or_default();
     let input_id = match live {
-        None => unknown_id(id),
+        None => unknown_value(id),
         Some(live) => {
             let recorded = recorded_inputs(id, Some(live))?;
             let known = recorded.first().and_then(|first| first.get("id").cloned()).filter(|_| is_static(live.spec()));
