@@ -163,6 +163,37 @@ fn what_is_not_followed_is_unknown_with_its_reason() {
 }
 
 #[test]
+fn a_new_instance_takes_over_the_kustomization_that_exists() {
+    let content = |instances: Vec<Value>| -> Files {
+        vec![
+            ("root/i.yaml", instances),
+            ("a/a.yaml", vec![cm("a"), cm("both")]),
+            ("b/b.yaml", vec![cm("b"), cm("both")]),
+        ]
+    };
+    let before = content(vec![cm("x")]);
+    let mut cluster = TestCluster::new(&before);
+    cluster.apply(&ks("repo", "./a", json!({"interval": "10m0s"})), None, &artifact(&before));
+    let repository = json!({"interval": "1m0s", "ref": {"branch": "main"}, "url": "https://example.com/repo"});
+    cluster.add_with_content(&source("GitRepository", "repo", repository), None, json!({}));
+    cluster.snapshot.normalise();
+    let plan = |sync: Value| cluster.plan(&content(vec![cm("x"), instance(sync, json!({}))]));
+    for path in ["./a", "a"] {
+        let same = plan(json!({ "path": path }));
+        assert_eq!((same.summary().unknown, same.is_complete()), (0, true), "{path} {:?}", same.gaps());
+    }
+    for (sync, field) in [
+        (json!({"path": "./b"}), "spec.path of kustomization"),
+        (json!({"ref": "refs/heads/other"}), "spec.ref of gitrepository"),
+    ] {
+        let (outcome, reason) = outcome(&plan(sync));
+        assert!(outcome == Outcome::Unknown && reason.contains(field), "{outcome:?} {reason}");
+    }
+    let other = plan(json!({"path": "./b", "name": "new"}));
+    assert_eq!((other.summary().unknown, other.is_complete()), (0, true), "{:?}", other.gaps());
+}
+
+#[test]
 fn an_instance_that_its_own_kustomization_applies_moves_it() {
     let files = |path: &str, more: Vec<Value>| -> Files {
         let instance = instance(json!({"path": path}), json!({}));

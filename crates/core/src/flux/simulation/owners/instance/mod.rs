@@ -22,7 +22,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::{
 };
 use crate::flux::simulation::owners::behaviour::commands;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::effective_fields::differing_parts;
+use crate::flux::simulation::owners::behaviour::effective_fields::{differing_fields, differing_parts};
 use crate::flux::simulation::owners::behaviour::owner_kind::{OwnerKind, does_nothing, unrecorded};
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -59,7 +59,7 @@ const RULES: ChangeRules = ChangeRules {
     is_inactive: is_switched_off_after,
     has_nothing: |_, _| false,
     taken_over: |_, _| None,
-    stake: |_, _| None,
+    stake: |_, _| Some("it may take over a source and a Kustomization that exist"),
     deleted,
     follow,
 };
@@ -85,12 +85,15 @@ fn deleted(_: &State<'_>, instance: &Resource, _: &Consequences<'_>) -> Effect {
 }
 
 /// Computes the source and the Kustomization that flux-operator applies of a live FluxInstance. What a new one installs is not
-/// computed.
+/// computed, but those that exist have to stay as they are.
 ///
 /// Fails with the reason why the effect is not known.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
-    let Some(live) = live else { return Ok(Followed::No) };
     let state = comparison.state();
+    let Some(live) = live else {
+        check_takeover(state, id)?;
+        return Ok(Followed::No);
+    };
     let specs = state.specs_after(id);
     let [new_spec] = &specs[..] else {
         return Err("several Kustomizations apply different specs of it".to_owned().into());
@@ -121,6 +124,45 @@ fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&
         ..Effect::default()
     };
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::ResourcesGenerated, remarks: vec![] })
+}
+
+/// Fails if a new FluxInstance changes a source or a Kustomization that exists: it takes over those of its `spec.sync`.
+fn check_takeover(state: &State<'_>, id: &ObjectId) -> Result<(), String> {
+    for spec in state.specs_after(id).iter().filter(|spec| spec.get("sync").is_some_and(Value::is_object)) {
+        let source = sync::source(spec, &id.namespace);
+        if is_live(state, &source) {
+            if selected_by_any(&source, spec) {
+                return Err("a patch may select its source".to_owned());
+            }
+            check_same(state, id, &source)?;
+        }
+        let kustomization = sync::kustomization(spec, &id.namespace);
+        if is_live(state, &kustomization) {
+            check_same(state, id, &patched(kustomization, spec)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_live(state: &State<'_>, manifest: &Value) -> bool {
+    objects(manifest.clone().into(), None).iter().any(|built| state.is_live(&built.id))
+}
+
+/// Fails if a manifest of a FluxInstance changes the spec of a live object.
+fn check_same(state: &State<'_>, instance: &ObjectId, manifest: &Value) -> Result<(), String> {
+    let new = sync::comparable(&manifest["spec"]);
+    for built in objects(manifest.clone().into(), None) {
+        if [instance, &built.id].iter().any(|id| state.is_private(id)) {
+            return Err("a spec holds values of a Secret".to_owned());
+        }
+        let live = state.input.snapshot.resource(&built.id).map(Resource::spec);
+        for spec in live.into_iter().chain(&state.specs_after(&built.id)) {
+            if let Some(field) = differing_fields(&built.id.kind, &sync::comparable(spec), &new).first() {
+                return Err(format!("flux-operator changes {field} of {}", built.id));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Fails if a part changes whose effect is not computed.

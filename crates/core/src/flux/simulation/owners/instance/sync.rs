@@ -51,6 +51,27 @@ pub(super) fn kustomization(spec: &Value, namespace: &str) -> Value {
     manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own_name, namespace, spec)
 }
 
+/// Returns a spec of a source or a Kustomization in one form: without flags that are off, and with one notation for its path and
+/// its reference. `flux bootstrap` writes others than flux-operator.
+pub(super) fn comparable(spec: &Value) -> Value {
+    let mut fields = spec.as_object().cloned().unwrap_or_default();
+    fields.retain(|_, value| *value != Value::Bool(false));
+    if let Some(path) = fields.get_mut("path") {
+        *path = path.as_str().unwrap_or_default().trim_start_matches("./").trim_matches('/').into();
+    }
+    if let Some(reference) =
+        fields.get_mut("ref").filter(|reference| reference.as_object().is_some_and(|it| it.len() == 1))
+    {
+        for (field, prefix) in [("branch", "refs/heads/"), ("tag", "refs/tags/")] {
+            if let (Some(name), true) = (reference.get(field).and_then(Value::as_str), spec.get("url").is_some()) {
+                *reference = json!({"name": format!("{prefix}{name}")});
+                break;
+            }
+        }
+    }
+    Value::Object(fields)
+}
+
 /// Returns the name of the source and of the Kustomization.
 fn name<'s>(sync: &'s Value, namespace: &'s str) -> &'s str {
     match text_at(sync, "/name") {
