@@ -342,9 +342,11 @@ fn with_value(text: &str, variable: &str, [begin, end]: [&str; 2], value: &str) 
 /// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.
 pub(crate) fn expanded(run: &SetRun) -> Result<String, String> {
     let manifest: Value = serde_json::from_str(run.manifest.reveal()).unwrap();
-    let (resources, inputs) = (&manifest["spec"]["resources"], &manifest["spec"]["inputs"]);
+    let (spec, inputs) = (&manifest["spec"], &manifest["spec"]["inputs"]);
+    let steps = spec["steps"].as_array().into_iter().flatten();
+    let resources = [&spec["resources"]].into_iter().chain(steps.map(|step| &step["resources"]));
     let mut text = String::new();
-    for template in resources.as_array().into_iter().flatten() {
+    for template in resources.filter_map(Value::as_array).flatten() {
         for input in inputs.as_array().into_iter().flatten().filter_map(Value::as_object) {
             let template = template.to_string();
             let replaced = input.iter().fold(template, |text, (key, value)| {

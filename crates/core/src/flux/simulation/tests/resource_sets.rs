@@ -406,6 +406,28 @@ fn artifacts_that_a_provider_selects_are_inputs() {
 }
 
 #[test]
+fn nothing_is_deleted_before_the_objects_of_earlier_steps_are_ready() {
+    let stepped = |tenants: &[&str], steps: [Value; 2]| {
+        let mut stepped = self::tenants(tenants, json!([]));
+        stepped["spec"].as_object_mut().unwrap().remove("resources");
+        let [first, second] = steps.map(|resources| json!({"name": "step", "resources": resources}));
+        stepped["spec"]["steps"] = json!([first, second]);
+        stepped
+    };
+    let app = || json!([ks("app", "./a", json!({}))]);
+    let rows = |steps: fn(Value, Value) -> [Value; 2], content: &str| {
+        let set_of = |tenants: &[&str]| stepped(tenants, steps(app(), config_maps()));
+        let cluster = cluster(&with_apps(set_of(&["x", "y"])));
+        let mut after = with_apps(set_of(&["x"]));
+        after[1].1 = vec![cm(content)];
+        cluster.rows(&after)
+    };
+    assert_eq!(rows(|app, other| [app, other], "of-a"), set(&["delete y"]));
+    assert_eq!(rows(|app, other| [app, other], "broken"), set(&["delete? y"]));
+    assert_eq!(rows(|app, other| [other, app], "broken"), set(&["delete y"]), "the last step is checked afterwards");
+}
+
+#[test]
 fn variables_that_a_set_generates_are_followed_and_copied_ones_are_not() {
     let variables = |copies: bool| {
         let mut found = json!({"apiVersion": "v1", "kind": "ConfigMap",

@@ -43,15 +43,42 @@ impl Obstacle {
 
 /// Health checks after the change.
 #[derive(Clone, Copy)]
-pub(super) struct Health<'s, 'a> {
-    pub(super) state: &'s State<'a>,
-    pub(super) consequences: &'s Consequences<'a>,
+pub(crate) struct Health<'s, 'a> {
+    pub(crate) state: &'s State<'a>,
+    pub(crate) consequences: &'s Consequences<'a>,
 }
 
 impl Health<'_, '_> {
     /// Returns what keeps the health check in a pass of a Kustomization from succeeding, a certain obstacle first.
     pub(super) fn obstacle(self, node: &Node, number: usize) -> Option<Obstacle> {
         self.obstacle_of(node, number, &mut BTreeSet::new())
+    }
+
+    /// Returns true if an object that an owner leaves as it is need not be ready when the owner waits for it, because of the change.
+    pub(crate) fn may_be_unready(self, id: &ObjectId) -> bool {
+        if self.held(id).is_some() || self.consequences.may_be_deleted(id) {
+            return true;
+        }
+        if id.is_here(GROUP, KIND) {
+            return self.kustomization_may_be_unready(&NamespacedName::of(id));
+        }
+        self.changed_by_others(id).is_some()
+    }
+
+    fn kustomization_may_be_unready(self, key: &NamespacedName) -> bool {
+        let state = self.state;
+        let node = state.node(&NodeId::new(key)).or(state.node(&NodeId::live(key)));
+        let Some((node, last)) = node.and_then(|node| Some((node, node.last_pass()?))) else { return false };
+        match &last.outcome {
+            PassOutcome::Applied(_) => {
+                failing_deletion(state, node).is_some()
+                    || self.obstacle(node, node.passes.len() - 1).is_some()
+                    || last.condition.is_some()
+            }
+            PassOutcome::Blocked(Reason { code: ReasonCode::Suspended | ReasonCode::NotWatched, .. })
+            | PassOutcome::Unknown(_) => !state.is_ready(key),
+            PassOutcome::Blocked(_) | PassOutcome::Partial { .. } => true,
+        }
     }
 
     /// Returns the obstacle of a Kustomization, unless it was looked at before.

@@ -18,6 +18,7 @@ use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::resource_sets::{
     SetRun, UNKNOWN_VALUE, generated_objects, has_nameless, permuted, with_unknown_values, with_values,
 };
+use crate::flux::simulation::kustomization::dependencies::health::Health;
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
@@ -93,11 +94,13 @@ pub(super) fn expand(
     let SetAnswers { refusal, live_changes } = set.answers(comparison, &expansion, &changed);
     let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
     let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
-    let condition = waits(comparison.state(), comparison.derivation.consequences, live, &new_spec, &trigger, &changed)
-        .or(fails)
-        .or(refusal);
     let removed: BTreeSet<ObjectId> =
         expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
+    let unready = if removed.is_empty() { None } else { set.unready_object(comparison, &expansion.new)? };
+    let condition = waits(comparison.state(), comparison.derivation.consequences, live, &new_spec, &trigger, &changed)
+        .or_else(|| unready.map(|id| format!("it stays until {id} of an earlier step is ready")))
+        .or(fails)
+        .or(refusal);
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
     deletes.extend(failed_jobs);
     let applied = expansion.new.values().map(|built| (&built.id, &*built.manifest));
@@ -203,6 +206,22 @@ impl SetChange<'_> {
             Some(built) => Err(format!("it may delete {} and create it again ({FORCE})", built.id).into()),
             None => Ok(changed),
         }
+    }
+
+    /// Returns an object of a step before the last one that need not be ready because of the change. flux-operator waits for it
+    /// before it deletes anything.
+    ///
+    /// Source: flux-operator v0.58.1 `apply` in `internal/controller/resourceset_controller.go`.
+    fn unready_object(self, comparison: &mut Comparison<'_, '_, '_>, new: &BuiltObjects) -> Asked<Option<ObjectId>> {
+        let health = Health { state: comparison.state(), consequences: comparison.derivation.consequences };
+        let unready: Vec<&ObjectId> = new.keys().filter(|id| health.may_be_unready(id)).collect();
+        let mut earlier = self.spec.clone();
+        let steps = earlier.get_mut("steps").and_then(Value::as_array_mut).filter(|steps| steps.len() > 1);
+        if unready.is_empty() || steps.and_then(Vec::pop).is_none() {
+            return Ok(None);
+        }
+        let earlier = generated(comparison, self.id, &earlier, true)?.objects;
+        Ok(unready.into_iter().find(|id| earlier.contains_key(*id)).cloned())
     }
 
     /// Returns what the account of the set asks about an object.
