@@ -167,7 +167,7 @@ fn changed_by<'p>(pass: &'p Pass, id: &ObjectId, exists: bool) -> Option<&'p Bui
 }
 
 /// Returns true if the fields of a manager stay when kustomize-controller applies an object.
-fn is_foreign(entry: &ManagedFieldsEntry, flags: &ControllerFlags) -> bool {
+pub(crate) fn is_foreign(entry: &ManagedFieldsEntry, flags: &ControllerFlags) -> bool {
     entry.subresource.is_empty()
         && &*entry.manager != kustomize_controller::NAME
         && !flags.takes_over(&entry.manager, entry.applies)

@@ -406,6 +406,29 @@ fn artifacts_that_a_provider_selects_are_inputs() {
 }
 
 #[test]
+fn a_label_that_selects_a_provider_counts_without_the_last_revision() {
+    let rset = set_from(selected(), config_maps());
+    let with = |labels: Value| {
+        let mut last = provider("q", "b");
+        last["metadata"]["labels"] = labels;
+        root(vec![rset.clone(), provider("p", "a"), last])
+    };
+    let exported = [("p", json!([{"tenant": "a", "id": "7"}])), ("q", json!([{"tenant": "b", "id": "8"}]))];
+    let cluster = cluster_of_providers(&with(json!({"team": "x"})), &rset, &exported);
+    assert_eq!(cluster.rows(&with(json!({"team": "x"}))), set(&[]));
+    assert_eq!(cluster.rows(&with(json!({"team": "y"}))), set(&["delete b"]));
+    assert_eq!(cluster.rows(&with(json!({}))), set(&["delete b"]));
+}
+
+#[test]
+fn a_set_that_names_another_provider_generates_nothing_for_a_moment() {
+    let [before, after] =
+        ["p", "q"].map(|name| root(vec![set_from(json!([{ "name": name }]), config_maps()), provider(name, "a")]));
+    let cluster = cluster_of_providers(&before, &before[0].1[0], &[("p", json!([{"tenant": "a", "id": "7"}]))]);
+    assert_eq!(cluster.rows(&after), set(&["delete p", "recreate? a"]), "q exports nothing at first");
+}
+
+#[test]
 fn nothing_is_deleted_before_the_objects_of_earlier_steps_are_ready() {
     let stepped = |tenants: &[&str], steps: [Value; 2]| {
         let mut stepped = self::tenants(tenants, json!([]));

@@ -10,12 +10,14 @@ use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::sops::content_without_recipients;
+use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::kustomization::derivation::Derivation;
 use crate::flux::simulation::kustomization::last_applied::LastApplied;
-use crate::flux::simulation::model::applications::Applied;
+use crate::flux::simulation::model::applications::{Applied, is_foreign};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{NamespacedName, SourceId};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::schemes::{flux_kustomization, flux_operator};
 use crate::private::Private;
 
 /// Result of a computation that lacks an answer, or fails with a reason for the user.
@@ -170,7 +172,13 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
                 let Some(live) = self.state().input.snapshot.resource(id) else {
                     return Ok(Some(Difference::NotCompared(self.why_not_compared(id))));
                 };
-                changed(differing_parts(&id.kind, &live.content, &built.manifest, true, is_ready))
+                let mut parts = differing_parts(&id.kind, &live.content, &built.manifest, true, is_ready);
+                let has_labels = matches!(part, Part::SpecAndLabels);
+                let flags = &self.state().input.flags;
+                parts.extend(
+                    (has_labels && changes_labels(&live.object, built, flags)).then(|| "its labels".to_owned()),
+                );
+                changed(parts)
             }
         })
     }
@@ -210,6 +218,26 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         };
         format!("{what}the revision that was applied last is not in the checkout")
     }
+}
+
+/// Returns true if a manifest has other labels than the live object. A live label that it lacks is removed only if nobody else may
+/// have set it.
+fn changes_labels(live: &ObjectMetadata, built: &BuiltObject, flags: &ControllerFlags) -> bool {
+    let written = built.manifest.pointer("/metadata/labels").and_then(Value::as_object);
+    let written: BTreeMap<&str, Option<&str>> =
+        written.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let is_lost = |key: &str| {
+        let groups = [flux_kustomization::GROUP, flux_operator::GROUP];
+        !written.contains_key(key) && !groups.iter().any(|group| key.contains(group))
+    };
+    written.iter().any(|(key, value)| live.labels.get(key) != *value)
+        || (live.labels.iter().any(|(key, _)| is_lost(key)) && !has_other_managers(live, flags))
+}
+
+/// Returns true if others than its Kustomization may have set labels of an object. flux-operator sets none on what it reads.
+pub(crate) fn has_other_managers(live: &ObjectMetadata, flags: &ControllerFlags) -> bool {
+    let mut entries = live.managed_fields.iter();
+    entries.any(|entry| is_foreign(entry, flags) && &*entry.manager != flux_operator::NAME)
 }
 
 fn changed(parts: Vec<String>) -> Option<Difference> {

@@ -12,7 +12,7 @@ use crate::flux::build::Interrupt;
 use crate::flux::build::resource_sets::{input_id, unknown_value};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::owners::behaviour::artifact_inputs::ArtifactChange;
-use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, has_other_managers};
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 
@@ -43,8 +43,22 @@ pub(super) fn provider_inputs(
     spec: &Value,
     is_after: bool,
 ) -> Asked<ProviderInputs> {
+    let (inputs, missing) = existing_inputs(comparison, id, spec, is_after)?;
+    match missing.first().filter(|_| is_after) {
+        Some(missing) => Err(format!("the provider {missing} of its inputs {NO_PROVIDER}").into()),
+        None => Ok(inputs),
+    }
+}
+
+/// Returns the inputs that the existing providers of a spec export, and the names of those that it names and that do not exist.
+fn existing_inputs(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    is_after: bool,
+) -> Asked<(ProviderInputs, BTreeSet<String>)> {
     let entries: Vec<Value> = spec.get("inputsFrom").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut inputs = ProviderInputs::new();
+    let (mut inputs, mut missing) = (ProviderInputs::new(), BTreeSet::new());
     for entry in &entries {
         if entry.pointer("/selector/matchExpressions").is_some() {
             return Err("it selects its providers by expressions".to_owned().into());
@@ -54,8 +68,8 @@ pub(super) fn provider_inputs(
             return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
         }
         let name = text_at(entry, "/name");
-        if is_after && found.is_empty() && !name.is_empty() {
-            return Err(format!("the provider {name} of its inputs {NO_PROVIDER}").into());
+        if found.is_empty() && !name.is_empty() {
+            missing.insert(name.to_owned());
         }
         for provider in found {
             let values = exported(comparison, &provider, is_after)?;
@@ -66,16 +80,18 @@ pub(super) fn provider_inputs(
     if !inputs.is_empty() && ["inputs.provider", "toYaml inputs"].iter().any(|read| templates.contains(read)) {
         return Err("its templates read the provider of an input".to_owned().into());
     }
-    Ok(inputs)
+    Ok((inputs, missing))
 }
 
-/// Returns what the providers of a spec export, from before the change until after it.
+/// Returns what the providers of a spec export, from before the change until after it. Once a provider is gone that the spec
+/// names, flux-operator generates nothing of it.
 pub(super) fn provider_states(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,
 ) -> Asked<ProviderStates> {
-    let [before, after] = [provider_inputs(comparison, id, spec, false)?, provider_inputs(comparison, id, spec, true)?];
+    let before = provider_inputs(comparison, id, spec, false)?;
+    let (after, missing) = existing_inputs(comparison, id, spec, true)?;
     let all: BTreeSet<&ObjectId> = before.keys().chain(after.keys()).collect();
     let mut found = ProviderStates::new();
     for provider in all {
@@ -84,7 +100,7 @@ pub(super) fn provider_states(
         if after.contains_key(provider) {
             states.extend(exported_between(comparison, provider)?);
         }
-        states.push(last);
+        states.extend((!missing.contains(&*provider.name)).then_some(last));
         states.dedup();
         found.insert(provider.clone(), states);
     }
@@ -132,18 +148,24 @@ pub(super) fn mixes(states: &ProviderStates, permutes: bool) -> Result<Vec<Provi
     Ok(all)
 }
 
-/// Returns a live provider of an entry that exists at the end of some order of events. `found` are those that are selected for
-/// certain.
+/// Returns a live provider of an entry that may be one of its providers at the end. `found` are those that it selects for certain.
 fn doubtful_provider(
     comparison: &Comparison<'_, '_, '_>,
     found: &[ObjectId],
     namespace: &str,
     entry: &Value,
 ) -> Option<ObjectId> {
-    let outcomes = &comparison.derivation.consequences.outcomes;
-    let live = comparison.providers(namespace, entry, false).into_iter();
+    let (state, outcomes) = (comparison.state(), &comparison.derivation.consequences.outcomes);
     let may_exist = |outcomes: &PossibleOutcomes| !outcomes.is_deleted() || outcomes.may_end_as(FinalState::Recreated);
-    live.filter(|id| !found.contains(id)).find(|id| outcomes.get(id).is_some_and(may_exist))
+    // One that is not deleted has other labels, unless others than its Kustomization set those that it has.
+    let may_keep_labels =
+        |id: &ObjectId| state.live_object(id).is_some_and(|live| has_other_managers(live, &state.input.flags));
+    let is_doubtful = |id: &ObjectId| match outcomes.get(id) {
+        Some(outcomes) if outcomes.may_be_deleted() => may_exist(outcomes),
+        _ => !comparison.derivation.consequences.may_be_deleted(id) && may_keep_labels(id),
+    };
+    let live = comparison.providers(namespace, entry, false).into_iter();
+    live.filter(|id| !found.contains(id)).find(is_doubtful)
 }
 
 /// Returns the inputs that a provider exports. One that is switched off exports what it did last. A Static provider exports its
