@@ -92,7 +92,7 @@ fn heading(handover: &Handover) -> String {
             "The change moves no object with loss, but it blocks owners, which apply nothing of it:".to_owned()
         }
         0 if !handover.claims_to_copy.is_empty() => format!(
-            "In another namespace the change makes {} anew, without the data, and no step can change that:",
+            "In another namespace or under another name the change makes {} anew, without the data, and no step can change that:",
             pluralize(handover.claims_to_copy.len(), "claim")
         ),
         0 if handover.steps.iter().any(|step| step.plan.deletions().next().is_some()) => {

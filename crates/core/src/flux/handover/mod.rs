@@ -125,7 +125,9 @@ fn holder(change: &Change) -> Option<(ObjectId, &'static [Hold])> {
 
 /// Returns the holds to try after a list with these holds has losses. `tried` are the holds that did not help each owner.
 ///
-/// Fails with the first loss that no hold prevents.
+/// A loss that no hold prevents is left while another one has a hold to try: that may prevent both.
+///
+/// Fails with the first loss that no hold prevents, once nothing else is left to try.
 pub fn next_holds(
     holds: &Holds,
     tried: &mut BTreeSet<(ObjectId, Hold)>,
@@ -151,15 +153,19 @@ pub fn next_holds(
 }
 
 /// Returns the objects that an owner of the first state lists, that exist in the last one, and that nothing lists there:
-/// nobody would ever delete them. `secrets` are the names that the plans of the steps must not show.
+/// nobody would ever delete them. The same is true of the claims of a StatefulSet that is gone. `secrets` are the names that the plans of the steps must not show.
 pub fn left_over<'p>(
     first: &Snapshot,
     last: &Snapshot,
     secrets: impl IntoIterator<Item = &'p SecretMask>,
 ) -> Vec<ObjectId> {
     let managed = listed(last);
-    let before = listed(first).into_iter();
-    let left = before.filter(|id| last.object(id).is_some() && !managed.contains(id));
+    let before = listed(first);
+    let sets = before.iter().filter(|id| id.is("apps", "StatefulSet") && first.object(id).is_some());
+    let gone: Vec<&ObjectId> = sets.filter(|id| last.object(id).is_none()).collect();
+    let claims = gone.into_iter().flat_map(|set| claims_of_set(set, first)).map(|(_, _, claim)| claim.clone());
+    let before: BTreeSet<ObjectId> = claims.chain(before.iter().cloned()).collect();
+    let left = before.into_iter().filter(|id| last.object(id).is_some() && !managed.contains(id));
     SecretMask::written_by_all(secrets, left.collect())
 }
 
@@ -265,7 +271,7 @@ pub fn resume(owners: &[ObjectId], state: &mut Snapshot) {
     owners.iter().for_each(|id| set_in_spec(state, id, "suspend", false.into()));
 }
 
-/// A claim that steps delete, and one of the same name that they create in another namespace: it is empty.
+/// A claim whose owner makes another one in its place, in another namespace or under another name: that one is empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimCopy {
@@ -273,25 +279,23 @@ pub struct ClaimCopy {
     pub to: ObjectId,
 }
 
-/// Returns the claims that get another namespace, and whose data nothing moves: also those that a StatefulSet makes, with names that follow
-/// from its own. `first` is the state before the steps.
+/// Returns the claims that get another namespace or another name, and whose data nothing moves: also those that a StatefulSet makes, with
+/// names that follow from its own. `first` is the state before the steps.
 fn claims_to_copy(steps: &[HandoverStep], first: &Snapshot) -> Vec<ClaimCopy> {
     let changes = || steps.iter().flat_map(|step| step.plan.changes());
     let has_data = |id: &ObjectId| id.is("", CLAIM) || id.is("apps", "StatefulSet");
-    let deleted = changes().filter(|change| change.is_deletion()).map(|change| &change.object.id);
     let mut copies = BTreeSet::new();
-    for from in deleted.filter(|id| has_data(id)) {
-        let created = changes().filter(|change| change.action == Action::Create).map(|change| &change.object.id);
-        let is_same = |to: &&ObjectId| to.group_kind() == from.group_kind() && to.name == from.name;
-        for to in created.filter(is_same).filter(|to| to.namespace != from.namespace) {
+    for deleted in changes().filter(|change| change.is_deletion() && has_data(&change.object.id)) {
+        let from = &deleted.object.id;
+        for to in changes().filter(|change| change.action == Action::Create && takes_place(change, deleted)) {
+            let to = &to.object.id;
             if from.is("", CLAIM) {
                 copies.insert(ClaimCopy { from: from.clone(), to: to.clone() });
                 continue;
             }
-            let claims = first.ids().filter(|id| id.is_here("", CLAIM) && id.namespace == from.namespace);
-            let own = claims.filter(|id| is_claim_of_set(&id.name, &from.name));
-            copies.extend(own.map(|claim| {
-                let to = ObjectId { namespace: to.namespace.clone(), ..claim.clone() };
+            copies.extend(claims_of_set(from, first).map(|(template, number, claim)| {
+                let name = format!("{template}-{}-{number}", to.name).into();
+                let to = ObjectId { namespace: to.namespace.clone(), name, ..claim.clone() };
                 ClaimCopy { from: claim.clone(), to }
             }));
         }
@@ -299,11 +303,50 @@ fn claims_to_copy(steps: &[HandoverStep], first: &Snapshot) -> Vec<ClaimCopy> {
     copies.into_iter().collect()
 }
 
-/// Returns true for a claim with the name that a StatefulSet gives it: template, StatefulSet, number.
-fn is_claim_of_set(claim: &str, set: &str) -> bool {
-    let pod = claim.rsplit_once('-').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()));
-    let template = pod.and_then(|(pod, _)| pod.strip_suffix(set)?.strip_suffix('-'));
-    template.is_some_and(|template| !template.is_empty())
+/// Returns true if a created object is the deleted one in another namespace, or under another name that the same owner gives it: as
+/// `namePrefix` and `nameSuffix` do, with something more, something less or another word at one end.
+fn takes_place(created: &Change, deleted: &Change) -> bool {
+    let (to, from) = (&created.object.id, &deleted.object.id);
+    if to.group_kind() != from.group_kind() || to == from {
+        return false;
+    }
+    if to.name == from.name {
+        return true;
+    }
+    let (new, old) = (&*to.name, &*from.name);
+    let has_end = |long: &str, short: &str| long.starts_with(short) || long.ends_with(short);
+    let has_same = |rest: fn(&str) -> Option<&str>| rest(new).is_some_and(|name| rest(old) == Some(name));
+    let is_renamed = has_end(new, old)
+        || has_end(old, new)
+        || has_same(|name| name.split_once('-').map(|(_, rest)| rest))
+        || has_same(|name| name.rsplit_once('-').map(|(rest, _)| rest));
+    created.owner == deleted.owner && is_renamed
+}
+
+/// Returns the live claims that a StatefulSet makes, each with the name of its template and its number. Names with a dash can also be
+/// those of another live StatefulSet, whose name is longer.
+pub(in crate::flux) fn claims_of_set<'s>(
+    set: &'s ObjectId,
+    snapshot: &'s Snapshot,
+) -> impl Iterator<Item = (&'s str, &'s str, &'s ObjectId)> {
+    let is_near = |id: &&ObjectId| id.namespace == set.namespace && id.cluster == set.cluster;
+    let longer =
+        snapshot.ids().filter(is_near).filter(|id| id.is("apps", "StatefulSet") && id.name.len() > set.name.len());
+    let longer: Vec<&ObjectId> = longer.collect();
+    let claims = snapshot.ids().filter(move |id| id.is("", CLAIM) && is_near(id));
+    claims.filter_map(move |id| {
+        let (template, number) = claim_of_set(&id.name, &set.name)?;
+        let is_other = longer.iter().any(|other| claim_of_set(&id.name, &other.name).is_some());
+        (!is_other).then_some((template, number, id))
+    })
+}
+
+/// Returns the template and the number in the name of a claim that a StatefulSet makes: template, StatefulSet, number.
+fn claim_of_set<'c>(claim: &'c str, set: &str) -> Option<(&'c str, &'c str)> {
+    let (pod, number) =
+        claim.rsplit_once('-').filter(|(_, number)| number.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let template = pod.strip_suffix(set)?.strip_suffix('-')?;
+    (!template.is_empty()).then_some((template, number))
 }
 
 /// The proposed list of steps.
@@ -317,7 +360,7 @@ pub struct Handover {
     /// Objects that would be deleted if the change were merged at once.
     pub lost_at_once: Vec<ObjectId>,
     pub steps: Vec<HandoverStep>,
-    /// Claims that get another namespace: their data must be copied by hand before they are deleted.
+    /// Claims that get another namespace or another name: their data must be copied by hand before they are deleted.
     pub claims_to_copy: Vec<ClaimCopy>,
     /// Objects that nothing manages after the last step.
     pub left_over: Vec<ObjectId>,
@@ -411,6 +454,23 @@ mod tests {
             ["persistentvolumeclaim/data-db-0 -n a to persistentvolumeclaim/data-db-0 -n b"]
         );
         assert_eq!(copies(vec![set(Action::Delete, "a")], &["data-db-0"]), [""; 0]);
+        let named =
+            |action, kind: &str, name: &str| row(action, if kind == CLAIM { "" } else { "apps" }, kind, "a", name);
+        let renamed = |kind: &str, from: &str, to: &str, claims: &[&str]| {
+            copies(vec![named(Action::Delete, kind, from), named(Action::Create, kind, to)], claims)
+        };
+        for (from, to) in [("data", "p-data"), ("data-v1", "data"), ("blue-data", "green-data"), ("data-v1", "data-v2")]
+        {
+            assert_eq!(renamed(CLAIM, from, to, &[]).len(), 1, "{from} {to}");
+        }
+        assert_eq!(renamed(CLAIM, "data", "cache", &[]), [""; 0], "something else");
+        assert_eq!(
+            renamed("StatefulSet", "db", "p-db", &["data-db-0"]),
+            ["persistentvolumeclaim/data-db-0 -n a to persistentvolumeclaim/data-p-db-0 -n a"]
+        );
+        let other = OwnerId::new("flux", KIND, "flux-system", "other");
+        let of_other = Change { owner: Some(other), ..named(Action::Create, CLAIM, "p-data") };
+        assert_eq!(copies(vec![named(Action::Delete, CLAIM, "data"), of_other], &[]), [""; 0], "two owners name them");
     }
 
     fn deletion(owner: &str, code: ReasonCode) -> Change {
@@ -442,6 +502,18 @@ mod tests {
         let replaced = Change { may_come_back: true, ..deletion("", ReasonCode::ReleaseReplaced) };
         let of_replaced = self::plan(replaced);
         assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
+    }
+
+    #[test]
+    fn claims_of_a_set_that_is_gone_are_left_over() {
+        let set = || testing::object("apps", "StatefulSet", "shop", "db");
+        let claim = || testing::object("", CLAIM, "shop", "data-db-0");
+        let owner = |ids: &[&str]| vec![testing::kustomization("web", ids)];
+        let first = testing::snapshot(vec![set(), claim()], owner(&["shop_db_apps_StatefulSet"]));
+        let left = |last: &Snapshot| left_over(&first, last, []);
+        assert_eq!(left(&testing::snapshot(vec![claim()], owner(&[]))), [claim().id]);
+        assert_eq!(left(&testing::snapshot(vec![], owner(&[]))), [], "Kubernetes deletes it with the set");
+        assert_eq!(left(&first), []);
     }
 
     #[test]

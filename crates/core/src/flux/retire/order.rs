@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::finalizers;
 use crate::flux::controllers::foreign_finalizers;
+use crate::flux::guard::is_owner_kind;
+use crate::flux::handover::claims_of_set;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
@@ -73,7 +75,7 @@ pub struct Order {
     pub steps: Vec<Vec<Unit>>,
     /// Kustomizations whose deletion would leave their objects behind.
     pub keeping: BTreeSet<ObjectId>,
-    /// Claims that their Pods mount and that are not deleted with them: those of a StatefulSet.
+    /// Claims that are not deleted with the Pods that mount them, or with their StatefulSet, which need not have Pods.
     pub(super) claims: BTreeSet<ObjectId>,
 }
 
@@ -352,6 +354,11 @@ impl<'a> Units<'a> {
                     self.add_content(&id, at, |snapshot, other| {
                         snapshot.type_of(other).is_some_and(|kind| *kind.resource() == *id.name)
                     })?;
+                } else if id.is_here("apps", "StatefulSet") {
+                    let own: Vec<&ObjectId> = claims_of_set(&id, self.snapshot).map(|(_, _, claim)| claim).collect();
+                    let loose = own.into_iter().filter(|claim| self.unit_of(claim).is_none());
+                    let loose: Vec<ObjectId> = loose.cloned().collect();
+                    self.claims.extend(loose);
                 } else if id.is_here("", "Namespace") {
                     self.add_content(&id, at, |_, other| other.namespace_object() == id)?;
                 }
