@@ -95,6 +95,10 @@ fn heading(handover: &Handover) -> String {
             "In another namespace or under another name the change makes {} anew, without the data, and no step can change that:",
             pluralize(handover.claims_to_copy.len(), "claim")
         ),
+        0 if handover.alarms().next().is_some() => {
+            "The change moves no object with loss, but its plan has an alarm. What it deletes does not come back:"
+                .to_owned()
+        }
         0 if handover.steps.iter().any(|step| step.plan.deletions().next().is_some()) => {
             "The change moves no object with loss. What it deletes does not come back:".to_owned()
         }

@@ -134,22 +134,42 @@ pub fn next_holds(
     losses: &[Loss],
     live: &Snapshot,
 ) -> Result<Holds, Box<Loss>> {
-    let (mut next, mut blamed) = (holds.clone(), BTreeSet::new());
+    let (mut next, mut blamed, mut vain) = (holds.clone(), BTreeSet::new(), None);
+    let index = Index::build(live);
     // What keeps a namespace or an owner may keep all that goes with it.
     let is_lost = |id: &ObjectId| losses.iter().any(|other| other.object == *id);
     for loss in losses.iter().filter(|loss| !loss.cause.as_ref().is_some_and(is_lost)) {
-        let holder =
-            loss.holder.as_ref().filter(|(holder, _)| holder.cluster.is_none() && live.object(holder).is_some());
-        let Some((key, order)) = holder else { return Err(Box::new(loss.clone())) };
+        let Some((key, order)) = live_holder(loss, &index) else {
+            vain.get_or_insert(loss);
+            continue;
+        };
         if !blamed.insert(key.clone()) {
             continue;
         }
-        tried.extend(holds.get(key).map(|hold| (key.clone(), *hold)));
+        tried.extend(holds.get(&key).map(|hold| (key.clone(), *hold)));
         let hold = order.iter().copied().find(|hold| !tried.contains(&(key.clone(), *hold)));
-        let Some(hold) = hold else { return Err(Box::new(loss.clone())) };
-        next.insert(key.clone(), hold);
+        match hold {
+            Some(hold) => drop(next.insert(key.clone(), hold)),
+            None => drop(vain.get_or_insert(loss)),
+        }
     }
-    Ok(next)
+    match vain {
+        Some(loss) if next == *holds => Err(Box::new(loss.clone())),
+        _ => Ok(next),
+    }
+}
+
+/// Returns what can hold a lost object and is there before the change. In place of a Kustomization that the change makes, that is the one
+/// that lists the object now: in another order of events it deletes it.
+fn live_holder(loss: &Loss, index: &Index<'_>) -> Option<(ObjectId, &'static [Hold])> {
+    let (holder, order) = loss.holder.as_ref().filter(|(holder, _)| holder.cluster.is_none())?;
+    if index.snapshot().object(holder).is_some() {
+        return Some((holder.clone(), order));
+    }
+    let is_kustomization =
+        |owner: &&OwnerId| owner.system == "flux" && owner.kind == KIND && !owner.is_object(&loss.object);
+    let listing = index.recorded_by(&loss.object).iter().find(is_kustomization).filter(|_| holder.is(GROUP, KIND))?;
+    Some((ObjectId::new(GROUP, KIND, &listing.namespace, &listing.name), order))
 }
 
 /// Returns the objects that an owner of the first state lists, that exist in the last one, and that nothing lists there:
@@ -407,8 +427,12 @@ impl Handover {
 
     /// Returns the alarm about owners that are ready now and that a step blocks.
     pub fn blocked(&self) -> Option<&Alarm> {
-        let alarms = self.steps.iter().flat_map(|step| step.plan.alarms());
-        alarms.into_iter().find(|alarm| alarm.code == AlarmCode::OwnersBlocked)
+        self.alarms().find(|alarm| alarm.code == AlarmCode::OwnersBlocked)
+    }
+
+    /// Returns the alarms of all steps.
+    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
+        self.steps.iter().flat_map(|step| step.plan.alarms())
     }
 }
 
@@ -652,7 +676,18 @@ mod tests {
         let of_root = Change { object: (&child).into(), ..deletion("old", ReasonCode::OwnerDeleted) };
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[loss(&of_child), loss(&of_root)], &live).unwrap();
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]), "the child stays with its objects");
-        let unknown = [loss(&deletion("new", ReasonCode::Moved))];
-        assert!(next_holds(&Holds::new(), &mut BTreeSet::new(), &unknown, &live).is_err(), "it does not exist yet");
+        let unknown = loss(&deletion("new", ReasonCode::Moved));
+        let next = |losses: &[Loss]| next_holds(&Holds::new(), &mut BTreeSet::new(), losses, &live);
+        assert!(next(std::slice::from_ref(&unknown)).is_err(), "it does not exist yet");
+        let holds = next(&[unknown, loss(&deletion("old", ReasonCode::Moved))]).unwrap();
+        assert_eq!(holds, Holds::from([(key("old"), Hold::KeepInventory)]), "it may prevent both");
+        let listing = testing::kustomization("old", &["shop_a__ConfigMap"]);
+        let renamed = loss(&deletion("new", ReasonCode::OwnerDeleted));
+        let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &[renamed], &of_owner(listing)).unwrap();
+        assert_eq!(
+            holds,
+            Holds::from([(key("old"), Hold::Orphan)]),
+            "what has the object now deletes it in another order"
+        );
     }
 }
