@@ -5,7 +5,9 @@ use crate::cluster::read::content::read_deployment;
 use crate::commands::prune::rehearsal::ControllerUser;
 use crate::error::{Error, Result};
 use gitops_core::flux::controller_deployment;
+use gitops_core::flux::guard::DELETING_CONTROLLERS;
 use gitops_core::flux::kustomize_controller::{self, KustomizeController};
+use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Name of the Deployment of source-watcher.
@@ -62,4 +64,18 @@ pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot:
     let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return false };
     let content = read_deployment(cluster, &deployment.id).await;
     content.is_ok_and(|content| controller_deployment::denies_other_namespaces(&content))
+}
+
+/// Returns the accounts of owners that name none, of the controllers whose Deployments can be read.
+pub(super) async fn default_accounts(cluster: Option<&Cluster>, snapshot: &Snapshot) -> DefaultAccounts {
+    let mut accounts = DefaultAccounts::new();
+    let Some(cluster) = cluster else { return accounts };
+    for (name, kinds) in DELETING_CONTROLLERS {
+        let Some(deployment) = controller_deployment::deployment(snapshot, name) else { continue };
+        let Ok(content) = read_deployment(cluster, &deployment.id).await else { continue };
+        if let Some(account) = controller_deployment::default_service_account(&content) {
+            accounts.extend(kinds.iter().map(|(_, kind)| ((*kind).to_owned(), account.clone())));
+        }
+    }
+    accounts
 }

@@ -25,6 +25,7 @@ use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
+use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
 use gitops_core::flux::simulation::{
     Declared, DryRunScope, Packed, Preview, PreviewInput, Recorded, StateAfter, packed,
@@ -489,6 +490,12 @@ impl<'s> Planner<'s> {
             _ => Err(Error::failed("the sources of the checkout have deployed different commits")
                 .hint("wait until all of them have the same revision, or choose a branch with --branch")),
         }
+    }
+
+    /// Returns the accounts of owners that name none.
+    pub(super) async fn default_accounts(&self) -> DefaultAccounts {
+        let Builds { cluster, snapshot, .. } = &self.answerer.builds;
+        controllers::default_accounts(cluster.as_ref(), snapshot).await
     }
 
     /// Adds what live objects refer to, if the plan deletes something and a cluster can be asked.

@@ -82,7 +82,8 @@ pub(crate) async fn find_retirement(
     let work = SearchWork::default();
     let SearchStart { mut planner, mut state, deployed, .. } = work.start(args, session, snapshot, offline).await?;
     let (referrers, gaps) = planner.referrers().await;
-    let order = order(&removal.targets, snapshot, &referrers, &removal.served).map_err(refused)?;
+    let accounts = planner.default_accounts().await;
+    let order = order(&removal.targets, snapshot, &referrers, &removal.served, &accounts).map_err(refused)?;
     let tree = worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?;
     state.open.extend(gaps);
     let mut play = Play { order: &order, referrers, tree, offline, steps: 0 };

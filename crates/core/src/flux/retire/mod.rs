@@ -15,16 +15,18 @@ use serde::Serialize;
 use crate::flux::controllers::{foreign_finalizers, is_of_flux};
 use crate::flux::handover::HandoverStep;
 use crate::flux::kinds::FluxKind;
-use crate::flux::spec::SourceId;
+use crate::flux::spec::{NamespacedName, SourceId};
 use crate::kubernetes::deletion::volumes::{self, CLAIM, Volumes};
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, ResourceType};
 use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
+use crate::ownership::schemes::flux_kustomization::KIND;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::mask::SecretMask;
-use crate::plan::{Action, Change, FinishedPlan, Outcome, Reason, ReasonCode};
-pub use order::{NoOrder, Order, Unit, Way, ensure_own, order};
+use crate::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason, ReasonCode};
+use order::hint_to_retire;
+pub use order::{DefaultAccounts, NoOrder, Order, Unit, Way, ensure_own, order};
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/retire/v1";
@@ -163,7 +165,7 @@ impl Order {
         after: &Snapshot,
     ) -> Result<(), NoOrder> {
         let index = Index::build(before);
-        plan.deletions().try_for_each(|change| self.judge_deletion(change, &index))?;
+        plan.deletions().try_for_each(|change| self.judge_deletion(change, plan, &index))?;
         if let Some(blocked) =
             plan.blocked_by_finalizers().iter().find(|blocked| !is_served(&blocked.object, &index, after))
         {
@@ -214,17 +216,54 @@ impl Order {
         }
     }
 
-    fn judge_deletion(&self, change: &Change, index: &Index<'_>) -> Result<(), NoOrder> {
+    fn judge_deletion(&self, change: &Change, plan: &FinishedPlan, index: &Index<'_>) -> Result<(), NoOrder> {
         let id = &change.object.id;
         let managers = index.recorded_by(id);
         if !managers.is_empty() && !managers.iter().any(|owner| self.owners.contains(owner)) && !self.takes(id) {
             let rule = format!("{}, which stays, manages it, and it would be deleted: {}", managers[0], change.reason);
             return Err(NoOrder::new(id, rule));
         }
+        let is_open = change.certainty == Certainty::Race && self.depends_on_order(change, plan);
+        let other = self.staying_applier(id, index).filter(|_| self.takes(id));
+        if let Some(other) = other.filter(|_| is_open || change.action == Action::Recreate) {
+            let hint = index.owner(other).and_then(|owner| owner.object).map(|object| hint_to_retire(&object.id));
+            let no_order = NoOrder::new(id, format!("{other}, which stays, applies it too"));
+            return Err(NoOrder { hint, ..no_order });
+        }
         if change.action == Action::Recreate && self.takes(id) {
             return Err(NoOrder::new(id, format!("it is made again: {}", change.reason)));
         }
+        if is_open && self.takes(id) {
+            return Err(NoOrder::new(id, format!("it may stay: {}", change.reason)));
+        }
         Ok(())
+    }
+
+    /// Returns an owner of an object that stays, and whose manifest of the object no step removes.
+    fn staying_applier<'i>(&self, id: &ObjectId, index: &'i Index<'_>) -> Option<&'i OwnerId> {
+        let units = self.steps.iter().flatten().filter(|unit| unit.removes.contains(id));
+        let removed_from: Vec<&NamespacedName> = units
+            .filter_map(|unit| match &unit.way {
+                Way::Git(parent) => Some(parent),
+                Way::ByHand => None,
+            })
+            .collect();
+        let mut owners =
+            index.recorded_by(id).iter().filter(|owner| !self.owners.contains(owner) && !owner.is_object(id));
+        owners.find(|owner| {
+            let is_parent =
+                |parent: &&NamespacedName| (&*parent.namespace, &*parent.name) == (&*owner.namespace, &*owner.name);
+            !(owner.kind == KIND && removed_from.iter().any(|parent| is_parent(parent)))
+        })
+    }
+
+    /// Returns true if the order of events decides whether an object goes. Whether the hooks of a release succeed, and what was not
+    /// read of its records, is open in every order: the plan says so.
+    fn depends_on_order(&self, change: &Change, plan: &FinishedPlan) -> bool {
+        let is_uninstalled = matches!(change.reason.code, ReasonCode::Uninstalled | ReasonCode::Hook);
+        let Some(release) = change.cause.as_ref().filter(|_| is_uninstalled) else { return true };
+        let needs = self.needs.get(release);
+        needs.is_none_or(|needs| plan.deletions().any(|other| needs.contains(&other.object.id)))
     }
 
     /// Returns the objects that the steps delete although no owner that is removed has them: what somebody else put into their

@@ -7,15 +7,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finalizers;
+use crate::flux::apply::cause::is_right;
+use crate::flux::apply::rights::RBAC;
 use crate::flux::controllers::foreign_finalizers;
 use crate::flux::guard::is_owner_kind;
 use crate::flux::handover::claims_of_set;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::volumes::CLAIM;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::kubernetes::referrer::{Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::{Index, Owner};
+use crate::ownership::scheme::hub::{Access, HubTarget};
+use crate::ownership::schemes::flux;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::ownership::{Members, OwnerId, OwnershipStatus};
 use crate::plan::grave::is_protected_namespace;
@@ -77,7 +81,13 @@ pub struct Order {
     pub keeping: BTreeSet<ObjectId>,
     /// Claims that are not deleted with the Pods that mount them, or with their StatefulSet, which need not have Pods.
     pub(super) claims: BTreeSet<ObjectId>,
+    /// Live objects without which an owner may leave its objects behind when it is deleted: its account, what may give that its
+    /// rights, and what says how to reach its cluster.
+    pub(super) needs: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
 }
+
+/// Names of the accounts of owners that name none, by the kind of the owners: `--default-service-account` of their controllers.
+pub type DefaultAccounts = BTreeMap<String, String>;
 
 impl Order {
     /// Returns true if an object is deleted with a unit.
@@ -86,8 +96,8 @@ impl Order {
     }
 }
 
-/// Orders the removal of owners and namespaces. `referrers` are live objects with what they need, and `served` are finalizers that
-/// something outside of the cluster serves.
+/// Orders the removal of owners and namespaces. `referrers` are live objects with what they need, `served` are finalizers that
+/// something outside of the cluster serves, and `accounts` those of owners that name none.
 ///
 /// Fails with an object and the rule that prevents every order.
 pub fn order(
@@ -95,6 +105,7 @@ pub fn order(
     snapshot: &Snapshot,
     referrers: &[Referrer],
     served: &BTreeSet<String>,
+    accounts: &DefaultAccounts,
 ) -> Result<Order, NoOrder> {
     let index = Index::build(snapshot);
     let mut units = Units {
@@ -104,6 +115,8 @@ pub fn order(
         owners: BTreeSet::new(),
         edges: BTreeMap::new(),
         claims: BTreeSet::new(),
+        accounts,
+        needs: BTreeMap::new(),
     };
     units.add_owners(targets)?;
     units.add_namespaces(targets)?;
@@ -111,8 +124,8 @@ pub fn order(
     units.add_edges(referrers)?;
     let keeping = units.keeping()?;
     let owners = units.owners.iter().filter_map(|id| index.owner_of_object(id)).map(|owner| owner.id.clone()).collect();
-    let claims = std::mem::take(&mut units.claims);
-    Ok(Order { owners, keeping, claims, steps: units.layers()? })
+    let (claims, needs) = (std::mem::take(&mut units.claims), std::mem::take(&mut units.needs));
+    Ok(Order { owners, keeping, claims, needs, steps: units.layers()? })
 }
 
 /// Units so far, and which of them must be gone before another one.
@@ -125,6 +138,8 @@ struct Units<'a> {
     /// The unit that must be gone, the one that goes later, and why, for people.
     edges: BTreeMap<(usize, usize), String>,
     claims: BTreeSet<ObjectId>,
+    accounts: &'a DefaultAccounts,
+    needs: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
 }
 
 fn listed<'o>(owner: &'o Owner<'_>) -> impl Iterator<Item = &'o ObjectId> {
@@ -389,6 +404,10 @@ impl<'a> Units<'a> {
                 }
             }
         }
+        // Last, because these are left out where they contradict what is certain.
+        for owner in self.owners.clone() {
+            self.add_rights_of(&owner);
+        }
         Ok(())
     }
 
@@ -418,22 +437,63 @@ impl<'a> Units<'a> {
         Ok(())
     }
 
-    /// Orders a Kustomization before what it depends on and what its finalizer needs.
+    /// Orders an owner before what it depends on and what its finalizer needs.
     fn add_needs_of(&mut self, owner: &ObjectId) {
-        let Some(live) = self.snapshot.resource(owner).filter(|_| owner.is_here(GROUP, KIND)) else { return };
-        let spec = KustomizationSpec::of(live);
-        let namespace = &owner.namespace;
-        let depends_on = spec.depends_on(namespace).into_iter();
-        let mut needs: Vec<ObjectId> =
-            depends_on.map(|key| ObjectId::new(GROUP, KIND, &key.namespace, &key.name)).collect();
-        needs.extend(spec.service_account().map(|name| ObjectId::new("", "ServiceAccount", namespace, name)));
-        let config = spec.value().pointer("/kubeConfig/secretRef/name").and_then(serde_json::Value::as_str);
-        needs.extend(config.map(|name| ObjectId::new("", "Secret", namespace, name)));
+        let Some(live) = self.snapshot.resource(owner) else { return };
+        let mut needs: BTreeSet<ObjectId> = self.account_of(live).into_iter().chain(access_of(live)).collect();
+        self.needs.insert(owner.clone(), needs.clone());
+        if owner.is_here(GROUP, KIND) {
+            let depends_on = KustomizationSpec::of(live).depends_on(&owner.namespace).into_iter();
+            needs.extend(depends_on.map(|key| ObjectId::new(GROUP, KIND, &key.namespace, &key.name)));
+        }
         for needed in needs {
             if let Some(then) = self.unit_of(&needed) {
                 self.add_edge(self.unit_of(owner), then, || "it needs the other".to_owned());
             }
         }
+    }
+
+    /// Returns the service account as which a controller deletes the objects of an owner; `None` for its own, and for one of another
+    /// cluster. kustomize-controller looks for the account in its own cluster even then (fluxcd/pkg runtime/client
+    /// `CanImpersonate` in impersonator.go); helm-controller does not (v1.6.3 `reconcileDelete` in helmrelease_controller.go).
+    fn account_of(&self, owner: &Resource) -> Option<ObjectId> {
+        let id = &owner.object.id;
+        let is_remote = owner.at("/spec/kubeConfig").is_some_and(|config| !config.is_null());
+        if !is_owner_kind(&id.group_kind()) || (is_remote && !id.is_here(GROUP, KIND)) {
+            return None;
+        }
+        let named = owner.text("/spec/serviceAccountName").filter(|name| !name.is_empty());
+        let name = named.or(self.accounts.get(&*id.kind).map(String::as_str))?;
+        Some(ObjectId::new("", "ServiceAccount", &id.namespace, name))
+    }
+
+    /// Orders an owner that acts as a service account before the roles and bindings that may give the account its rights: without them
+    /// the server refuses each of its deletions. Whom a binding names is not in the snapshot, so that two owners may seem to need
+    /// something of each other; then the second does not wait for the first.
+    fn add_rights_of(&mut self, owner: &ObjectId) {
+        let Some(live) = self.snapshot.resource(owner).filter(|live| self.account_of(live).is_some()) else { return };
+        let own: BTreeSet<&ObjectId> =
+            self.index.owner_of_object(&live.object.id).into_iter().flat_map(listed).collect();
+        let rights = self.snapshot.ids().filter(|id| &*id.group == RBAC && !own.contains(id));
+        let rights = rights.filter(|id| own.iter().any(|member| is_right(id, member)));
+        for right in rights.cloned().collect::<Vec<_>>() {
+            let (Some(first), Some(then)) = (self.unit_of(owner), self.unit_of(&right)) else { continue };
+            if !self.goes_before(then, first) {
+                let why = || format!("{right} may give its service account the rights that it needs");
+                self.add_edge(Some(first), then, why);
+            }
+            self.needs.entry(owner.clone()).or_default().insert(right);
+        }
+    }
+
+    /// Returns true if a unit must be gone before another one, directly or because of units between them.
+    fn goes_before(&self, first: usize, then: usize) -> bool {
+        let (mut reached, mut queue) = (BTreeSet::new(), vec![first]);
+        while let Some(at) = queue.pop() {
+            let next = self.edges.keys().filter(|(before, _)| *before == at).map(|(_, after)| *after);
+            queue.extend(next.filter(|after| reached.insert(*after)));
+        }
+        reached.contains(&then)
     }
 
     /// Returns the Kustomizations whose deletion would leave their objects behind.
@@ -526,6 +586,14 @@ pub fn ensure_own(index: &Index<'_>, owner: &OwnerId, id: &ObjectId) -> Result<(
     Err(NoOrder::new(id, rule).hint("if it is to go too, name it, or delete it by hand first"))
 }
 
+/// Returns the Secret or ConfigMap that says how to reach the cluster of an owner's objects.
+fn access_of(owner: &Resource) -> Option<ObjectId> {
+    match flux::target(owner.spec(), &owner.object.id.namespace) {
+        HubTarget::Access(Access { id, .. }) => Some(id),
+        _ => None,
+    }
+}
+
 fn waits_for_finalizer(object: &ObjectId) -> String {
     format!("{object} has a finalizer that is served there")
 }
@@ -535,7 +603,7 @@ fn hint_to_resume(owner: &ObjectId) -> String {
     format!("resume it first: `kubectl gitops resume --spec {name} -n {}`", owner.namespace)
 }
 
-fn hint_to_retire(owner: &ObjectId) -> String {
+pub(super) fn hint_to_retire(owner: &ObjectId) -> String {
     format!(
         "retire {}/{}/{} too, or remove the object from it first",
         owner.namespace,

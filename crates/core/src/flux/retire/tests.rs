@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{NoOrder, Way, order};
+use super::{DefaultAccounts, NoOrder, Way, order};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::plan::{Action, Actor, Change, Plan, ReasonCode};
+use crate::ownership::schemes::{flux_helmrelease as releases, flux_operator as operator};
+use crate::plan::{Action, Actor, Certainty, Change, Plan, ReasonCode};
 use crate::testing::{self, Build, kustomization, object, resource_type};
 
 const DEFINITIONS: &str = "apiextensions.k8s.io";
@@ -54,7 +55,7 @@ fn steps_with(
     served: &[&str],
 ) -> Result<Vec<Vec<String>>, String> {
     let served: BTreeSet<String> = served.iter().map(|finalizer| (*finalizer).to_owned()).collect();
-    let found = order(&targets.iter().cloned().collect(), snapshot, referrers, &served);
+    let found = order(&targets.iter().cloned().collect(), snapshot, referrers, &served, &DefaultAccounts::new());
     let found = found.map_err(|NoOrder { object, rule, .. }| format!("{object}: {rule}"))?;
     let names = found.steps.iter().map(|step| {
         let names = step.iter().flat_map(|unit| {
@@ -88,7 +89,8 @@ fn resources_go_before_the_controller_that_serves_their_finalizers() {
 fn what_nobody_manages_is_a_stranger_also_where_it_is_deleted_by_hand() {
     let by_hand = cluster(vec![kustomization("operator", &[DEFINITION, DEPLOYMENT])]);
     let strangers = |targets: &[ObjectId], snapshot: &Snapshot, deleted: &ObjectMetadata| -> Vec<String> {
-        let found = order(&targets.iter().cloned().collect(), snapshot, &[], &BTreeSet::new()).unwrap();
+        let found = order(&targets.iter().cloned().collect(), snapshot, &[], &BTreeSet::new(), &DefaultAccounts::new())
+            .unwrap();
         let mut plan = Plan::default();
         plan.add_changes([Change::new(Action::Delete, deleted, None, Actor::User, ReasonCode::DeletedByHand)]);
         let found = found.strangers(&plan.into(), snapshot);
@@ -205,7 +207,8 @@ fn a_suspended_owner_is_refused_and_one_that_orphans_is_known() {
     let mut held = kustomization("held", &[]);
     held.content["spec"] = json!({"prune": true, "deletionPolicy": "Orphan"});
     let targets = BTreeSet::from([ks("held")]);
-    let found = order(&targets, &snapshot(vec![], vec![held.clone()]), &[], &BTreeSet::new()).unwrap();
+    let found =
+        order(&targets, &snapshot(vec![], vec![held.clone()]), &[], &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
     assert_eq!(found.keeping, targets);
     held.content["spec"]["suspend"] = true.into();
     let refused = steps(&[ks("held")], &snapshot(vec![], vec![held])).unwrap_err();
@@ -257,6 +260,124 @@ fn the_reclaim_policy_decides_about_the_data_of_a_claim() {
     assert_eq!(fate(vec![volume("Retain")], read()), [(false, true)]);
     assert_eq!(fate(vec![], read()), [], "it is not bound");
     assert_eq!(fate(vec![], vec![]), [(true, false)], "volumes were not read");
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// An owner of this kind in namespace shop, which acts as the service account `bot` there.
+fn acting(group: &str, kind: &str) -> Resource {
+    let entries = [json!({"id": "shop_a__ConfigMap", "v": "v1"})];
+    object(group, kind, "shop", "web")
+        .with_content(json!({"spec": {"serviceAccountName": "bot"}, "status": {"inventory": {"entries": entries}}}))
+}
+
+/// The namespace shop with this owner, its account and a binding, all of which one Kustomization applies.
+fn tenant(owner: Resource) -> Snapshot {
+    let objects = vec![
+        object("", "Namespace", "", "shop"),
+        object("", "ConfigMap", "shop", "a"),
+        object("", "ServiceAccount", "shop", "bot"),
+        object(RBAC, "RoleBinding", "shop", "bot"),
+    ];
+    let id = format!("shop_web_{}_{}", owner.object.id.group, owner.object.id.kind);
+    let ids = ["_shop__Namespace", "shop_bot__ServiceAccount", "shop_bot_rbac.authorization.k8s.io_RoleBinding", &id];
+    snapshot(objects, vec![kustomization("team", &ids), owner])
+}
+
+#[test]
+fn an_owner_goes_before_the_account_as_which_it_deletes() {
+    let namespace = ObjectId::new("", "Namespace", "", "shop");
+    for (group, kind) in [(releases::GROUP, releases::KIND), (operator::GROUP, "ResourceSet"), (GROUP, KIND)] {
+        let found = steps(std::slice::from_ref(&namespace), &tenant(acting(group, kind))).unwrap();
+        assert_eq!(found, [vec!["web"], vec!["bot", "bot"], vec!["shop"]], "{kind}");
+    }
+    let account = "flux-system_bot__ServiceAccount";
+    let owners = vec![kustomization("rbac", &[account]), kustomization("web", &[])];
+    let unnamed = snapshot(vec![object("", "ServiceAccount", "flux-system", "bot")], owners);
+    let both = BTreeSet::from([ks("rbac"), ks("web")]);
+    for (accounts, expected) in [(vec![], 1), (vec![(KIND.to_owned(), "bot".to_owned())], 2)] {
+        let found = order(&both, &unnamed, &[], &BTreeSet::new(), &accounts.into_iter().collect()).unwrap();
+        assert_eq!(found.steps.len(), expected);
+    }
+    let mut remote = acting(releases::GROUP, releases::KIND);
+    remote.content["spec"]["kubeConfig"] = json!({"secretRef": {"name": "edge"}});
+    let mut other = tenant(remote);
+    let edge = kustomization("edge", &["shop_edge__Secret"]);
+    other.objects.extend([object("", "Secret", "shop", "edge"), edge.object.clone()]);
+    other.resources.push(edge);
+    other.normalise();
+    let both = [ObjectId::new(releases::GROUP, releases::KIND, "shop", "web"), ks("edge")];
+    assert_eq!(steps(&both, &other).unwrap(), [["web"], ["edge by hand"]], "its kubeconfig is needed");
+}
+
+#[test]
+fn an_owner_goes_before_the_bindings_that_may_give_its_account_rights() {
+    let of_account = |name: &str, ids: &[&str]| {
+        let mut owner = kustomization(name, ids);
+        owner.content["spec"]["serviceAccountName"] = json!("bot");
+        owner
+    };
+    let map = "shop_a__ConfigMap";
+    let binding = |name: &str| format!("shop_{name}_{RBAC}_RoleBinding");
+    let bound = |name: &str| object(RBAC, "RoleBinding", "shop", name);
+    let objects = vec![object("", "ConfigMap", "shop", "a"), bound("a"), bound("b")];
+    let state = |owners: Vec<Resource>| snapshot(objects.clone(), owners);
+    let apart = state(vec![of_account("apps", &[map]), kustomization("rbac", &[&binding("a")])]);
+    assert_eq!(steps(&[ks("apps"), ks("rbac")], &apart).unwrap(), [["apps by hand"], ["rbac by hand"]]);
+    let elsewhere = state(vec![of_account("apps", &["other_a__ConfigMap"]), kustomization("rbac", &[&binding("a")])]);
+    assert_eq!(steps(&[ks("apps"), ks("rbac")], &elsewhere).unwrap().len(), 1, "its objects are in another namespace");
+    let both = state(vec![of_account("a", &[map, &binding("a")]), of_account("b", &[map, &binding("b")])]);
+    assert_eq!(steps(&[ks("a"), ks("b")], &both).unwrap().len(), 2, "each may need the other");
+}
+
+/// Returns why these rows refuse the removal of the owners, with the hint.
+fn refusal(targets: &[ObjectId], state: &Snapshot, rows: Vec<Change>) -> Option<(String, Option<String>)> {
+    let found = order(&targets.iter().cloned().collect(), state, &[], &BTreeSet::new(), &DefaultAccounts::new());
+    let mut plan = Plan::default();
+    plan.add_changes(rows);
+    let judged = found.unwrap().judge(&[], &plan.into(), state, &snapshot(vec![], vec![]));
+    judged.err().map(|NoOrder { object, rule, hint }| (format!("{object}: {rule}"), hint))
+}
+
+#[test]
+fn an_object_that_may_stay_is_refused_unless_no_order_changes_that() {
+    let release = acting(releases::GROUP, releases::KIND);
+    let id = release.object.id.clone();
+    let state = tenant(release);
+    let row = |cause: Option<&ObjectId>, code, group: &str, kind: &str, name: &str| {
+        let live = state.object(&ObjectId::new(group, kind, "shop", name)).unwrap();
+        Change { cause: cause.cloned(), ..Change::new(Action::Delete, live, None, Actor::HelmController, code) }
+    };
+    let racing = |code| Change { certainty: Certainty::Race, ..row(Some(&id), code, "", "ConfigMap", "a") };
+    let account = || row(None, ReasonCode::NotInBuild, "", "ServiceAccount", "bot");
+    let refused = |rows| refusal(&[id.namespace_object()], &state, rows).map(|(rule, _)| rule);
+    let with_account = refused(vec![racing(ReasonCode::Uninstalled), account()]).unwrap();
+    assert!(with_account.starts_with("configmap/a -n shop: it may stay: uninstalled"), "{with_account}");
+    assert_eq!(refused(vec![racing(ReasonCode::Uninstalled)]), None, "a hook can fail in every order");
+    assert!(refused(vec![racing(ReasonCode::NotInBuild)]).is_some());
+}
+
+#[test]
+fn an_object_that_an_owner_applies_that_stays_is_refused_with_that_owner() {
+    let id = "shop_a__ConfigMap";
+    let map = object("", "ConfigMap", "shop", "a");
+    let state = snapshot(vec![map.clone()], vec![kustomization("web", &[id]), kustomization("other", &[id])]);
+    let row = Change::new(Action::Recreate, &map, None, Actor::KustomizeController, ReasonCode::OwnerDeleted);
+    let (rule, hint) = refusal(&[ks("web")], &state, vec![row]).unwrap();
+    assert_eq!(rule, "configmap/a -n shop: kustomization/other -n flux-system, which stays, applies it too");
+    assert!(hint.unwrap().starts_with("retire flux-system/kustomization/other too"));
+}
+
+#[test]
+fn claims_of_a_set_without_pods_are_left_over() {
+    let set = |name: &str| object("apps", "StatefulSet", "shop", name);
+    let claim = |name: &str| object("", "PersistentVolumeClaim", "shop", name);
+    let claims = || vec![claim("data-db-0"), claim("data-my-db-0"), claim("data-web-0")];
+    let owner = kustomization("web", &["shop_db_apps_StatefulSet"]);
+    let first = snapshot([vec![set("db"), set("my-db")], claims()].concat(), vec![owner]);
+    let last = snapshot([vec![set("my-db")], claims()].concat(), vec![]);
+    let found = order(&BTreeSet::from([ks("web")]), &first, &[], &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
+    assert_eq!(found.left_over(&first, &last), [claim("data-db-0").id]);
 }
 
 #[test]
