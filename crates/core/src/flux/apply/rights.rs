@@ -24,7 +24,7 @@ impl Rbac<'_> {
                 "RoleBinding" => !id.namespace.is_empty() && binding.namespace == id.namespace,
                 kind => kind == "ClusterRoleBinding",
             };
-            is_near && list_at(value, "/subjects").iter().any(|subject| is_account(subject, binding, account))
+            is_near && binds(binding, value, account)
         });
         let mut roles = bindings.filter_map(|(binding, value)| self.role(binding, value));
         roles.any(|role| grants(role, verb, kind, id))
@@ -32,15 +32,24 @@ impl Rbac<'_> {
 
     /// Returns the role that a binding refers to.
     fn role(&self, binding: &ObjectId, value: &Value) -> Option<&Value> {
-        let (kind, name) = (text_at(value, "/roleRef/kind"), text_at(value, "/roleRef/name"));
-        let namespace = if kind == "Role" { &*binding.namespace } else { "" };
-        let mut roles = self.objects.iter();
-        let found = roles.find(|(id, _)| (&*id.kind, &*id.namespace, &*id.name) == (kind, namespace, name));
+        let found = self.objects.iter().find(|(id, _)| names_role(binding, value, id));
         found.map(|(_, role)| *role)
     }
 }
 
 /// Returns true if a subject of a binding is a service account, or one of its groups.
+pub(crate) fn binds(binding: &ObjectId, value: &Value, account: &NamespacedName) -> bool {
+    list_at(value, "/subjects").iter().any(|subject| is_account(subject, binding, account))
+}
+
+/// Returns true if a binding refers to a role.
+pub(crate) fn names_role(binding: &ObjectId, value: &Value, role: &ObjectId) -> bool {
+    let (kind, name) = (text_at(value, "/roleRef/kind"), text_at(value, "/roleRef/name"));
+    let namespace = if kind == "Role" { &*binding.namespace } else { "" };
+    (&*role.kind, &*role.namespace, &*role.name) == (kind, namespace, name)
+}
+
+/// Returns true if a subject is a service account, or one of its groups. `binding` names it.
 fn is_account(subject: &Value, binding: &ObjectId, account: &NamespacedName) -> bool {
     let (name, NamespacedName { namespace, name: own }) = (text_at(subject, "/name"), account);
     match text_at(subject, "/kind") {

@@ -9,12 +9,13 @@ use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
 use crate::flux::apply::admission::ADMISSION;
 use crate::flux::apply::cause::is_right;
+use crate::flux::apply::rights::RBAC;
 use crate::flux::controllers::is_finalizing;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::facts::watch_selector::is_watched_now;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
 use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
-use crate::flux::spec::KustomizationSpec;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
 
@@ -30,7 +31,15 @@ pub(crate) fn deletion_of(
     let is_awaited = !derivation.consequences.is_collected(&live.object.id);
     let specs = specs_before(derivation, &triggers, live, changes);
     let finalization_of = if live.object.has_finalizer(FINALIZER) { finalization } else { deletion_without_finalizer };
-    let finalizations = specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
+    let mut finalizations: Vec<Finalization> =
+        specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
+    let is_impersonated = |spec: &KustomizationSpec| derivation.state.input.flags.service_account(spec).is_some();
+    let deletes =
+        finalizations.iter().zip(&specs).any(|(it, spec)| *it == Finalization::DeletesObjects && is_impersonated(spec));
+    if let Some(right) = deletes.then(|| lost_right(derivation, live, &specs)).flatten() {
+        finalizations
+            .push(Finalization::Depends(format!("{right}, which may give its account its rights, is deleted too")));
+    }
     let account = specs.last().and_then(|spec| derivation.state.input.flags.service_account(spec));
     Some(KustomizationDeletion {
         triggers,
@@ -170,6 +179,30 @@ fn deletion_triggers(derivation: &Derivation<'_, '_>, id: &ObjectId) -> Option<(
         Some(own) => Some((own.deletions.clone(), own.is_deleted())),
         None => consequences.triggers_of(consequences.cascaded.get(id)?),
     }
+}
+
+/// Returns a role or a binding that is deleted too, and that may give the account of a Kustomization its rights to its objects: without
+/// them the server refuses each deletion of the finalizer (kustomize-controller v1.9.5 `finalize` in kustomization_controller.go). What
+/// its manifest binds to others is none, and neither is a role that only such bindings name.
+fn lost_right(derivation: &mut Derivation<'_, '_>, live: &Resource, specs: &[KustomizationSpec]) -> Option<ObjectId> {
+    let (state, consequences) = (derivation.state, derivation.consequences);
+    let Members::Listed(members) = state.members(live) else { return None };
+    let is_right = |id: &&ObjectId| {
+        &*id.group == RBAC && !members.contains(id) && members.iter().any(|member| is_right(id, member))
+    };
+    let rights = state.input.snapshot.ids().filter(is_right).filter(|id| consequences.may_be_deleted(id));
+    let rights: Vec<&ObjectId> = rights.collect();
+    if rights.is_empty() {
+        return None;
+    }
+    let last_applied = LastApplied::build(derivation);
+    let flags = &derivation.state.input.flags;
+    let accounts = specs
+        .iter()
+        .filter_map(|spec| flags.service_account(spec))
+        .map(|name| NamespacedName { namespace: live.object.id.namespace.to_string(), name: name.to_owned() });
+    let accounts: Vec<NamespacedName> = accounts.collect();
+    rights.into_iter().find(|id| last_applied.may_give_rights(id, &accounts)).cloned()
 }
 
 /// Returns the effect of deleting a Kustomization that has lost its finalizer: the next reconciliation sets it again.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::derivation::Derivation;
+use crate::flux::apply::rights::{binds, names_role};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::{self, BuildContext};
 use crate::flux::simulation::model::clusters::in_cluster;
@@ -45,5 +46,19 @@ impl LastApplied {
         let last = self.of(id);
         let is_new = |built: &BuiltObject| last.iter().all(|(_, before)| before.manifest != built.manifest);
         !state.is_live(id) || state.applied(id).iter().any(|applied| is_new(applied.built))
+    }
+
+    /// Returns true if a live role or binding may give one of these accounts rights: its manifest, or a binding that names the role, binds
+    /// one of them, or no manifest is known.
+    pub(crate) fn may_give_rights(&self, id: &ObjectId, accounts: &[NamespacedName]) -> bool {
+        let binds =
+            |(id, built): (&ObjectId, &BuiltObject)| accounts.iter().any(|account| binds(id, &built.manifest, account));
+        if !id.kind.ends_with("Role") {
+            let known = self.of(id);
+            return known.is_empty() || known.iter().any(|(_, built)| binds((id, built)));
+        }
+        let all = self.0.iter().flat_map(|(id, known)| known.iter().map(move |(_, built)| (id, built)));
+        let naming: Vec<_> = all.filter(|(binding, built)| names_role(binding, &built.manifest, id)).collect();
+        naming.is_empty() || naming.into_iter().any(binds)
     }
 }

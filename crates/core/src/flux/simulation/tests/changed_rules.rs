@@ -303,6 +303,34 @@ fn a_right_that_a_bound_role_gains_ends_a_refusal() {
 }
 
 #[test]
+fn a_binding_that_goes_with_a_kustomization_may_take_the_rights_of_its_finalizer() {
+    let bound = |account: &str| {
+        json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+            "roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "ServiceAccount", "name": account}]})
+    };
+    let role = || json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "r", "namespace": NS}, "rules": []});
+    let goes = |rights: Vec<Value>, spec: Value| {
+        let root = |objects| ("root/k.yaml", objects);
+        let both = vec![ks("rbac", "./rbac", json!({})), ks("k", "./p", spec)];
+        let files = vec![root(both), ("rbac/r.yaml", rights), ("p/a.yaml", vec![cm("a")])];
+        let after = vec![root(vec![]), files[1].clone(), files[2].clone()];
+        let mut cluster = cluster_of(&files);
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s", "namespace": NS}});
+        cluster.add(&account, None);
+        cluster.snapshot.normalise();
+        cluster.history = Some(files);
+        let rows = cluster.rows(&after);
+        (rows.contains("delete a"), cluster.outcome(&after, "k"))
+    };
+    let account = || json!({"serviceAccountName": "s"});
+    let (is_certain, why) = goes(vec![bound("s"), role()], account());
+    assert!(!is_certain && why.contains("which may give its account its rights, is deleted too"), "{why}");
+    assert!(!goes(vec![role()], account()).0, "something else may bind the role");
+    assert!(goes(vec![bound("other"), role()], account()).0, "the binding is of another account");
+    assert!(goes(vec![bound("s"), role()], json!({})).0, "it acts as the controller");
+}
+
+#[test]
 fn an_approval_in_the_same_commit_ends_the_refusal_of_a_deletion() {
     let mut guard = policy("guard", "DELETE", "has(params.data) && oldObject.metadata.uid in params.data");
     guard["spec"]["paramKind"] = json!({"apiVersion": "v1", "kind": "ConfigMap"});
