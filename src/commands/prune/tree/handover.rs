@@ -92,13 +92,13 @@ pub(crate) async fn find_handover(
         if lost.is_empty() {
             break;
         }
-        holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss, &vain))?;
+        holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss, &vain, &best))?;
         best = trees.play(&mut planner, &start, &holds).await?;
         // The first one that was tried costs least.
         vain = best.without_effect.clone().into_iter().chain(vain).collect();
     }
     if let Some(loss) = lost(&best).first() {
-        return Err(no_list(loss, &vain));
+        return Err(no_list(loss, &vain, &best));
     }
     ensure_managed(&managed_at_once, &best)?;
     // What is not needed is left out, one after the other.
@@ -348,7 +348,7 @@ fn ensure_one_owner(first: &Snapshot, played: &Played) -> Result<()> {
 }
 
 /// `vain` are holds that a commit set and that did not reach their owners.
-fn no_list(loss: &Loss, vain: &Holds) -> Error {
+fn no_list(loss: &Loss, vain: &Holds, played: &Played) -> Error {
     let vain = loss.holder().and_then(|holder| Some((holder, vain.get(holder)?.field())));
     if let Some((holder, field)) = vain {
         let message = format!(
@@ -360,7 +360,10 @@ fn no_list(loss: &Loss, vain: &Holds) -> Error {
             .hint(format!("set `{field}` where {holder} gets the field, commit it, and run this again"));
     }
     let owner = loss.owner.as_ref().map(|owner| format!(" by {owner}")).unwrap_or_default();
-    let message = format!("no steps without loss: {} is deleted{owner}: {}", loss.object, one_line(&loss.reason));
+    let mut message = format!("no steps without loss: {} is deleted{owner}: {}", loss.object, one_line(&loss.reason));
+    if let Some(gap) = played.steps.iter().flat_map(|found| found.step.plan.gaps()).next() {
+        message += &format!("; the plan is incomplete: {}: {}", one_line(&gap.subject), one_line(&gap.message));
+    }
     Error::refused(message)
         .hint("`kubectl gitops plan` shows what is deleted at once; split the change, or accept the loss")
 }
