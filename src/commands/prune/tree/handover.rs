@@ -7,6 +7,7 @@ use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
 use super::steps::annotate;
 use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
+use crate::commands::steps::acts::Act;
 use crate::error::{Error, Result};
 use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
@@ -296,8 +297,14 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds, live: &Snapshot) -> Result<V
     for (id, hold) in holds {
         hold_in_tree(tree, id, *hold, path_of_manifest(id, &index).as_deref()).map_err(|why| {
             let field = hold.field();
-            Error::refused(format!("no steps without loss: {id} needs `{field}`, and {}", one_line(&why)))
-                .hint(format!("set `{field}` where the manifest of {id} is made, commit it, and run this again"))
+            let is_applied = index.recorded_by(id).iter().any(|owner| !owner.is_object(id));
+            let hint = if is_applied {
+                format!("set `{field}` where the manifest of {id} is made, commit it, and run this again")
+            } else {
+                let command = Act::Set(id.clone(), *hold).command();
+                format!("nothing applies it, so set it by hand: `{command}`; run this again, and set it back after the last step")
+            };
+            Error::refused(format!("no steps without loss: {id} needs `{field}`, and {}", one_line(&why))).hint(hint)
         })?;
     }
     Ok(FilePatch::between(&before, tree))
