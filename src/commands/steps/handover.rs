@@ -19,7 +19,7 @@ use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::handover::{
     Handover, HandoverStep, Hold, Holds, Remains, ended_marks, left_over, listed, remains,
 };
-use gitops_core::flux::kinds::KINDS;
+use gitops_core::flux::kinds::{KINDS, SOURCE_GROUP};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::gap::AnswerGap;
@@ -186,13 +186,21 @@ impl PlannedHandover {
                 Role::Change if files.is_empty() => Some(format!("merge {change}")),
                 Role::Change => Some(format!("commit {patch}")),
             };
-            let merged = self.merged.clone();
-            let commit =
-                what.map(|what| Commit { what, folder: folder.clone(), sources: sources.clone(), tree, merged });
+            let (folder, merged) = (folder.clone(), self.merged.clone());
+            let sources = staying(&sources, &step.plan);
+            let commit = what.map(|what| Commit { what, folder, sources, tree, merged });
             NextStep { step, acts, awaited, commit }
         });
         steps.collect()
     }
+}
+
+/// Returns the sources that a step does not delete: the others need not get its commit. If it deletes all, any can show the commit.
+fn staying(sources: &[SourceId], plan: &FinishedPlan) -> Vec<SourceId> {
+    let deleted = plan.deletions().map(|change| &change.object.id).filter(|id| &*id.group == SOURCE_GROUP);
+    let deleted: BTreeSet<SourceId> = deleted.map(SourceId::of).collect();
+    let staying: Vec<SourceId> = sources.iter().filter(|source| !deleted.contains(source)).cloned().collect();
+    if staying.is_empty() { sources.to_vec() } else { staying }
 }
 
 /// Returns the files of the first step's settings that the change does not have: a merge of Git keeps them all the same, or finds a conflict.
@@ -531,9 +539,21 @@ fn is_of_step(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use gitops_core::plan::Plan;
+    use gitops_core::plan::{Action, Actor, Change, PinnedObject, Plan};
 
     use super::*;
+
+    #[test]
+    fn a_source_that_a_step_deletes_need_not_get_its_commit() {
+        let source = |name: &str| SourceId::parse(&format!("GitRepository/flux-system/{name}")).unwrap();
+        let row = |action, name: &str| {
+            let object = PinnedObject::absent(ObjectId::new(SOURCE_GROUP, "GitRepository", "flux-system", name));
+            Change::new(action, object, None, Actor::KustomizeController, ReasonCode::NotInBuild)
+        };
+        let mut plan = Plan::default();
+        plan.add_changes([row(Action::Delete, "old"), row(Action::Update, "fleet")]);
+        assert_eq!(staying(&[source("fleet"), source("old")], &plan.into()), [source("fleet")]);
+    }
 
     #[test]
     fn each_way_back_is_one_of_what_the_step_has() {
