@@ -80,6 +80,8 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let planned = plan(args, args.to.as_deref(), session, &snapshot).await?;
     let handover = &planned.document;
     session.terminal.raw(&args.output.render(handover, session.terminal.look(true))?)?;
+    // Before the patches are written: they may be files of the checkout.
+    let change = args.steps.apply.then(|| pinned(args.to.as_deref(), &planned.folder)).transpose()?;
     if let Some(directory) = &args.write {
         write(&handover.steps, directory, &planned.folder, session)?;
     }
@@ -88,10 +90,7 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
         return Err(Error::refused(format!("the change {}", blocked.detail.trim_start_matches("this ")))
             .hint("correct what blocks owners, and run this again"));
     }
-    if !args.steps.apply {
-        return Ok(exit);
-    }
-    let change = pinned(args.to.as_deref(), &planned.folder)?;
+    let Some(change) = change else { return Ok(exit) };
     let listed = listed_by(&planned.owners, &snapshot);
     let kept = listed.intersection(&planned.managed);
     let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
