@@ -335,7 +335,8 @@ async fn check_cluster_flags(session: &Session, snapshot: &Snapshot) -> Result<(
     Err(Error::failed(message).hint("leave the connection flags out, or record that cluster"))
 }
 
-fn warn_of_age(session: &mut Session, snapshot: &Snapshot, now: DateTime<Utc>) {
+/// Warns of a recording that is more than a day old.
+pub(crate) fn warn_of_age(session: &mut Session, snapshot: &Snapshot, now: DateTime<Utc>) {
     let age = now - snapshot.taken;
     if age > TimeDelta::days(1) {
         session.terminal.warning(&format!("the snapshot is {} old; the plan ignores later changes", human(age)));

@@ -76,7 +76,7 @@ pub struct HandoverArgs {
 
 /// Finds and shows the steps, and carries them out if that is asked for.
 pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode> {
-    let snapshot = session.snapshot(args.steps.snapshot.as_deref()).await?;
+    let snapshot = args.steps.read(session).await?;
     let planned = plan(args, args.to.as_deref(), session, &snapshot).await?;
     let handover = &planned.document;
     session.terminal.raw(&args.output.render(handover, session.terminal.look(true))?)?;

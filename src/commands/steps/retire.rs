@@ -77,7 +77,7 @@ pub struct RetireArgs {
 /// Finds and shows the steps, and carries them out if that is asked for.
 pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     args.owners.iter().try_for_each(|text| owners::parse(text).map(drop))?;
-    let snapshot = session.snapshot(args.steps.snapshot.as_deref()).await?;
+    let snapshot = args.steps.read(session).await?;
     let targets = targets(args, session, &snapshot)?;
     let removal = plan(args, &targets, session, &snapshot).await?;
     let document = &removal.document;
