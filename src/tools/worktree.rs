@@ -24,7 +24,8 @@ pub fn read(directory: &Path, state: &WorktreeState) -> Result<Tree> {
             walk.add(&root, "", 0)?;
             Ok(walk.tree)
         }
-        (None, _) => Err(Error::usage(format!("{} is not in a git checkout", root.display()))),
+        (None, _) => Err(Error::usage(format!("{} is not in a git checkout", root.display()))
+            .hint("name a directory in a checkout that git does not ignore: only commits have revisions")),
     }
 }
 

@@ -15,14 +15,25 @@ impl Checkout {
     ///
     /// Fails when no checkout contains it, `git` cannot be run, or git refuses the repository.
     pub fn find(directory: &Path) -> Result<Self> {
+        let hint = "name a checkout, or change to one; --source KIND/NAMESPACE/NAME=DIR takes any directory";
+        Self::find_or_hint(directory, hint)
+    }
+
+    /// Finds the checkout that contains a directory and whose commits are needed: no other directory does.
+    ///
+    /// Fails as [`Self::find`].
+    pub fn with_commits(directory: &Path) -> Result<Self> {
+        Self::find_or_hint(directory, "name a checkout, or change to one: its commits are needed")
+    }
+
+    fn find_or_hint(directory: &Path, hint: &str) -> Result<Self> {
         Self::containing(directory)?.ok_or_else(|| {
             if is_bare(directory) {
                 let bare = directory.display();
                 return Error::failed(format!("{bare} is a bare clone, which has no files to plan"))
                     .hint(format!("`git -C {bare} worktree add DIR BRANCH` makes a checkout of it"));
             }
-            Error::failed(format!("{} is not in a git checkout", directory.display()))
-                .hint("name a checkout, or change to one; --source KIND/NAMESPACE/NAME=DIR takes any directory")
+            Error::failed(format!("{} is not in a git checkout", directory.display())).hint(hint)
         })
     }
 

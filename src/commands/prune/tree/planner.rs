@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_helmrelease;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use gitops_core::plan::subject::SubjectContent;
+use gitops_core::plan::subject::{SubjectContent, short};
 use gitops_core::plan::{Fidelity, Plan, Subject};
 use gitops_core::text::join_limited;
 
@@ -64,6 +64,8 @@ pub(super) struct Planner<'s> {
     dry_runs: Option<DryRunScope>,
     /// Subject of the first step.
     subject: Subject,
+    /// Command that fetches the history of what is deployed.
+    fetch: String,
 }
 
 /// A state that a step begins with.
@@ -120,7 +122,7 @@ pub(super) struct Deployed {
 impl SearchWork {
     /// Prepares a search in the tree of the sources.
     ///
-    /// Fails as a plan of the tree, and if the sources have several directories or commits.
+    /// Fails as a plan of the tree, if the sources have several directories or commits, and if no checkout has the deployed commit.
     pub(super) async fn start<'s>(
         &'s self,
         args: &TreeArgs,
@@ -129,8 +131,20 @@ impl SearchWork {
         offline: bool,
     ) -> Result<SearchStart<'s>> {
         let Self { spokes, shared } = self;
+        if args.options.checkout.source.is_empty() {
+            Checkout::with_commits(args.repo.as_deref().unwrap_or(Path::new(".")))?;
+        }
         let (planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
         let deployed = planner.deployed()?;
+        if Checkout::with_commits(&deployed.folder)?.commit(&deployed.commit).is_none() {
+            let hint = format!(
+                "`{}` fetches it, unless the branch was rewritten: then wait until Flux has applied what the branch has now",
+                planner.fetch
+            );
+            return Err(
+                Error::failed(format!("the checkout lacks the deployed commit {}", short(&deployed.commit))).hint(hint)
+            );
+        }
         if let Some(source) = planner.suspended_source(snapshot) {
             let kind = source.kind.to_lowercase();
             let hint = format!(
@@ -257,6 +271,7 @@ impl<'s> Planner<'s> {
             fetches_charts: options.checkout.allow_network,
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
             subject: planned.subject.clone(),
+            fetch: planned.fetch(),
         };
         Ok((planner, start, StepTrees::new(sources, gaps, planned.subject)))
     }

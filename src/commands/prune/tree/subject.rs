@@ -199,7 +199,7 @@ impl PlannedTree {
     }
 
     /// Returns the command that fetches the history of what is deployed.
-    fn fetch(&self) -> String {
+    pub(super) fn fetch(&self) -> String {
         let depth = if self.is_shallow { " --unshallow" } else { "" };
         format!("git fetch{depth}{}", self.upstream.as_deref().unwrap_or_default())
     }
