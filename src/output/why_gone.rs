@@ -108,10 +108,17 @@ fn removal_lines(removal: &Removal, now: DateTime<Utc>) -> Vec<String> {
     lines
 }
 
+/// Returns how long a time is before the cluster was read, or after it: a checkout can be newer than a recording.
+fn ago(time: DateTime<Utc>, now: DateTime<Utc>) -> String {
+    if time > now {
+        return format!("{} after the cluster was read", duration::human(time - now));
+    }
+    format!("{} ago", duration::human(now - time))
+}
+
 fn commit(commit: &Commit, now: DateTime<Utc>) -> String {
-    let date = commit.date.map(|date| {
-        format!(", {} ago ({})", duration::human(now - date), date.to_rfc3339_opts(SecondsFormat::Secs, true))
-    });
+    let date =
+        commit.date.map(|date| format!(", {} ({})", ago(date, now), date.to_rfc3339_opts(SecondsFormat::Secs, true)));
     format!("{} by {}{}: {}", short(&commit.sha), commit.author, date.unwrap_or_default(), commit.subject)
 }
 
@@ -127,7 +134,6 @@ fn last(answer: &WhyGone) -> Option<String> {
 }
 
 fn applied(owner: &Applied, answer: &WhyGone) -> String {
-    let ago = |time: DateTime<Utc>| format!(" {} ago", duration::human(answer.taken - time));
     let state = if owner.suspended {
         ", is suspended"
     } else if owner.ready {
@@ -138,7 +144,8 @@ fn applied(owner: &Applied, answer: &WhyGone) -> String {
     let revision = short_revision(&owner.revision);
     let has = match owner.has_commit {
         Some(true) => {
-            owner.first.map(|first| format!("; it applied the commit at least{}", ago(first))).unwrap_or_default()
+            let first = owner.first.map(|first| ago(first, answer.taken));
+            first.map(|first| format!("; it applied the commit at least {first}")).unwrap_or_default()
         }
         Some(false) => "; that revision does not have the commit".to_owned(),
         None => "; the checkout lacks that revision".to_owned(),
@@ -149,8 +156,8 @@ fn applied(owner: &Applied, answer: &WhyGone) -> String {
 fn events(answer: &WhyGone) -> Vec<String> {
     let shown = answer.events.iter().take(NAMED).map(|event| {
         let revision = event.revision.as_ref().map(|text| format!(" at {}", short_revision(text))).unwrap_or_default();
-        let age = duration::human(answer.taken - event.at);
-        format!("Event {age} ago by {} on {}{revision}: {}", event.by, name(&event.owner), event.message)
+        let age = ago(event.at, answer.taken);
+        format!("Event {age} by {} on {}{revision}: {}", event.by, name(&event.owner), event.message)
     });
     shown.collect()
 }

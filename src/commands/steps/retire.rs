@@ -14,6 +14,7 @@ use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
+use crate::suggest::nearest;
 use gitops_core::flux::handover::HandoverStep;
 use gitops_core::flux::handover::patch::Hold;
 use gitops_core::flux::retire::Retirement;
@@ -222,7 +223,7 @@ fn targets(args: &RetireArgs, session: &Session, snapshot: &Snapshot) -> Result<
         if ["namespace", "namespaces", "ns"].contains(&&*kind.to_lowercase()) && !name.contains('/') {
             let id = ObjectId::new("", "Namespace", "", name);
             if snapshot.object(&id).is_none() {
-                return Err(Error::failed(format!("no namespace {name:?} in this cluster")));
+                return Err(no_namespace(name, snapshot));
             }
             targets.insert(id);
             continue;
@@ -239,6 +240,16 @@ fn targets(args: &RetireArgs, session: &Session, snapshot: &Snapshot) -> Result<
         targets.insert(object.id.clone());
     }
     Ok(targets)
+}
+
+/// Returns the error for a namespace that does not exist; the hint has the nearest one.
+fn no_namespace(name: &str, snapshot: &Snapshot) -> Error {
+    let all = snapshot.ids().filter(|id| id.is("", "Namespace")).map(|id| &*id.name);
+    let error = Error::failed(format!("no namespace {name:?} in this cluster"));
+    match nearest(name, all) {
+        Some(near) => error.hint(format!("did you mean namespace/{near}?")),
+        None => error.hint("`kubectl get namespaces` lists them"),
+    }
 }
 
 /// Refuses steps by which data goes, or what somebody else has, unless that is confirmed.

@@ -10,6 +10,9 @@ use super::program::Git;
 use crate::error::{Error, Result};
 use crate::tools::limits;
 
+/// Hint for a directory that cannot be read.
+const UNREADABLE: &str = "name a directory that exists and that this user may read";
+
 impl Checkout {
     /// Finds the checkout that contains a directory.
     ///
@@ -43,7 +46,7 @@ impl Checkout {
     pub fn containing(directory: &Path) -> Result<Option<Self>> {
         let path = directory
             .canonicalize()
-            .map_err(|error| Error::failed(format!("cannot read {}: {error}", directory.display())))?;
+            .map_err(|error| Error::failed(format!("cannot read {}: {error}", directory.display())).hint(UNREADABLE))?;
         // Git runs only in a directory with `.git`: below it could find a bare repository that is part of the tree.
         for top in path.ancestors().filter(|above| above.join(".git").symlink_metadata().is_ok()) {
             if let Some(checkout) = Self::at(top)? {

@@ -137,11 +137,13 @@ fn a_directory_that_is_not_there_is_an_error() {
     exit code 1
     --- stderr
     error: cannot read /nowhere/at/all: No such file or directory (os error 2)
+    hint: name a directory that exists and that this user may read
     ");
     assert_snapshot!(recording.run(&bin("kustomize"), &["--repo", "/nowhere/at/all"]), @"
     exit code 1
     --- stderr
     error: cannot read /nowhere/at/all: No such file or directory (os error 2)
+    hint: name a directory that exists and that this user may read
     ");
 }
 

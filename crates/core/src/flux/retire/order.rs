@@ -226,7 +226,8 @@ impl<'a> Units<'a> {
     fn add_namespaces(&mut self, targets: &BTreeSet<ObjectId>) -> Result<(), NoOrder> {
         for namespace in targets.iter().filter(|id| id.is_here("", "Namespace")) {
             if is_protected_namespace(namespace) {
-                return Err(NoOrder::new(namespace, "this namespace is never deleted"));
+                let hint = "name the owners in it that are to go";
+                return Err(NoOrder::new(namespace, "this namespace is never deleted").hint(hint));
             }
             let mut loose: BTreeMap<Way, BTreeSet<ObjectId>> = BTreeMap::new();
             let content = self.snapshot.ids().filter(|id| id.namespace_object() == *namespace);
