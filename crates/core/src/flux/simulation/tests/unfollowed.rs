@@ -120,7 +120,7 @@ fn metadata_intervals_and_suspension_are_no_change_of_a_release() {
     assert_eq!(unknown(&before, &root(vec![labelled])), [""; 0]);
     let suspended = root(vec![release(json!({"values": {"a": 1}, "suspend": true}))]);
     assert_eq!(unknown(&before, &suspended), [""; 0]);
-    assert_eq!(what(&suspended, &before), "it is resumed");
+    assert_eq!(what(&suspended, &before), "spec.interval changes, it is resumed");
 }
 
 #[test]

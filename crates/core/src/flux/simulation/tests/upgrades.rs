@@ -430,6 +430,35 @@ fn a_release_that_was_rolled_back_is_upgraded_by_any_change() {
     assert_eq!(cluster.rows(&after), set(&["delete extra"]));
     let (_, reason) = reason(&cluster.plan(&after));
     assert!(reason.ends_with("; chart app 3, after an upgrade that failed and was rolled back"), "{reason}");
+    // The chart that failed is still the one in the tree. helm-controller tries it again with any new generation.
+    for field in ["timeout", "interval"] {
+        let mut changed = spec(json!({}));
+        changed[field] = "20m".into();
+        assert_eq!(cluster.rows(&tree("2", &without("web"), changed)), set(&["delete web"]), "{field}");
+    }
+    assert_eq!(cluster.rows(&tree("2", &without("web"), spec(json!({})))), set(&[]));
+}
+
+#[test]
+fn a_release_whose_installation_failed_is_upgraded_by_any_change() {
+    let mut hooked = templates();
+    hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-install,pre-upgrade"})));
+    let mut cluster = deployed_from(&tree("1", &hooked, spec(json!({}))));
+    cluster.add(&cm("hook"), None);
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["history"][0]["status"] = "failed".into();
+    status["conditions"] = json!([{"type": "Ready", "status": "False", "reason": "InstallFailed"}]);
+    cluster.snapshot.normalise();
+    for (field, value) in [("install", json!({"timeout": "20m"})), ("maxHistory", 3.into()), ("timeout", "20m".into())]
+    {
+        let mut changed = spec(json!({}));
+        changed[field] = value;
+        let after = tree("1", &hooked, changed);
+        assert_eq!(cluster.rows(&after), set(&["recreate hook"]), "{field}");
+        let (_, reason) = reason(&cluster.plan(&after));
+        assert!(reason.contains("; chart app 1, after an installation that failed"), "{reason}");
+    }
+    assert_eq!(cluster.rows(&tree("1", &hooked, spec(json!({})))), set(&[]));
 }
 
 #[test]
@@ -552,6 +581,11 @@ fn what_a_chart_decides_by_chance_is_not_known() {
 #[test]
 fn a_release_whose_action_failed_is_upgraded_from_what_it_left() {
     let mut cluster = deployed(spec(json!({})));
+    cluster.upgrades = Some([].into());
+    for name in ["web", "kept", "extra"] {
+        let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+        cluster.object(name).managed_fields = vec![entry];
+    }
     let after = tree("2", &without("extra"), spec(json!({})));
     cluster.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
     cluster.kustomization("app").content["status"]["conditions"] =

@@ -40,8 +40,13 @@ const BASE: KindRules = KindRules {
 static RULES: [KindRules; 10] = [
     KindRules {
         kind: "HelmRelease",
-        neutral: &["/interval", "/timeout", "/suspend", "/chart/spec/interval", "/chart/metadata"],
+        neutral: &["/suspend"],
+        // Any new generation is another attempt after a failure: helm-controller v1.6.3 `internal/action/reset.go`.
         neutral_when_ready: &[
+            "/interval",
+            "/timeout",
+            "/chart/spec/interval",
+            "/chart/metadata",
             "/install",
             "/upgrade",
             "/rollback",
@@ -224,7 +229,8 @@ mod tests {
 
     #[test]
     fn options_of_the_next_action_count_unless_the_release_is_ready() {
-        for field in ["install", "upgrade", "rollback", "uninstall", "maxHistory", "dependsOn", "persistentClient"] {
+        let options = ["install", "upgrade", "rollback", "uninstall", "maxHistory", "dependsOn", "persistentClient"];
+        for field in options.into_iter().chain(["interval", "timeout"]) {
             let (before, after) = (json!({"spec": {}}), json!({"spec": {field: 1}}));
             assert_eq!(differing_parts("HelmRelease", &before, &after, false, true), [""; 0], "{field}");
             let counted = differing_parts("HelmRelease", &before, &after, false, false);

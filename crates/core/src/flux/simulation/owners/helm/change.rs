@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::actions::conditions::waits_for_prerequisite;
-use super::actions::records::{Basis, UpgradeRecords, has_failed_upgrade, upgrade_records};
+use super::actions::records::{Basis, UpgradeRecords, has_failed_install, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{
     IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, packed_before_spec, packing_failure,
@@ -35,7 +35,7 @@ pub(super) struct Specs {
 
 /// A release before and after the change.
 pub(super) struct Change {
-    /// `None` if the deployed chart may be an earlier one: after an upgrade that failed, and while the HelmRelease is suspended.
+    /// `None` if the deployed chart may be an earlier one: after an action that failed, and while the HelmRelease is suspended.
     pub(super) old: Option<Version>,
     pub(super) new: Version,
     /// Versions with other specs that may be deployed in between.
@@ -103,7 +103,7 @@ fn prepared_managed(
     if is_resumed {
         return resumed(comparison, live, new_spec);
     }
-    if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) {
+    if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) || has_failed_install(live) {
         if with_defaults(KIND, &new_spec) == old_spec
             && earlier.is_empty()
             && has_same_input(comparison, live, &new_spec)?
@@ -114,7 +114,7 @@ fn prepared_managed(
     }
     let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
     let is_known = is_deployed && (is_ready || waits_for_prerequisite(live));
-    if !is_known && !has_failed_install(live) {
+    if !is_known {
         let ObjectId { name, namespace, .. } = id;
         let wait = format!("kubectl wait helmrelease/{name} -n {namespace} --for=condition=Ready");
         return Err(format!("its release is not deployed and ready: plan again after {wait}").into());
@@ -204,13 +204,7 @@ fn was_rolled_back(live: &Resource) -> bool {
     live.condition("Ready").is_some_and(|ready| ready.status == "False") && live.is_true("Remediated")
 }
 
-/// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.
-fn has_failed_install(live: &Resource) -> bool {
-    let is_first = live.at("/status/history/0/version").and_then(Value::as_i64) == Some(1);
-    is_first && live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_none()
-}
-
-/// Returns the change of a release that was rolled back, or whose upgrade failed: any change of it is another upgrade.
+/// Returns the change of a release that was rolled back, or whose last action failed: any change of it is another upgrade.
 pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
     let id = &live.object.id;
     if preserves(&spec) {

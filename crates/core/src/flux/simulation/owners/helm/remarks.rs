@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::actions::records::has_failed_upgrade;
+use super::actions::records::{has_failed_install, has_failed_upgrade};
 use super::change::Change;
 use super::render::release_charts::without_metadata;
 use crate::kubernetes::object::Resource;
@@ -20,6 +20,8 @@ pub(super) fn described(live: &Resource, change: &Change) -> Vec<String> {
         let version = without_metadata(&new.version);
         let after = if has_failed_upgrade(live) {
             ", after an upgrade that failed"
+        } else if has_failed_install(live) {
+            ", after an installation that failed"
         } else if live.flag("/spec/suspend") {
             ""
         } else {

@@ -76,6 +76,14 @@ pub(crate) fn has_failed_upgrade(live: &Resource) -> bool {
     live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
 }
 
+/// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.
+///
+/// Source: helm-controller v1.6.3 `internal/reconcile/atomic_release.go`, `actionForState`.
+pub(crate) fn has_failed_install(live: &Resource) -> bool {
+    let is_first = live.at("/status/history/0/version").and_then(Value::as_i64) == Some(1);
+    is_first && live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_none()
+}
+
 /// Start of an upgrade from another release than the one in the status.
 #[derive(Clone)]
 pub(crate) struct Basis {
@@ -116,7 +124,7 @@ pub(crate) fn upgrade_records(
     let last = recorded.or_else(|| last_named(state, live)).unwrap_or_else(|| revision(live));
     check_record(comparison, &live.object.id.namespace, live.spec(), &release_target(live), last + 1)?;
     let is_unmanaged = found != Recorded::AsInStatus;
-    let begins_elsewhere = is_unmanaged || has_failed_upgrade(live);
+    let begins_elsewhere = is_unmanaged || has_failed_upgrade(live) || has_failed_install(live);
     let upgraded = records.as_ref().filter(|_| begins_elsewhere).map(|records| {
         records
             .upgraded()
