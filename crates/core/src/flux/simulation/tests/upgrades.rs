@@ -474,6 +474,47 @@ fn a_release_that_waits_for_something_is_upgraded_once_that_is_there() {
 }
 
 #[test]
+fn what_a_waiting_release_has_not_compared_yet_is_compared_with_its_last_release() {
+    let waiting = |before: &Files| {
+        let mut cluster = deployed_from(before);
+        cluster.kustomization("app").content["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "False", "reason": "DependencyNotReady"}]);
+        cluster
+    };
+    let with = |values: Value, waits: bool| {
+        let mut spec = spec(values);
+        if waits {
+            spec["dependsOn"] = json!([{"name": "other"}]);
+        }
+        spec
+    };
+    // Values that were applied while it waited.
+    let off = || json!({"off": ["extra.yaml"]});
+    let cluster = waiting(&tree("1", &templates(), with(off(), true)));
+    assert_eq!(cluster.rows(&tree("1", &templates(), with(off(), false))), set(&["delete? extra"]));
+    assert_eq!(cluster.rows(&tree("1", &templates(), with(off(), true))), set(&[]));
+    // A chart that was applied while it waited, also if the dependency is created.
+    let mut cluster = waiting(&tree("2", &without("extra"), with(json!({}), true)));
+    for _ in 0..2 {
+        assert_eq!(cluster.rows(&tree("2", &without("extra"), with(json!({}), false))), set(&["delete? extra"]));
+        let mut after = tree("2", &without("extra"), with(json!({}), true));
+        assert_eq!(cluster.rows(&after), set(&[]));
+        let mut other = release(json!({"suspend": false}));
+        other["metadata"]["name"] = "other".into();
+        after.push(("root/other.yaml", vec![other]));
+        assert!(cluster.rows(&after).contains("delete? extra"), "{:?}", cluster.rows(&after));
+        let generation = cluster.object("app").generation;
+        cluster.kustomization("app").content["status"]["lastAttemptedGeneration"] = generation.into();
+    }
+    // Nothing is left to compare.
+    let mut cluster = waiting(&tree("1", &templates(), with(json!({}), true)));
+    let generation = cluster.object("app").generation;
+    cluster.kustomization("app").content["status"]["lastAttemptedGeneration"] = generation.into();
+    let plan = cluster.plan(&tree("1", &templates(), with(json!({}), false)));
+    assert!(plan.is_complete() && plan.owners().iter().all(|row| row.owner.name != "app"), "{:?}", plan.owners());
+}
+
+#[test]
 fn a_chart_of_another_name_upgrades_a_release_in_place_if_the_strategy_says_so() {
     let mut in_place = spec(json!({}));
     in_place["upgrade"] = json!({"chartNameChangeStrategy": "InPlaceUpdate"});

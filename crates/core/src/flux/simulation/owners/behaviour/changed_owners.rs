@@ -29,8 +29,8 @@ pub(crate) struct ChangeRules {
     pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
     pub(crate) creation_remark: &'static str,
-    /// Returns what changes in the objects that an owner in a namespace with this spec refers to, in words.
-    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &str, &Value) -> Asked<Vec<String>>,
+    /// Returns what changes in the objects that an owner with this spec refers to, in words.
+    pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &ObjectId, &Value) -> Asked<Vec<String>>,
     /// Returns true if the controller does nothing for the owner after the change.
     pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
     /// Returns true if a live owner has nothing that its controller could change or delete.
@@ -280,7 +280,7 @@ fn described_changes(
         changes.push("it is resumed".to_owned());
     }
     for spec in comparison.state().specs_after(id) {
-        changes.extend((rules.references)(comparison, &id.namespace, &spec)?);
+        changes.extend((rules.references)(comparison, id, &spec)?);
     }
     let mut seen = BTreeSet::new();
     changes.retain(|change| seen.insert(change.clone()));

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::actions::conditions::waits_for_prerequisite;
+use super::actions::conditions::{has_waiting_changes, waits_for_prerequisite};
 use super::actions::records::{Basis, UpgradeRecords, has_failed_install, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, preserved, preserves};
 use super::render::release_charts::{
@@ -35,7 +35,7 @@ pub(super) struct Specs {
 
 /// A release before and after the change.
 pub(super) struct Change {
-    /// `None` if the deployed chart may be an earlier one: after an action that failed, and while the HelmRelease is suspended.
+    /// `None` if the deployed chart may be an earlier one: after an action that failed, and while the HelmRelease is suspended or waits.
     pub(super) old: Option<Version>,
     pub(super) new: Version,
     /// Versions with other specs that may be deployed in between.
@@ -101,10 +101,11 @@ fn prepared_managed(
     }
     let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
     if is_resumed {
-        return resumed(comparison, live, new_spec);
+        return caught_up(comparison, live, new_spec);
     }
     if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) || has_failed_install(live) {
         if with_defaults(KIND, &new_spec) == old_spec
+            && !has_waiting_changes(live)
             && earlier.is_empty()
             && has_same_input(comparison, live, &new_spec)?
         {
@@ -119,7 +120,13 @@ fn prepared_managed(
         let wait = format!("kubectl wait helmrelease/{name} -n {namespace} --for=condition=Ready");
         return Err(format!("its release is not deployed and ready: plan again after {wait}").into());
     }
+    if has_waiting_changes(live) {
+        return caught_up(comparison, live, new_spec);
+    }
     let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
+    if waits_for_prerequisite(live) && !is_last_version(live, &old) {
+        return caught_up(comparison, live, new_spec);
+    }
     if old.name != new.name && text_at(&new_spec, "/upgrade/chartNameChangeStrategy") != IN_PLACE {
         return Err(format!("its chart becomes {}", new.name).into());
     }
@@ -200,7 +207,7 @@ fn prepared_managed(
 }
 
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
-fn was_rolled_back(live: &Resource) -> bool {
+pub(super) fn was_rolled_back(live: &Resource) -> bool {
     live.condition("Ready").is_some_and(|ready| ready.status == "False") && live.is_true("Remediated")
 }
 
@@ -255,25 +262,29 @@ fn without_values(what: &str) -> String {
     format!("it stays if the values are gone before the upgrade: {what}")
 }
 
-/// Returns the change of a release that is resumed: it is upgraded if its chart or its values are others than those of the last
-/// release, which the spec need not name.
-fn resumed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
+/// Returns the change of a release that was suspended or had to wait: it is upgraded if its chart or its values are others than
+/// those of the last release, which the spec need not name.
+///
+/// Source: helm-controller v1.6.3 `internal/reconcile/state.go`, `DetermineReleaseState`.
+fn caught_up(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
     let (id, old_spec) = (&live.object.id, live.spec().clone());
     let before = values(comparison, id, &old_spec, false)?;
     let mut change = match prepared_again(comparison, live, spec)? {
         Prepared::Changed(change) => change,
         other => return Ok(other),
     };
-    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
     let is_same = matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values));
-    if is_same
-        && without_metadata(recorded) == without_metadata(&change.new.chart.version)
-        && change.condition.is_none()
-    {
-        let why = "it stays unless its values or the metadata of its objects changed while it was suspended";
-        change.condition = Some(why.to_owned());
+    if is_same && is_last_version(live, &change.new.chart) && change.condition.is_none() {
+        let why = if live.flag("/spec/suspend") { "while it was suspended" } else { "while it waited" };
+        change.condition = Some(format!("it stays unless its values or the metadata of its objects changed {why}"));
     }
     Ok(Prepared::Changed(change))
+}
+
+/// Returns true if the last release has this version of the chart, of whatever revision.
+fn is_last_version(live: &Resource, chart: &Chart) -> bool {
+    let recorded = live.text("/status/history/0/chartVersion").unwrap_or_default();
+    without_metadata(recorded) == without_metadata(&chart.version)
 }
 
 /// Returns true if a manifest asks for an upgrade, and helm-controller has not answered that yet.

@@ -13,11 +13,13 @@ pub(crate) mod replaced_releases;
 pub(crate) mod uninstall;
 mod upgrades;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use self::actions::action_kind::ActionKind;
+use self::actions::conditions::{dependencies, waits_for_dependency};
 use self::actions::records::left_behind;
 use self::chart_first::with_chart_first;
 use self::installs::installation::{is_not_installed, may_have_release};
@@ -25,7 +27,7 @@ use crate::flux::health_exprs::{InvalidExprs, invalid_exprs};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction, Readiness};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
-use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
 use crate::flux::simulation::owners::behaviour::owner_kind::OwnerKind;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{ObjectId, Resource};
@@ -89,8 +91,36 @@ fn with_expressions(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
     AffectedOwner { id, reaction, effect }
 }
 
-fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
-    comparison.release_references(namespace, spec)
+fn references(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<String>> {
+    let mut changes = comparison.release_references(&id.namespace, spec)?;
+    changes.extend(awaited_changes(comparison, id, spec, &mut BTreeSet::new())?);
+    Ok(changes)
+}
+
+/// Returns what changes in the dependencies for which a release waits, in words: the change may make them ready.
+fn awaited_changes(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    spec: &Value,
+    seen: &mut BTreeSet<ObjectId>,
+) -> Asked<Vec<String>> {
+    let mut changes = vec![];
+    let live = comparison.state().input.snapshot.resource(id);
+    if !live.is_some_and(waits_for_dependency) {
+        return Ok(changes);
+    }
+    for (dependency, _) in dependencies(id, spec) {
+        if !seen.insert(dependency.clone()) {
+            continue;
+        }
+        let difference = comparison.difference(&dependency, Part::Spec { is_ready: false })?;
+        changes.extend(difference.map(|difference| difference.describe(&dependency)));
+        for spec in comparison.state().specs_after(&dependency) {
+            changes.extend(comparison.release_references(&dependency.namespace, &spec)?);
+            changes.extend(awaited_changes(comparison, &dependency, &spec, seen)?);
+        }
+    }
+    Ok(changes)
 }
 
 fn is_suspended_after(state: &State<'_>, id: &ObjectId) -> bool {

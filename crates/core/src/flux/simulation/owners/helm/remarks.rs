@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::actions::records::{has_failed_install, has_failed_upgrade};
-use super::change::Change;
+use super::change::{Change, was_rolled_back};
 use super::render::release_charts::without_metadata;
 use crate::kubernetes::object::Resource;
 
@@ -22,10 +22,10 @@ pub(super) fn described(live: &Resource, change: &Change) -> Vec<String> {
             ", after an upgrade that failed"
         } else if has_failed_install(live) {
             ", after an installation that failed"
-        } else if live.flag("/spec/suspend") {
-            ""
-        } else {
+        } else if was_rolled_back(live) {
             ", after an upgrade that failed and was rolled back"
+        } else {
+            ""
         };
         return vec![format!("chart {} {version}{after}", new.name)];
     };

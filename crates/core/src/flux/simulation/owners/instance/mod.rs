@@ -68,7 +68,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(_: &mut Comparison<'_, '_, '_>, _: &str, _: &Value) -> Asked<Vec<String>> {
+fn references(_: &mut Comparison<'_, '_, '_>, _: &ObjectId, _: &Value) -> Asked<Vec<String>> {
     Ok(vec![])
 }
 

@@ -57,8 +57,8 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     changed_owners(comparison, &RULES)
 }
 
-fn references(comparison: &mut Comparison<'_, '_, '_>, namespace: &str, spec: &Value) -> Asked<Vec<String>> {
-    comparison.set_references(namespace, spec)
+fn references(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<String>> {
+    comparison.set_references(&id.namespace, spec)
 }
 
 /// Returns what flux-operator deletes for a deleted ResourceSet: its inventory. One that is disabled deletes nothing. The

@@ -67,7 +67,7 @@ pub(crate) fn condition(
 }
 
 /// Returns the dependencies of a release with this spec, each with its `readyExpr` or nothing.
-fn dependencies<'s>(id: &'s ObjectId, spec: &'s Value) -> impl Iterator<Item = (ObjectId, &'s str)> {
+pub(crate) fn dependencies<'s>(id: &'s ObjectId, spec: &'s Value) -> impl Iterator<Item = (ObjectId, &'s str)> {
     list_at(spec, "/dependsOn").iter().map(|entry| {
         let namespace = Some(text_at(entry, "/namespace")).filter(|name| !name.is_empty()).unwrap_or(&id.namespace);
         (ObjectId::new(GROUP, KIND, namespace, text_at(entry, "/name")), text_at(entry, "/readyExpr"))
@@ -132,6 +132,22 @@ fn missing_prerequisite(release: &Resource) -> Option<&str> {
 /// Returns true if the controller did not get as far as comparing the release last.
 pub(crate) fn waits_for_prerequisite(release: &Resource) -> bool {
     missing_prerequisite(release).is_some()
+}
+
+/// Returns true if the controller waited for a dependency of the release last.
+pub(crate) fn waits_for_dependency(release: &Resource) -> bool {
+    missing_prerequisite(release) == Some("DependencyNotReady")
+}
+
+/// Returns true if the spec or the values of a release may have changed since the controller compared it with its last release: it
+/// notes the generation once nothing is missing any more, and that of ConfigMaps and Secrets with values is not in it.
+///
+/// Source: helm-controller v1.6.3 `reconcileRelease`, `LastAttemptedGeneration`.
+pub(crate) fn has_waiting_changes(release: &Resource) -> bool {
+    let attempted = release.at("/status/lastAttemptedGeneration").and_then(Value::as_i64);
+    let is_attempted =
+        attempted == Some(release.object.generation) && list_at(release.spec(), "/valuesFrom").is_empty();
+    waits_for_prerequisite(release) && !is_attempted
 }
 
 /// Returns true if the spec of a HelmRelease changes before that of another one: a run applies them by namespace and name. The other
