@@ -153,6 +153,32 @@ fn rights_that_go_with_a_release_make_its_uninstall_a_race() {
 }
 
 #[test]
+fn an_account_that_may_be_missing_decides_the_uninstall_and_not_the_helm_chart() {
+    let account =
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "tenant", "namespace": NS}});
+    let chart = json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+        "metadata": {"name": "flux-system-app", "namespace": NS}, "spec": {"chart": "app"}});
+    let spec = json!({"serviceAccountName": "tenant"});
+    let certainties = |is_there: bool, objects: &[Value]| {
+        let all = |more: &[Value]| -> Files { vec![("root/x.yaml", [&[cm("x")], more].concat())] };
+        let own = [release(spec.clone())];
+        let before = if is_there { [&own[..], &[account.clone()]].concat() } else { own.to_vec() };
+        let mut cluster = installed_from(&all(&before));
+        cluster.add(&chart, None);
+        cluster.kustomization("app").content["status"]["helmChart"] = format!("{NS}/flux-system-app").into();
+        cluster.snapshot.normalise();
+        let plan = cluster.plan(&all(objects));
+        let of = |name: &str| plan.deletions().find(|row| &*row.object.id.name == name).map(|row| row.certainty);
+        (of("web"), of("flux-system-app"))
+    };
+    let [certain, race] = [Some(Certainty::Certain), Some(Certainty::Race)];
+    assert_eq!(certainties(false, std::slice::from_ref(&account)), (race, certain), "it is created first");
+    assert_eq!(certainties(true, &[]), (race, certain), "it may be deleted first");
+    assert_eq!(certainties(true, std::slice::from_ref(&account)), (certain, certain));
+    assert_eq!(certainties(false, &[]), (None, certain));
+}
+
+#[test]
 fn a_release_in_another_cluster_is_uninstalled_there() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
     let remote = json!({"kubeConfig": {"secretRef": {"name": "spoke"}}});

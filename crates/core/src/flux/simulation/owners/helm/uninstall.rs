@@ -70,10 +70,12 @@ pub(super) struct Uninstall<'u> {
 /// neither its records nor the HelmChart.
 pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Effect {
     let mut effect = Effect { unknown: unknown(state, release), ..Effect::default() };
-    let own_conditions = conditions(state, release, consequences);
+    let skipped = skipped(state, release, consequences);
+    let own_conditions = [&conditions(state, release, consequences)[..], &skipped].concat();
     let spec = release.spec();
     let failing = failing_hooks(state, release, spec);
     let conditions: Vec<String> = own_conditions.iter().cloned().chain(while_failing(&failing)).collect();
+    let chart = helm_chart(&release.content);
     let failure = failure(state, release, spec);
     effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
     let is_run = uninstall_prevented(state, release).is_none();
@@ -92,7 +94,13 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         if let Some(Fate::Uncertain(why)) = members.get(id) {
             deletion.stays_if(why);
         }
-        effect.deletes.insert(id.clone(), under(deletion, &conditions));
+        let mut deletion = under(deletion, &conditions);
+        if chart.as_ref() == Some(id) {
+            // The HelmChart goes also if there is no uninstall.
+            deletion.conditions.retain(|condition| !skipped.contains(condition));
+            deletion.is_doubtful = !deletion.conditions.is_empty();
+        }
+        effect.deletes.insert(id.clone(), deletion);
     }
     if is_run {
         let failure = failure.as_ref();
@@ -330,20 +338,33 @@ fn unknown(state: &State<'_>, release: &Resource) -> Option<Reason> {
     }
 }
 
-/// Returns the conditions under which the finalizer of a deleted HelmRelease does nothing.
+/// Returns the conditions under which the finalizer of a deleted HelmRelease uninstalls nothing, and lets it go: the account or
+/// the kubeconfig with which it would do so does not exist.
+///
+/// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileReleaseDeletion`.
+fn skipped(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
+    // kustomize-controller applies before it prunes, so an account that is created with the deletion may be there in time.
+    let account = service_account(release);
+    let account = account.filter(|account| !state.is_live(account) || consequences.may_be_deleted(account));
+    let named = state.kube_config(&release.object.id.namespace, release.spec());
+    let config = named.filter(|config| state.stays_absent(config) || consequences.may_be_deleted(config));
+    account.into_iter().chain(config).map(|needed| without(&needed)).collect()
+}
+
+/// Returns the condition that the controller still finds what it needs for an uninstall.
+fn without(needed: &ObjectId) -> String {
+    format!("it stays if {needed} does not exist by then")
+}
+
+/// Returns the conditions under which the finalizer of a deleted HelmRelease does nothing, or fails.
 fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
     let id = &release.object.id;
     let mut conditions = vec![];
     if suspensions(state, release).len() > 1 {
         conditions.push(format!("it stays if {id} is suspended when it is deleted"));
     }
-    let account = service_account(release);
-    let rights = account.iter().flat_map(|_| rights_of_accounts(state, release));
-    let named = state.kube_config(&id.namespace, release.spec());
-    let config = named.filter(|config| state.stays_absent(config) || consequences.may_be_deleted(config));
-    let needed = account.clone().into_iter().chain(rights).filter(|needed| consequences.may_be_deleted(needed));
-    let needed: BTreeSet<ObjectId> = needed.chain(config).collect();
-    conditions.extend(needed.iter().map(|needed| format!("it stays if {needed} does not exist by then")));
+    let rights = service_account(release).iter().flat_map(|_| rights_of_accounts(state, release)).collect::<Vec<_>>();
+    conditions.extend(rights.iter().filter(|needed| consequences.may_be_deleted(needed)).map(without));
     if let Some(Err(why)) = state.stored_releases.get(id).and_then(|stored| stored.records.as_ref()) {
         conditions.push(format!("it stays if Helm's record of the release is damaged, which is not known: {why}"));
     }
@@ -424,7 +445,7 @@ pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value)
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
 pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
-    if service_account(release).is_some_and(|account| !state.is_live(&account)) {
+    if service_account(release).is_some_and(|account| state.stays_absent(&account)) {
         return Some("its service account does not exist");
     }
     if !suspensions(state, release).contains(&false) {
