@@ -332,6 +332,26 @@ fn a_deleted_release_honours_its_uninstall_options() {
 }
 
 #[test]
+fn a_release_that_is_uninstalled_already_loses_its_records_only() {
+    let rows = |keeps_history: bool, after: Option<&str>| {
+        let with = |name: Option<&str>| {
+            let mut spec = json!({"uninstall": {"keepHistory": keeps_history}});
+            spec["releaseName"] = name.into();
+            tree(spec)
+        };
+        let mut cluster = installed_from(&with(None));
+        cluster.kustomization("app").content["status"]["history"][0]["status"] = "uninstalled".into();
+        let gone = || vec![("root/x.yaml", vec![cm("x")])];
+        cluster.rows(&after.map_or_else(gone, |name| with(Some(name))))
+    };
+    let record = "sh.helm.release.v1.app.v1";
+    let stay = ["keep web", "keep kept"];
+    assert_eq!(rows(true, None), set(&[&["delete app"][..], &stay].concat()));
+    assert_eq!(rows(false, None), set(&[&["delete app", &format!("delete {record}")][..], &stay].concat()));
+    assert_eq!(rows(false, Some("other")), set(&[&[&*format!("delete {record}")][..], &stay].concat()));
+}
+
+#[test]
 fn a_release_without_a_record_of_helm_is_not_uninstalled() {
     let mut cluster = installed(json!({}));
     cluster.snapshot.objects.retain(|object| !object.id.is("", "Secret"));

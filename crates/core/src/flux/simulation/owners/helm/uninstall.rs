@@ -203,6 +203,15 @@ fn recorded<'s>(state: &'s State<'_>, release: &Resource) -> Recorded<'s> {
     compared(state, release, records_of(state, release))
 }
 
+/// Returns true if the release is uninstalled already, and its record was kept: an uninstall deletes nothing but its records.
+///
+/// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `Run`; helm-controller v1.6.3 `internal/reconcile/uninstall_remediation.go`
+/// leaves the inventory in the status.
+fn is_uninstalled(state: &State<'_>, release: &Resource) -> bool {
+    let last = records_of(state, release).and_then(ReleaseRecords::last).map(|last| &*last.status);
+    last.or_else(|| release.text("/status/history/0/status")) == Some("uninstalled")
+}
+
 /// Returns the refusal of the server to delete an object for a release.
 fn refusal(state: &State<'_>, release: &Resource, object: &ObjectMetadata) -> Option<String> {
     let message = state.owner_refusal(&release.object.id, &object.id)?;
@@ -324,7 +333,7 @@ fn unserved_kind(state: &State<'_>, release: &Resource) -> Option<GroupKind> {
 
 /// Returns the reason why it is not known what an uninstall deletes.
 fn unknown(state: &State<'_>, release: &Resource) -> Option<Reason> {
-    if uninstall_prevented(state, release).is_some() {
+    if uninstall_prevented(state, release).is_some() || is_uninstalled(state, release) {
         return None;
     }
     match state.members(release) {
@@ -408,6 +417,9 @@ fn stored_hooks(
     spec: &Value,
     events: &[HookEvent],
 ) -> Option<BTreeMap<ObjectId, Hook>> {
+    if is_uninstalled(state, release) {
+        return Some(BTreeMap::new());
+    }
     let stored = stored_chart(state, release)?;
     if flag_at(spec, "/uninstall/disableHooks") {
         return Some(BTreeMap::new());
@@ -483,6 +495,9 @@ fn service_account(release: &Resource) -> Option<ObjectId> {
 
 /// Returns the objects in the manifest that an uninstall reads: that of the last record that Helm can read.
 fn manifest_members(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId> {
+    if is_uninstalled(state, release) {
+        return BTreeSet::new();
+    }
     match (recorded(state, release), state.cluster_of(release), state.members(release)) {
         (Recorded::Other(revision), Some(cluster), _) => revision.placed(&cluster.types),
         (_, _, Members::Listed(ids)) => ids.into_iter().collect(),
@@ -499,9 +514,9 @@ fn release_members<'a>(state: &State<'a>, release: &Resource) -> Vec<(&'a Object
     }
 }
 
-/// Returns the live objects in the inventory of a release that are not in the manifest that an uninstall reads.
+/// Returns the live objects in the inventory of a release that an uninstall does not look for.
 fn unlisted(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId> {
-    if !matches!(recorded(state, release), Recorded::Other(_)) {
+    if !matches!(recorded(state, release), Recorded::Other(_)) && !is_uninstalled(state, release) {
         return BTreeSet::new();
     }
     let (Members::Listed(inventory), members) = (state.members(release), manifest_members(state, release)) else {
@@ -534,6 +549,11 @@ pub(super) fn kept(state: &State<'_>, release: &Resource, code: ReasonCode) -> B
     });
     let left = |id, why: &str| (id, Reason::new(ReasonCode::LeftBehind, why));
     let unlisted = unlisted(state, release).into_iter();
-    let unlisted = unlisted.map(|id| left(id, "the last record of the release that Helm can read does not list it"));
+    let why = if is_uninstalled(state, release) {
+        "the release is uninstalled already, so that Helm deletes nothing but its records"
+    } else {
+        "the last record of the release that Helm can read does not list it"
+    };
+    let unlisted = unlisted.map(|id| left(id, why));
     kept.chain(unlisted).chain(damaged.map(|id| left(id, "Helm cannot read this record"))).collect()
 }
