@@ -75,9 +75,11 @@ const ROWS: [(&str, &str, &[&str]); 39] = [
 ];
 
 /// Constants that limit neither what is read nor what it costs: rules of Kubernetes, lengths of messages, values of flags.
-const OTHERS: [(&str, &str); 14] = [
+const OTHERS: [(&str, &str); 16] = [
     ("crates/core/src/flux/build/charts/values.rs", "MAX_TARGET_PATH"),
     ("crates/core/src/flux/simulation/kustomization/blockers.rs", "MAX_LABEL_LENGTH"),
+    ("crates/core/src/flux/simulation/owners/resource_set/providers.rs", "DEFAULT_LIMIT"),
+    ("crates/core/src/flux/source/artifact.rs", "MAX_LINKS"),
     ("crates/core/src/flux/suspension/message.rs", "MAX_BYTES"),
     ("crates/core/src/kubernetes/selector/mod.rs", "MAX_LENGTH"),
     ("crates/core/src/kubernetes/selector/mod.rs", "MAX_PREFIX_LENGTH"),

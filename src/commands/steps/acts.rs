@@ -11,15 +11,12 @@ use crate::cluster::read::fetch::object_path;
 use crate::cluster::write::delete::delete;
 use crate::cluster::{Cluster, Failure, FailureKind, Interrupts};
 use crate::error::{Error, Result};
-use gitops_core::flux::handover::Hold;
+use crate::output::steps::kubectl::{kubectl_name, patches_hold};
+use gitops_core::flux::handover::{FIELD_MANAGER, Hold};
 use gitops_core::flux::source::matching::commit_of;
 use gitops_core::kubernetes::object::{ObjectId, text_at};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
-use gitops_core::text::shell_word;
-
-/// Field manager of settings and marks. kustomize-controller takes over the fields of managers whose names begin with kubectl.
-pub(crate) const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Pause between two reads of what a step waits for.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -43,13 +40,10 @@ impl Act {
 
     /// Returns the command of kubectl.
     pub(crate) fn command(&self) -> String {
-        let name = kubectl_name(self.object());
         match self {
-            Self::Delete(_) => format!("kubectl delete {name}"),
-            Self::Set(_, hold) | Self::Unset(_, hold) => {
-                let patch = shell_word(&hold.field().merge_patch(matches!(self, Self::Set(..))));
-                format!("kubectl patch {name} --type merge --field-manager {FIELD_MANAGER} -p {patch}")
-            }
+            Self::Delete(id) => format!("kubectl delete {}", kubectl_name(id)),
+            Self::Set(id, hold) => patches_hold(id, *hold, true),
+            Self::Unset(id, hold) => patches_hold(id, *hold, false),
         }
     }
 
@@ -77,19 +71,6 @@ impl Act {
         let request = request.map_err(|error| Error::failed(error.to_string()))?;
         cluster.send(request).await.map(drop).map_err(failed)
     }
-}
-
-/// Returns an object as kubectl's arguments name it, for a shell.
-pub(crate) fn kubectl_name(id: &ObjectId) -> String {
-    let id = id.shown();
-    let name = shell_word(&format!("{}/{}", id.group_kind(), id.name));
-    if id.namespace.is_empty() { name } else { format!("{name} -n {}", shell_word(&id.namespace)) }
-}
-
-/// Returns the command that shows that an object has a setting.
-pub(crate) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
-    let field = hold.field();
-    format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(object), field.json_path(), field.value)
 }
 
 /// Objects and settings that a step waits for.
@@ -250,24 +231,5 @@ pub(crate) async fn wait_for(
         if !wait.pause(PAUSE).await {
             return Err(Error::interrupted(format!("interrupted while waiting for {missing}")));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The API server accepts any name of a Role without `/` and `%`.
-    #[test]
-    fn the_name_of_an_object_is_one_word_of_a_script() {
-        let role = ObjectId::new("rbac.authorization.k8s.io", "Role", "shop", "a'; touch `pwd`; #");
-        let name = r"'role.rbac.authorization.k8s.io/a'\''; touch `pwd`; #' -n shop";
-        assert_eq!(kubectl_name(&role), name);
-        for act in [Act::Delete(role.clone()), Act::Set(role.clone(), Hold::Keep), Act::Unset(role.clone(), Hold::Keep)]
-        {
-            assert!(act.command().contains(name), "{}", act.command());
-        }
-        assert!(shows_hold(&role, Hold::Keep).contains(name));
-        assert_eq!(kubectl_name(&ObjectId::new("", "ConfigMap", "shop", "a")), "configmap/a -n shop");
     }
 }

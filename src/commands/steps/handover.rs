@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::acts::{Act, Awaited, FIELD_MANAGER, kubectl_name, release_revision, shows_hold};
+use super::acts::{Act, Awaited, release_revision};
 use super::apply::{Commit, NextStep, StepArgs, Steps, carry_out};
 use crate::commands::Session;
 use crate::commands::prune::tree::{FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
@@ -14,8 +14,10 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
+use crate::output::steps::kubectl::{kubectl_name, shows_hold};
 use crate::tools;
 use crate::tools::git::{Checkout, WorktreeState};
+use gitops_core::flux::handover::FIELD_MANAGER;
 use gitops_core::flux::handover::{
     Handover, HandoverStep, Hold, Holds, Remains, ended_marks, left_over, listed, remains,
 };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::acts::{Act, Awaited, kubectl_name, shows_hold};
+use super::acts::{Act, Awaited};
 use super::apply::{NextStep, StepArgs, Steps, carry_out};
 use super::handover::{report, write};
 use crate::commands::prune::args::grave_kind;
@@ -14,6 +14,7 @@ use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
+use crate::output::steps::kubectl::{kubectl_name, shows_hold};
 use crate::suggest::nearest;
 use gitops_core::flux::handover::HandoverStep;
 use gitops_core::flux::handover::patch::Hold;

@@ -7,8 +7,8 @@ use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
 use super::steps::annotate;
 use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
-use crate::commands::steps::acts::Act;
 use crate::error::{Error, Result};
+use crate::output::steps::kubectl::patches_hold;
 use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
@@ -75,7 +75,7 @@ pub(crate) async fn find_handover(
 ) -> Result<FoundHandover> {
     let work = SearchWork::default();
     let SearchStart { mut planner, state: start, change, deployed } =
-        work.start(args, session, snapshot, offline).await?;
+        work.start_steps(args, session, snapshot, offline).await?;
     let trees = Trees {
         target: worktree::read(&deployed.folder, &args.options.state())?,
         deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?,
@@ -301,7 +301,7 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds, live: &Snapshot) -> Result<V
             let hint = if is_applied {
                 format!("set `{field}` where the manifest of {id} is made, commit it, and run this again")
             } else {
-                let command = Act::Set(id.clone(), *hold).command();
+                let command = patches_hold(id, *hold, true);
                 format!("nothing applies it, so set it by hand: `{command}`; run this again, and set it back after the last step")
             };
             Error::refused(format!("no steps without loss: {id} needs `{field}`, and {}", one_line(&why))).hint(hint)

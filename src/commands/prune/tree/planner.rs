@@ -122,7 +122,7 @@ pub(super) struct Deployed {
 impl SearchWork {
     /// Prepares a search in the tree of the sources.
     ///
-    /// Fails as a plan of the tree, if the sources have several directories or commits, and if no checkout has the deployed commit.
+    /// Fails as a plan of the tree, and if the sources have several directories or commits.
     pub(super) async fn start<'s>(
         &'s self,
         args: &TreeArgs,
@@ -131,11 +131,26 @@ impl SearchWork {
         offline: bool,
     ) -> Result<SearchStart<'s>> {
         let Self { spokes, shared } = self;
+        let (planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
+        let deployed = planner.deployed()?;
+        Ok(SearchStart { planner, state, change, deployed })
+    }
+
+    /// Prepares a search for steps, which begin with the commit that is deployed.
+    ///
+    /// Fails also if no checkout has that commit, and if a source is suspended.
+    pub(super) async fn start_steps<'s>(
+        &'s self,
+        args: &TreeArgs,
+        session: &mut Session,
+        snapshot: &'s Snapshot,
+        offline: bool,
+    ) -> Result<SearchStart<'s>> {
         if args.options.checkout.source.is_empty() {
             Checkout::with_commits(args.repo.as_deref().unwrap_or(Path::new(".")))?;
         }
-        let (planner, state, change) = Planner::prepare(args, session, snapshot, spokes, offline, shared).await?;
-        let deployed = planner.deployed()?;
+        let start = self.start(args, session, snapshot, offline).await?;
+        let SearchStart { planner, deployed, .. } = &start;
         if Checkout::with_commits(&deployed.folder)?.commit(&deployed.commit).is_none() {
             let hint = format!(
                 "`{}` fetches it, unless the branch was rewritten: then wait until Flux has applied what the branch has now",
@@ -154,7 +169,7 @@ impl SearchWork {
             let message = format!("no steps: {source} is suspended, and fetches no commit of a step");
             return Err(Error::refused(message).hint(hint));
         }
-        Ok(SearchStart { planner, state, change, deployed })
+        Ok(start)
     }
 }
 

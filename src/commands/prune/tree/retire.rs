@@ -80,7 +80,8 @@ pub(crate) async fn find_retirement(
     offline: bool,
 ) -> Result<FoundRetirement> {
     let work = SearchWork::default();
-    let SearchStart { mut planner, mut state, deployed, .. } = work.start(args, session, snapshot, offline).await?;
+    let SearchStart { mut planner, mut state, deployed, .. } =
+        work.start_steps(args, session, snapshot, offline).await?;
     let (referrers, gaps) = planner.referrers().await;
     let accounts = planner.default_accounts().await;
     let order = order(&removal.targets, snapshot, &referrers, &removal.served, &accounts).map_err(refused)?;

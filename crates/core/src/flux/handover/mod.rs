@@ -31,6 +31,9 @@ pub use patch::Hold;
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 
+/// Field manager of settings and marks. kustomize-controller takes over the fields of managers whose names begin with kubectl.
+pub const FIELD_MANAGER: &str = "gitops-handover";
+
 /// Maximum number of lists that are tried.
 pub const MAX_LISTS: usize = 24;
 

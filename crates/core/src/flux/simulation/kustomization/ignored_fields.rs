@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::live_spec::{SpecChange, answer_to_apply};
 use super::scope::stop_from;
-use super::spec_changes::spec_change;
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::ignore_rules::{
     IgnoreTarget, cannot_keep, ignored_paths, invalid_path, invalid_target, unreplaceable_path,
@@ -132,7 +131,7 @@ fn failure_of_child(state: &State<'_>, live: &Resource, applied: &AppliedObject)
     if paths.is_empty() || !applied.built.manifest.is_object() {
         return None;
     }
-    let change = spec_change(&applied.built, None, &applied.spec);
+    let change = SpecChange::by_pass(&applied.built, None, &applied.spec);
     let flags = &state.input.flags;
     let keeping = SpecChange { ignored: paths.clone(), ..change.clone() };
     let [merged, kept] = [&change, &keeping].map(|change| answer_to_apply(live, change, flags));

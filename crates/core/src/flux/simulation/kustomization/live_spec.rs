@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use crate::flux::apply::managed_fields::{overlay, owned_part};
 use crate::flux::apply::question::HELM_CONTROLLER;
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
-use crate::flux::simulation::model::node::PassSpec;
-use crate::flux::simulation::model::protection::{is_marked_live, is_never_changed};
+use crate::flux::simulation::model::node::{PassId, PassSpec};
+use crate::flux::simulation::model::protection::{is_marked, is_marked_live, is_never_changed};
 use crate::flux::spec::KustomizationSpec;
 use crate::kubernetes::object::Resource;
 use crate::ownership::schemes::flux_kustomization::SSA;
@@ -37,6 +38,19 @@ impl SpecChange {
     /// Returns the application of a manifest by the controller of another owner, which has this field manager.
     pub(crate) fn by_owner(applied: PassSpec, manager: &'static str) -> Self {
         Self { applied, only_if_absent: false, merges: false, ignored: vec![], manager }
+    }
+
+    /// Returns the change by a pass with a spec, without the fields that this ignores.
+    pub(super) fn by_pass(built: &BuiltObject, trigger: Option<PassId>, spec: &KustomizationSpec) -> Self {
+        let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
+        let desired = written.with_secrets(built.is_masked_at("/spec"));
+        Self {
+            applied: PassSpec { spec: desired, trigger, is_optional: false },
+            only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
+            merges: is_marked(built, spec, SSA, "merge"),
+            ignored: vec![],
+            manager: kustomize_controller::NAME,
+        }
     }
 }
 

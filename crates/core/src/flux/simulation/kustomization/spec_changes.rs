@@ -6,13 +6,11 @@ use serde_json::Value;
 
 use super::ignored_fields::{IgnoredFields, ignored_fields};
 use super::live_spec::SpecChange;
-use crate::flux::build::objects::BuiltObject;
-use crate::flux::kustomize_controller;
-use crate::flux::simulation::model::node::{Node, PassId, PassSpec};
-use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
+use crate::flux::simulation::model::node::{Node, PassSpec};
+use crate::flux::simulation::model::protection::is_never_applied;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, SSA};
+use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Returns for every Kustomization the specs that passes of its parents apply, in order.
 pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
@@ -21,7 +19,7 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
         for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| id.is_here(GROUP, KIND)) {
             // Of a manifest that is encrypted as a whole only the live spec is known.
             if !is_never_applied(built, &pass.spec) && built.manifest.is_object() {
-                let change = spec_change(built, Some(pass_id.clone()), &pass.spec);
+                let change = SpecChange::by_pass(built, Some(pass_id.clone()), &pass.spec);
                 let IgnoredFields { all, certain } = ignored_fields(state, &pass_id.node.key, &pass.spec, built, id);
                 let of_child = changes.entry(NamespacedName::of(id)).or_default();
                 let perhaps = (certain.len() < all.len()).then(|| {
@@ -44,17 +42,4 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
         }
     }
     changes
-}
-
-/// Returns the change of a child's spec by a pass with a spec, without the fields that this ignores.
-pub(super) fn spec_change(built: &BuiltObject, trigger: Option<PassId>, spec: &KustomizationSpec) -> SpecChange {
-    let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
-    let desired = written.with_secrets(built.is_masked_at("/spec"));
-    SpecChange {
-        applied: PassSpec { spec: desired, trigger, is_optional: false },
-        only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
-        merges: is_marked(built, spec, SSA, "merge"),
-        ignored: vec![],
-        manager: kustomize_controller::NAME,
-    }
 }

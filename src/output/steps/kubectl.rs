@@ -1,0 +1,42 @@
+//! Commands of kubectl that people type beside a step.
+
+use gitops_core::flux::handover::{FIELD_MANAGER, Hold};
+use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::text::shell_word;
+
+/// Returns an object as kubectl's arguments name it, for a shell.
+pub(crate) fn kubectl_name(id: &ObjectId) -> String {
+    let id = id.shown();
+    let name = shell_word(&format!("{}/{}", id.group_kind(), id.name));
+    if id.namespace.is_empty() { name } else { format!("{name} -n {}", shell_word(&id.namespace)) }
+}
+
+/// Returns the command that shows that an object has a setting.
+pub(crate) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
+    let field = hold.field();
+    format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(object), field.json_path(), field.value)
+}
+
+/// Returns the command that sets or removes a setting of an object.
+pub(crate) fn patches_hold(object: &ObjectId, hold: Hold, sets: bool) -> String {
+    let patch = shell_word(&hold.field().merge_patch(sets));
+    format!("kubectl patch {} --type merge --field-manager {FIELD_MANAGER} -p {patch}", kubectl_name(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The API server accepts any name of a Role without `/` and `%`.
+    #[test]
+    fn the_name_of_an_object_is_one_word_of_a_script() {
+        let role = ObjectId::new("rbac.authorization.k8s.io", "Role", "shop", "a'; touch `pwd`; #");
+        let name = r"'role.rbac.authorization.k8s.io/a'\''; touch `pwd`; #' -n shop";
+        assert_eq!(kubectl_name(&role), name);
+        let patches = [true, false].map(|sets| patches_hold(&role, Hold::Keep, sets));
+        for command in patches.iter().chain([&shows_hold(&role, Hold::Keep)]) {
+            assert!(command.contains(name), "{command}");
+        }
+        assert_eq!(kubectl_name(&ObjectId::new("", "ConfigMap", "shop", "a")), "configmap/a -n shop");
+    }
+}
