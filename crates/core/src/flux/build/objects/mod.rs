@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use self::undecrypted::{UNKNOWN, Undecrypted};
+use crate::flux::build::sops::live_values::holds_ciphertext;
 use crate::kubernetes::object::{GroupKind, ObjectId, text_at};
 
 /// An object that a build produces.
@@ -45,6 +46,11 @@ impl BuiltObject {
     /// Returns true if the identity in the cluster is unknown.
     pub(crate) fn has_unknown_identity(&self) -> bool {
         matches!(self.undecrypted, Some(Undecrypted::Name(_) | Undecrypted::Identity))
+    }
+
+    /// Returns true if a value of the spec is encrypted, so that it is not known.
+    pub(crate) fn has_encrypted_spec(&self) -> bool {
+        self.undecrypted.is_some() && self.manifest.get("spec").is_some_and(holds_ciphertext)
     }
 
     /// Returns the identity to show, which holds no value of a Secret.

@@ -4,6 +4,7 @@
 //! is generated from it.
 
 pub(super) mod decryption;
+pub(crate) mod live_values;
 pub(crate) mod resolve_names;
 
 use base64::Engine;

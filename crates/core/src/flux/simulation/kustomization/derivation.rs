@@ -3,14 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::scope::Scopes;
 use super::spec_changes::spec_changes;
 use super::unserved_versions::{Definition, applied_definitions};
+use crate::flux::apply::managed_fields::{overlay, owned_part};
 use crate::flux::apply::question::Question;
 use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::sops::live_values::take_live_values;
 use crate::flux::build::sops::resolve_names::resolve_names;
 use crate::flux::build::{BuildContext, Interrupt};
+use crate::flux::kustomize_controller;
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::NOT_READ;
@@ -18,6 +23,7 @@ use crate::flux::simulation::model::questions::{Answers, DryRunAnswers, Verdict}
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -72,37 +78,69 @@ impl<'r, 'a> Derivation<'r, 'a> {
         }
     }
 
-    /// Replaces unknown names in a build where the last applied revision tells them.
+    /// Replaces what is encrypted in a build where the last applied revision and the live objects tell it: names, and values of
+    /// specs. Values can contain variables, so nothing tells them if variables change.
     ///
     /// Fails if that revision is not built yet.
-    pub(crate) fn resolve_names(
+    pub(crate) fn resolve_encrypted(
         &mut self,
         key: &NamespacedName,
-        built: Vec<BuiltObject>,
+        mut built: Vec<BuiltObject>,
+        variables_change: bool,
     ) -> Result<Vec<BuiltObject>, Interrupt> {
-        if !built.iter().any(BuiltObject::has_unknown_identity) {
+        let has_names = built.iter().any(BuiltObject::has_unknown_identity);
+        if !has_names && !built.iter().any(BuiltObject::has_encrypted_spec) {
             return Ok(built);
         }
         let state = self.state;
-        let Some(live) = state.live.get(key) else { return Ok(resolve_names(built, None, &Default::default())) };
-        let last_build = match state.input.last_applied.get(key) {
-            Some(artifact) => {
-                let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
-                let cluster = state.target_of_live(live).unwrap_or_default();
-                match build::build(artifact, key, &KustomizationSpec::of(live), &mut context) {
-                    Ok(built) => Some(in_cluster(&built, cluster.as_ref())),
-                    Err(Interrupt::Failed(_)) => None,
-                    Err(Interrupt::Missing) => return Err(Interrupt::Missing),
-                }
-            }
-            None => None,
-        };
-        let inventory = match state.members(live) {
-            Members::Listed(ids) => ids.into_iter().collect(),
-            _ => Default::default(),
-        };
-        Ok(resolve_names(built, last_build.as_deref(), &inventory))
+        let last_build = self.last_build(key)?;
+        if has_names {
+            let inventory = match state.live.get(key).map(|live| state.members(live)) {
+                Some(Members::Listed(ids)) => ids.into_iter().collect(),
+                _ => Default::default(),
+            };
+            built = resolve_names(built, last_build.as_deref(), &inventory);
+        }
+        for object in built.iter_mut().filter(|object| object.has_encrypted_spec()) {
+            let mut last = last_build.iter().flatten().filter(|last| last.id == object.id && !variables_change);
+            let live = state.input.snapshot.resource(&object.id).map(applied_spec).unwrap_or_default();
+            take_live_values(object, last.find_map(|last| last.manifest.get("spec")), &live);
+        }
+        Ok(built)
     }
+
+    /// Returns the objects of the revision that a live Kustomization applied last, as they are in the tree; `None` if they are not
+    /// known.
+    ///
+    /// Fails if that revision is not built yet.
+    pub(crate) fn last_build(&mut self, key: &NamespacedName) -> Result<Option<Vec<BuiltObject>>, Interrupt> {
+        let state = self.state;
+        let Some((live, artifact)) = state.live.get(key).zip(state.input.last_applied.get(key)) else {
+            return Ok(None);
+        };
+        let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
+        let cluster = state.target_of_live(live).unwrap_or_default();
+        match build::build(artifact, key, &KustomizationSpec::of(live), &mut context) {
+            Ok(built) => Ok(Some(in_cluster(&built, cluster.as_ref()))),
+            Err(Interrupt::Failed(_)) => Ok(None),
+            Err(Interrupt::Missing) => Err(Interrupt::Missing),
+        }
+    }
+}
+
+/// Returns what kustomize-controller applied of a live spec. Of a recording without the owners of fields, that is all of it.
+fn applied_spec(live: &Resource) -> Value {
+    let own =
+        live.object.managed_fields.iter().filter(|entry| {
+            entry.applies && entry.subresource.is_empty() && &*entry.manager == kustomize_controller::NAME
+        });
+    let mut own = own.filter(|entry| entry.spec.is_some()).peekable();
+    if own.peek().is_none() {
+        return live.spec().clone();
+    }
+    let mut applied = Value::Null;
+    own.for_each(|entry| overlay(&mut applied, &owned_part(entry, live.spec())));
+    applied
 }
 
 /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.

@@ -26,7 +26,8 @@ impl LastApplied {
             let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
             let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
             let Ok(cluster) = state.target_of_live(live) else { continue };
-            let Ok(built) = derivation.resolve_names(key, in_cluster(&built, cluster.as_ref())) else { continue };
+            let built = in_cluster(&built, cluster.as_ref());
+            let Ok(built) = derivation.resolve_encrypted(key, built, false) else { continue };
             if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built, Some(&spec)) {
                 for (id, built) in objects.iter() {
                     last_applied.0.entry(id.clone()).or_default().push((key.clone(), built.clone()));

@@ -534,6 +534,8 @@ impl Derivation<'_, '_> {
         overrides: &DataOverrides,
     ) -> PassOutcome {
         let state = self.state;
+        let old_variables = state.live.get(key).and_then(|live| live.spec().get("postBuild"));
+        let variables_change = !overrides.is_empty() || spec.value().get("postBuild") != old_variables;
         let overrides = state.with_private_data(self.answers, key, spec, Cow::Borrowed(overrides));
         let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
         context.overrides = &overrides;
@@ -549,7 +551,8 @@ impl Derivation<'_, '_> {
             Ok(cluster) => cluster,
             Err(reason) => return PassOutcome::Unknown(reason),
         };
-        let Ok(mut built) = self.resolve_names(key, in_cluster(&built, cluster.as_ref())) else {
+        let built = in_cluster(&built, cluster.as_ref());
+        let Ok(mut built) = self.resolve_encrypted(key, built, variables_change) else {
             let detail = "the revision that it applied last is not built yet";
             return PassOutcome::Unknown(Reason::new(ReasonCode::NotBuilt, detail));
         };

@@ -93,6 +93,14 @@ impl<'a> State<'a> {
         self.applied(id).iter().any(|applied| applied.built.masked.is_some()) || self.live_holds_secrets(id)
     }
 
+    /// Fails if an object has a spec after the change with values that are encrypted and that no live object tells.
+    pub(crate) fn check_decrypted(&self, id: &ObjectId) -> Result<(), String> {
+        match self.applied(id).iter().any(|applied| applied.built.has_encrypted_spec()) {
+            true => Err("its spec has encrypted values that were not applied before".to_owned()),
+            false => Ok(()),
+        }
+    }
+
     /// Returns the specs of an object after each application, with the fields of other managers.
     pub(crate) fn applied_specs(&self, id: &ObjectId) -> impl Iterator<Item = (Value, PassId)> {
         let live = self.input.snapshot.resource(id);
@@ -136,6 +144,7 @@ impl<'a> State<'a> {
                 return Err(format!("{} apply different specs of it", names.join(" and ")));
             }
         }
+        self.check_decrypted(id)?;
         let mut specs = self.specs_after(id);
         let last = specs.pop().ok_or_else(|| "its manifest has no spec".to_owned())?;
         Ok((last, specs))

@@ -9,6 +9,7 @@ mod conditions;
 mod controller_flags;
 mod deleted_containers;
 mod dependents;
+mod encrypted;
 mod finalizers;
 mod generators;
 mod image_automation;

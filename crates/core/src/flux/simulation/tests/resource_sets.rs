@@ -12,7 +12,7 @@ use crate::ownership::schemes::inventory_id;
 use crate::plan::Action;
 
 /// Returns a ResourceSet with these tenants as inputs.
-fn tenants(names: &[&str], resources: Value) -> Value {
+pub(super) fn tenants(names: &[&str], resources: Value) -> Value {
     let inputs: Vec<Value> = names.iter().map(|name| json!({ "tenant": name })).collect();
     operator("ResourceSet", "tenants", json!({"inputs": inputs, "resources": resources}))
 }
@@ -26,7 +26,7 @@ fn root(objects: Vec<Value>) -> Files {
 }
 
 /// Returns a cluster in which flux-operator has generated the resources of the ResourceSets in some files.
-fn cluster(before: &Files) -> TestCluster {
+pub(super) fn cluster(before: &Files) -> TestCluster {
     let mut cluster = TestCluster::new(before);
     cluster.has_operator = true;
     cluster.upgrades = Some([].into());

@@ -123,7 +123,7 @@ pub(crate) fn changed_owner(
     if live.is_some_and(|live| (rules.has_nothing)(state, live)) {
         return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
     }
-    let followed = if live.is_some() { (rules.follow)(comparison, id, live) } else { Ok(Followed::No) };
+    let followed = if live.is_some() { follow(comparison, id, live, rules) } else { Ok(Followed::No) };
     let why = match followed {
         Ok(Followed::Unchanged) | Err(Interrupt::Missing) => return None,
         Ok(Followed::Acts { effect, code, remarks }) => return Some(acting_owner(id, *effect, code, &what, &remarks)),
@@ -133,6 +133,19 @@ pub(crate) fn changed_owner(
     };
     let detail = format!("{what}; {why}, so {}", may_be_deleted(live));
     Some(AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail))))
+}
+
+/// Computes the effect on an owner: the live one, or a new one.
+///
+/// Fails with the reason why it is not known.
+fn follow(
+    comparison: &mut Comparison<'_, '_, '_>,
+    id: &ObjectId,
+    live: Option<&Resource>,
+    rules: &ChangeRules,
+) -> Asked<Followed> {
+    comparison.state().check_decrypted(id)?;
+    (rules.follow)(comparison, id, live)
 }
 
 /// Returns true if an owner is deleted that something which stays applies again: another owner, or a Kustomization that
@@ -203,7 +216,7 @@ fn recreated_owner(
     if (rules.is_inactive)(comparison.state(), id) {
         return None;
     }
-    let Ok(Followed::Acts { effect, code, remarks }) = (rules.follow)(comparison, id, None) else { return None };
+    let Ok(Followed::Acts { effect, code, remarks }) = follow(comparison, id, None, rules) else { return None };
     let Effect { applies, assumption, .. } = *effect;
     // An owner that applies it first does so again at its next interval only.
     let is_certain = comparison.derivation.consequences.may_be_recreated(id);
@@ -224,7 +237,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
         |detail: String| AffectedOwner::new(id, Reaction::Unknown(Reason::new(ReasonCode::NotFollowed, detail)));
     if state.applies_for_a_while(id) {
         let what = "another owner may create it and delete it again at once";
-        return match (rules.follow)(comparison, id, None) {
+        return match follow(comparison, id, None, rules) {
             Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
             Err(Interrupt::Failed(why)) => {
                 let stake = (rules.stake)(comparison.state(), id)?;
@@ -235,7 +248,8 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
     }
     let installs = AffectedOwner::new(id, Reaction::Installs(rules.creation_remark));
     let is_inactive = (rules.is_inactive)(state, id);
-    let taken_over = (rules.taken_over)(comparison, id);
+    let is_known = state.check_decrypted(id);
+    let taken_over = (rules.taken_over)(comparison, id).map(|found| is_known.map_err(Interrupt::Failed).and(found));
     let takes_over = taken_over.is_some();
     if taken_over.is_none() && forces {
         let why = "it is created and may delete and create again objects that exist (fluxcd.controlplane.io/force)";
@@ -245,7 +259,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
         return None;
     }
     let what = if takes_over { "it is created and takes over an existing release" } else { "it is created" };
-    match taken_over.unwrap_or_else(|| (rules.follow)(comparison, id, None)) {
+    match taken_over.unwrap_or_else(|| follow(comparison, id, None, rules)) {
         Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
         Ok(Followed::Blocked { reason, effect }) => Some(blocked_owner(id, *effect, &reason, what)),
         Err(Interrupt::Failed(why)) if takes_over => {

@@ -1,0 +1,136 @@
+//! Values that SOPS encrypts in other objects than Secrets.
+
+use serde_json::{Value, json};
+
+use super::cluster::{Files, TestCluster, cm, ks, set};
+use super::resource_sets::{cluster as sets, tenants};
+use super::upgrades::{Template, deployed_from, spec, templates, tree, without};
+use crate::kubernetes::object::ManagedFieldsEntry;
+use crate::plan::{Action, Plan};
+
+/// Returns a value as SOPS writes it.
+fn secret(text: &str) -> Value {
+    format!("ENC[AES256_GCM,data:{text},iv:i,tag:t,type:str]").into()
+}
+
+/// Returns a manifest as a file that SOPS encrypted.
+fn encrypted(mut manifest: Value) -> Value {
+    manifest["sops"] = json!({"mac": secret("mac"), "encrypted_regex": "^(tenant|values|substitute)$"});
+    manifest
+}
+
+/// Returns files in which a Kustomization that decrypts applies some objects.
+fn decrypting(objects: Vec<Value>) -> Files {
+    vec![("root/k.yaml", vec![ks("k", "./p", json!({"decryption": {"provider": "sops"}}))]), ("p/a.yaml", objects)]
+}
+
+/// Returns the unknown rows as `NAME: REASON`.
+fn unknown(plan: &Plan) -> Vec<String> {
+    let rows = plan.changes().iter().filter(|change| change.action == Action::Unknown);
+    let rows: Vec<String> = rows.map(|row| format!("{}: {}", row.object.id.name, row.reason)).collect();
+    assert_eq!(plan.is_complete(), rows.is_empty(), "{:?}", plan.gaps());
+    rows
+}
+
+/// Returns a ResourceSet for two tenants, the second of which may be encrypted.
+fn set_with(second: Value, resources: &[&str]) -> Value {
+    let resources: Vec<Value> = resources.iter().map(|name| cm(name)).collect();
+    let mut set = tenants(&["a", "b"], resources.into());
+    set["spec"]["inputs"][1]["tenant"] = second;
+    set
+}
+
+#[test]
+fn the_live_spec_tells_the_encrypted_values_that_were_applied_last() {
+    const ALL: [&str; 2] = ["<< inputs.tenant >>", "x-<< inputs.tenant >>"];
+    let with = |second: &str, resources: &[&str]| decrypting(vec![encrypted(set_with(secret(second), resources))]);
+    let mut cluster = sets(&decrypting(vec![set_with("b".into(), &ALL)]));
+    cluster.history = Some(with("b", &ALL));
+    assert_eq!(unknown(&cluster.plan(&with("b", &ALL))), [""; 0]);
+    let fewer = cluster.plan(&with("b", &ALL[..1]));
+    assert_eq!(unknown(&fewer), [""; 0]);
+    assert_eq!(cluster.rows(&with("b", &ALL[..1])), set(&["delete x-a", "delete x-b"]));
+    let other = cluster.plan(&with("c", &ALL));
+    assert_eq!(unknown(&other).len(), 1, "{:?}", other.changes());
+    assert_eq!(cluster.rows(&with("c", &ALL)), set(&["unknown tenants"]));
+    cluster.history = None;
+    assert_eq!(unknown(&cluster.plan(&with("b", &ALL))).len(), 1, "what was applied last is not known");
+}
+
+#[test]
+fn an_encrypted_value_can_hold_a_variable() {
+    let with = |second: Value, value: &str| {
+        let more = json!({"decryption": {"provider": "sops"}, "postBuild": {"substitute": {"v": value}}});
+        let mut set = set_with(second, &["<< inputs.tenant >>"]);
+        set = if set["spec"]["inputs"][1]["tenant"] == "b" { set } else { encrypted(set) };
+        vec![("root/k.yaml", vec![ks("k", "./p", more)]), ("p/a.yaml", vec![set])]
+    };
+    let mut cluster = sets(&with("b".into(), "1"));
+    cluster.history = Some(with(secret("b"), "1"));
+    assert_eq!(unknown(&cluster.plan(&with(secret("b"), "1"))), [""; 0]);
+    assert_eq!(unknown(&cluster.plan(&with(secret("b"), "2"))).len(), 1);
+}
+
+#[test]
+fn encrypted_values_of_a_release_are_known_if_they_stay() {
+    let with = |templates: &[Template], password: Value, is_encrypted: bool| -> Files {
+        let version = if templates.len() == 3 { "1" } else { "2" };
+        let mut files = tree(version, templates, spec(json!({"password": password})));
+        let mut release = files[1].1.remove(0);
+        if is_encrypted {
+            release = encrypted(release);
+        }
+        files[1] = ("p/a.yaml", vec![release]);
+        files.extend(decrypting(vec![]).into_iter().take(1));
+        files
+    };
+    let mut cluster = deployed_from(&with(&templates(), "hunter2hunter2".into(), false));
+    cluster.history = Some(with(&templates(), secret("a"), true));
+    let after = |templates: &[Template], text: &str| with(templates, secret(text), true);
+    assert_eq!(unknown(&cluster.plan(&after(&templates(), "a"))), [""; 0]);
+    let fewer = after(&without("extra"), "a");
+    assert_eq!(unknown(&cluster.plan(&fewer)), [""; 0]);
+    assert_eq!(cluster.rows(&fewer), set(&["delete extra"]));
+    let preview = cluster.finish_preview(cluster.input(&fewer));
+    let shown = serde_json::to_string(&preview.plan).unwrap();
+    assert!(!shown.contains("hunter2") && !shown.contains("ENC["), "{shown}");
+    assert_eq!(unknown(&cluster.plan(&after(&templates(), "b"))).len(), 1);
+}
+
+#[test]
+fn an_encrypted_value_that_somebody_else_changed_is_not_known() {
+    const ALL: [&str; 2] = ["<< inputs.tenant >>", "x-<< inputs.tenant >>"];
+    let with = |resources: &[&str]| decrypting(vec![encrypted(set_with(secret("b"), resources))]);
+    let mut cluster = sets(&decrypting(vec![set_with("b".into(), &ALL)]));
+    cluster.history = Some(with(&ALL));
+    for (fields, is_known) in [(json!({"f:inputs": {}, "f:resources": {}}), true), (json!({"f:resources": {}}), false)]
+    {
+        cluster.kustomization("tenants").object.managed_fields = vec![ManagedFieldsEntry {
+            manager: "kustomize-controller".into(),
+            applies: true,
+            spec: Some(Box::new(fields)),
+            ..Default::default()
+        }];
+        assert_eq!(unknown(&cluster.plan(&with(&ALL[..1]))).is_empty(), is_known);
+    }
+}
+
+#[test]
+fn an_encrypted_spec_of_a_kustomization_is_no_text() {
+    let with = |value: Value, objects: Vec<Value>| -> Files {
+        let more = json!({"postBuild": {"substitute": {"env": value}}});
+        let child = ks("c", "./c", more);
+        let child = if child["spec"]["postBuild"]["substitute"]["env"] == "prod" { child } else { encrypted(child) };
+        let mut files = decrypting(vec![child]);
+        files.push(("c/a.yaml", objects));
+        files
+    };
+    let objects = || vec![cm("app-${env}"), cm("b")];
+    let mut cluster = TestCluster::new(&with("prod".into(), objects()));
+    cluster.history = Some(with(secret("a"), objects()));
+    for (text, objects) in [("a", objects()), ("b", objects()), ("a", vec![cm("app-${env}")])] {
+        let plan = cluster.plan(&with(secret(text), objects));
+        assert!(!plan.is_complete(), "{text}: {:?}", plan.changes());
+        assert_eq!(plan.deletions().count(), 0, "{text}");
+    }
+}
