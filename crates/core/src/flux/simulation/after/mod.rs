@@ -96,7 +96,7 @@ impl Preview<'_> {
     /// Returns the ConfigMaps and Secrets that a plan changes.
     fn data_after(&self, plan: &Plan, answers: &Answers) -> BTreeMap<DataRef, Lookup> {
         let consequences = self.consequences();
-        let derivation = Derivation::new(&self.state, &consequences, answers);
+        let mut derivation = Derivation::new(&self.state, &consequences, answers);
         let nodes = self.state.nodes.iter().filter(|node| node.may_stay());
         let applied = nodes.flat_map(|node| node.last_applied_objects().into_keys());
         let generated = self.state.owner_applies().flat_map(|(_, applies)| applies.objects.keys());
@@ -108,7 +108,7 @@ impl Preview<'_> {
         let changed = ids.into_iter().filter_map(|id| {
             let reference = DataRef::of(id);
             let live = answers.builds.data.get(&reference).unwrap_or(&unread);
-            let (new, _) = data_after_change(&derivation, &reference, live)?;
+            let (new, _) = data_after_change(&mut derivation, &reference, live)?;
             Some((reference, new))
         });
         changed.collect()

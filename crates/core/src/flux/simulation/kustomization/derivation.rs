@@ -12,6 +12,7 @@ use crate::flux::apply::managed_fields::{overlay, owned_part};
 use crate::flux::apply::question::Question;
 use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::sops::content_without_recipients;
 use crate::flux::build::sops::live_values::take_live_values;
 use crate::flux::build::sops::resolve_names::resolve_names;
 use crate::flux::build::{BuildContext, Interrupt};
@@ -107,6 +108,14 @@ impl<'r, 'a> Derivation<'r, 'a> {
             take_live_values(object, last.find_map(|last| last.manifest.get("spec")), &live);
         }
         Ok(built)
+    }
+
+    /// Returns true if an encrypted ConfigMap or Secret has the text that a live Kustomization applied last.
+    pub(crate) fn is_applied_text(&mut self, key: &NamespacedName, built: &BuiltObject) -> bool {
+        let Ok(Some(last)) = self.last_build(key) else { return false };
+        let last = self.resolve_encrypted(key, last, false).unwrap_or_default();
+        let content = content_without_recipients(&built.manifest);
+        last.iter().any(|last| last.id == built.id && content_without_recipients(&last.manifest) == content)
     }
 
     /// Returns the objects of the revision that a live Kustomization applied last, as they are in the tree; `None` if they are not

@@ -19,6 +19,9 @@ use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::ownership::schemes::flux_kustomization::SSA;
 use crate::private::Private;
 
+/// Reason why data that the change writes is not known.
+const ENCRYPTED: &str = "it is encrypted, and not known to be what was applied last";
+
 /// Change of the variables of one Kustomization.
 #[derive(Default)]
 pub(crate) struct VariableUpdate {
@@ -36,7 +39,7 @@ pub(crate) struct VariableUpdate {
 
 /// Returns the change of the variables that a spec reads; `None` if they do not change or are not known yet.
 pub(crate) fn variable_update(
-    derivation: &Derivation<'_, '_>,
+    derivation: &mut Derivation<'_, '_>,
     key: &NamespacedName,
     spec: &KustomizationSpec,
 ) -> Option<VariableUpdate> {
@@ -52,7 +55,7 @@ pub(crate) fn variable_update(
         let between = data_between(derivation, &reference, live, last);
         times.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
         let Some((new, applied_by)) = changed else { continue };
-        if data_values(live) == data_values(&new) {
+        if !differs(live, &new) {
             continue;
         }
         builds_with_old_data &= match live {
@@ -116,23 +119,33 @@ fn applied_data(old: &Data, built: &BuiltObject) -> Lookup {
     Lookup::Found(data)
 }
 
-/// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it.
+/// Returns a ConfigMap or Secret after the change and the pass that applies it; `None` if nothing changes it. Data with another
+/// encrypted text than was applied last is not known.
 pub(crate) fn data_after_change(
-    derivation: &Derivation<'_, '_>,
+    derivation: &mut Derivation<'_, '_>,
     reference: &DataRef,
     live: &Lookup,
 ) -> Option<(Lookup, Option<PassId>)> {
     let id = reference.id();
-    let exists = derivation.state.is_live(&id);
-    for node in derivation.state.nodes.iter().filter(|node| node.may_stay()) {
+    let (state, consequences) = (derivation.state, derivation.consequences);
+    let exists = state.is_live(&id);
+    for node in state.nodes.iter().filter(|node| node.may_stay()) {
         let Some((number, built)) = node.last_applied(&id) else { continue };
         let spec = &node.passes[number].spec;
         let is_skipped = is_never_applied(built, spec) || (exists && is_marked(built, spec, SSA, "ifnotpresent"));
-        // Encrypted data cannot be compared and is assumed not to change.
-        if is_skipped || built.undecrypted.is_some() {
+        if is_skipped {
             return None;
         }
         let pass = PassId { node: node.id.clone(), number };
+        if built.undecrypted.is_some() {
+            // The live data is the decrypted one if the text was applied last.
+            let is_kept = match live {
+                Lookup::Found(_) => derivation.is_applied_text(&node.id.key, built),
+                Lookup::Missing => false,
+                Lookup::Unreadable(_) | Lookup::NotRead => true,
+            };
+            return (!is_kept).then(|| (Lookup::Unreadable(ENCRYPTED.to_owned()), Some(pass)));
+        }
         let old = match live {
             Lookup::Found(data) => data,
             // The live Secret may have more keys than the manifest.
@@ -141,7 +154,6 @@ pub(crate) fn data_after_change(
         };
         return Some((applied_data(old, built), Some(pass)));
     }
-    let state = derivation.state;
     let mut generated = state.owner_applies().filter(|(_, applies)| state.pass(&applies.trigger).is_some());
     if let Some((applies, built)) = generated.find_map(|(_, applies)| Some((applies, applies.objects.get(&id)?))) {
         // The data that it copies is not in its manifest.
@@ -155,11 +167,16 @@ pub(crate) fn data_after_change(
         };
         return Some((applied_data(old, built), Some(applies.trigger.clone())));
     }
-    let is_deleted = derivation.consequences.is_gone(&id) || derivation.consequences.cascaded.contains_key(&id);
+    let is_deleted = consequences.is_gone(&id) || consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))
 }
 
-pub(crate) fn data_values(lookup: &Lookup) -> Option<&BTreeMap<String, Private<String>>> {
+/// Returns true if a ConfigMap or Secret is another one after the change, or it is not known.
+pub(crate) fn differs(live: &Lookup, new: &Lookup) -> bool {
+    matches!(new, Lookup::Unreadable(_)) || data_values(live) != data_values(new)
+}
+
+fn data_values(lookup: &Lookup) -> Option<&BTreeMap<String, Private<String>>> {
     match lookup {
         Lookup::Found(data) => Some(&data.values),
         Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => None,

@@ -6,7 +6,7 @@ use super::cluster::{Files, TestCluster, cm, ks, set};
 use super::resource_sets::{cluster as sets, tenants};
 use super::upgrades::{Template, deployed_from, spec, templates, tree, without};
 use crate::kubernetes::object::ManagedFieldsEntry;
-use crate::plan::{Action, Plan};
+use crate::plan::{Action, Certainty, Plan};
 
 /// Returns a value as SOPS writes it.
 fn secret(text: &str) -> Value {
@@ -132,5 +132,36 @@ fn an_encrypted_spec_of_a_kustomization_is_no_text() {
         let plan = cluster.plan(&with(secret(text), objects));
         assert!(!plan.is_complete(), "{text}: {:?}", plan.changes());
         assert_eq!(plan.deletions().count(), 0, "{text}");
+    }
+}
+
+#[test]
+fn variables_with_another_encrypted_text_are_not_known() {
+    // The Secret is applied by the Kustomization that decrypts, and another one reads it.
+    let with = |value: Option<Value>, kind: &str, more: &[&str]| -> Files {
+        let from = json!({"postBuild": {"substituteFrom": [{"kind": kind, "name": "vars"}]}});
+        let data = |value| {
+            let mut data = cm("vars");
+            (data["kind"], data["data"]["v"]) = (kind.into(), value);
+            encrypted(data)
+        };
+        let mut files = decrypting(value.into_iter().map(data).collect());
+        files.push(("root/reader.yaml", vec![ks("reader", "./r", from)]));
+        files.push(("r/a.yaml", more.iter().map(|name| cm(name)).collect()));
+        files
+    };
+    for kind in ["ConfigMap", "Secret"] {
+        let all: &[&str] = &["a-${v}", "b"];
+        let value = if kind == "Secret" { "cHJvZA==" } else { "prod" };
+        let mut cluster = TestCluster::new(&with(Some(value.into()), kind, all));
+        cluster.history = Some(with(Some(secret("1")), kind, all));
+        let same = with(Some(secret("1")), kind, &all[..1]);
+        assert_eq!(cluster.rows(&same), set(&["delete b"]), "{kind}");
+        let other = cluster.plan(&with(Some(secret("2")), kind, &all[..1]));
+        assert!(!other.is_complete() && other.deletions().all(|row| row.certainty == Certainty::Race), "{kind}");
+        let outcome = cluster.outcome(&with(Some(secret("2")), kind, all), "reader");
+        assert!(outcome.contains("it is encrypted, and not known to be what was applied last"), "{outcome}");
+        cluster.history = None;
+        assert!(!cluster.plan(&same).is_complete(), "{kind}: what was applied last is not known");
     }
 }

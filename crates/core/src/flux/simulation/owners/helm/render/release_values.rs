@@ -10,7 +10,7 @@ use crate::bounds::DATA_SOURCES;
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::values::{Values, ValuesSource, values_sources};
 use crate::flux::build::objects::data::{DataOverrides, DataRef, Lookup};
-use crate::flux::simulation::kustomization::variables::{data_after_change, data_between, data_values};
+use crate::flux::simulation::kustomization::variables::{data_after_change, data_between, differs};
 use crate::flux::simulation::model::node::{NodeId, PassId};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -79,12 +79,12 @@ pub(crate) fn values_between(
 type ChangingValues = (DataRef, Lookup, Option<PassId>);
 
 /// Returns the objects in the `valuesFrom` of a release that the change changes.
-fn changing_values(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Vec<ChangingValues> {
+fn changing_values(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Vec<ChangingValues> {
     let references: BTreeSet<DataRef> = values_sources(&id.namespace, spec).map(|source| source.reference).collect();
     let changing = references.into_iter().filter_map(|reference| {
         let live = comparison.derivation.answers.data.get(&reference)?.clone();
         let (new, pass) = data_after_change(comparison.derivation, &reference, &live)?;
-        (data_values(&live) != data_values(&new)).then_some((reference, live, pass))
+        differs(&live, &new).then_some((reference, live, pass))
     });
     changing.collect()
 }
@@ -133,9 +133,6 @@ fn values_with(
         source.names()?;
         let ValuesSource { reference, key, optional, .. } = source.clone();
         let data_id = reference.id();
-        if comparison.state().applied(&data_id).iter().any(|applied| applied.built.undecrypted.is_some()) {
-            return Err(format!("{data_id} in its valuesFrom is encrypted").into());
-        }
         let Some(found) = comparison.derivation.answers.data.get(&reference).cloned() else {
             if is_named_by_secret(comparison.state(), id, &reference) {
                 return Err("its valuesFrom names an object by a value of a Secret, and it is not read"
@@ -145,7 +142,7 @@ fn values_with(
             comparison.derivation.needs.data.insert(reference);
             return Err(Interrupt::Missing);
         };
-        let after = || data_after_change(comparison.derivation, &reference, &found).filter(|_| is_after);
+        let mut after = || data_after_change(comparison.derivation, &reference, &found).filter(|_| is_after);
         let changed = overrides.get(&reference).cloned().or_else(|| Some(after()?.0));
         let before = match &found {
             Lookup::Found(data) => data.values.get(key).cloned(),
