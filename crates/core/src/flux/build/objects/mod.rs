@@ -48,6 +48,11 @@ impl BuiltObject {
         matches!(self.undecrypted, Some(Undecrypted::Name(_) | Undecrypted::Identity))
     }
 
+    /// Returns true if SOPS encrypts the object, or a part of it, so that the cluster has values that the tree hides.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.undecrypted.as_ref().is_some_and(|part| *part != Undecrypted::Reference)
+    }
+
     /// Returns true if a value of the spec is encrypted, so that it is not known.
     pub(crate) fn has_encrypted_spec(&self) -> bool {
         self.undecrypted.is_some() && self.manifest.get("spec").is_some_and(holds_ciphertext)

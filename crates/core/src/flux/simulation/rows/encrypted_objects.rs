@@ -146,9 +146,7 @@ pub(crate) fn annotate_encrypted(state: &State<'_>, changes: &mut Vec<Change>) {
 
 /// Returns the reason that says how many encrypted objects the last build holds; `None` if it holds none.
 pub(crate) fn encrypted_reason(node: &Node) -> Option<Reason> {
-    let encrypted = node.last_applied_objects().into_values().filter(|(_, object)| {
-        object.undecrypted.as_ref().is_some_and(|undecrypted| *undecrypted != Undecrypted::Reference)
-    });
+    let encrypted = node.last_applied_objects().into_values().filter(|(_, object)| object.is_encrypted());
     let number = encrypted.count();
     let detail =
         format!("{} encrypted; without the keys their content cannot be compared", pluralize(number, "object"));

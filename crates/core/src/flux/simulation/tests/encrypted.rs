@@ -165,3 +165,49 @@ fn variables_with_another_encrypted_text_are_not_known() {
         assert!(!cluster.plan(&same).is_complete(), "{kind}: what was applied last is not known");
     }
 }
+
+/// Returns files with a ConfigMap that a Kustomization with decryption applies.
+fn with_data(data: Value) -> Value {
+    let mut manifest = cm("found");
+    manifest["data"]["a"] = data;
+    manifest
+}
+
+#[test]
+fn an_object_that_was_encrypted_is_private() {
+    let live = || with_data("hunter2hunter2".into());
+    let mut cluster = TestCluster::new(&decrypting(vec![live(), cm("open")]));
+    let mut open = cm("open");
+    open["data"]["a"] = "before".into();
+    cluster.data.insert("open".to_owned(), open);
+    cluster.history = Some(decrypting(vec![encrypted(with_data(secret("a"))), cm("open")]));
+    let after = decrypting(vec![with_data("new".into()), cm("open")]);
+    cluster.compares = true;
+    let text = format!("{:?}", cluster.finish_preview(cluster.input(&after)).plan);
+    assert!(!text.contains("hunter2") && text.contains("before"), "{text}");
+    (cluster.compares, cluster.quotes_live) = (false, true);
+    let text = format!("{:?}", cluster.finish_preview(cluster.input(&after)).plan);
+    assert!(!text.contains("hunter2") && text.contains("before"), "{text}");
+}
+
+#[test]
+fn a_release_whose_templates_look_up_an_encrypted_object_is_private() {
+    let files = |version: &str, more: &[Template], found: Value| {
+        let mut all = templates();
+        all.push(("charts/app/templates/lookup.yaml", "looked-up", json!({})));
+        all.extend(more.iter().cloned());
+        let mut files = tree(version, &all, spec(json!({})));
+        files.extend(decrypting(vec![found]));
+        files
+    };
+    let new: Template = ("charts/app/templates/d.yaml", "d-new", json!({}));
+    for is_encrypted in [true, false] {
+        let manifest = || if is_encrypted { encrypted(with_data(secret("a"))) } else { with_data("open".into()) };
+        let mut cluster = deployed_from(&files("1", &[], with_data("open".into())));
+        cluster.content.insert("found".to_owned(), with_data("open".into()));
+        cluster.history = Some(files("1", &[], manifest()));
+        let preview = cluster.finish_preview(cluster.input(&files("2", std::slice::from_ref(&new), manifest())));
+        let text = serde_json::to_string(&preview.plan).unwrap();
+        assert_eq!(text.contains("d-new"), !is_encrypted, "{text}");
+    }
+}

@@ -1,7 +1,7 @@
-//! Live objects that hold values of Secrets: what an owner makes of such values.
+//! Live objects that hold values of Secrets: what an owner makes of such values, and what was encrypted in the tree.
 //!
-//! The last applied build of a Kustomization says which of its objects hold some, and where, in whatever form. What other
-//! owners make of them is not known in parts, and counts as private unless the tree writes the same openly.
+//! The last applied build of a Kustomization says which of its objects hold some, and where, in whatever form. So do objects of
+//! any kind that SOPS encrypts: the cluster has them decrypted. What other owners make of them is not known in parts, and counts as private unless the tree writes the same openly.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use crate::flux::apply::question::Question;
 use crate::flux::build::charts::values::values_sources;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataOverrides, DataRef, Lookup};
+use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{self, Answers, BuildContext, Interrupt, Needs};
 use crate::flux::simulation::model::clusters::in_cluster;
@@ -74,9 +75,10 @@ fn objects_with_secrets(
         _ => false,
     });
     let names_some = id.is(GROUP, KIND) && references.iter().any(DataRef::is_secret);
+    let decrypts = id.is(GROUP, KIND) && KustomizationSpec::of(live).decrypts();
     let artifact = state.input.last_applied.get(&key).filter(|_| id.is(GROUP, KIND) && !holds_some);
     let mut built = None;
-    if let Some(artifact) = artifact.filter(|_| reads_some || names_some) {
+    if let Some(artifact) = artifact.filter(|_| reads_some || names_some || decrypts) {
         let spec = KustomizationSpec::of(live);
         let overrides = Cow::Owned(DataOverrides::new());
         let overrides = state.with_private_data(answers, &key, &spec, overrides);
@@ -92,10 +94,17 @@ fn objects_with_secrets(
         return None;
     }
     let cluster = state.target_of_live(live).unwrap_or_default();
-    let placed = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref()));
-    let mut objects: Vec<(ObjectId, Held)> = placed.map(|built| held_by(state, &built)).collect();
-    if let Members::Listed(members) = state.members(live) {
-        let known: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id.clone()).collect();
+    let placed: Vec<BuiltObject> = built.iter().flat_map(|built| in_cluster(built, cluster.as_ref())).collect();
+    let mut objects: Vec<(ObjectId, Held)> = placed.iter().map(|built| held_by(state, built)).collect();
+    let known: BTreeSet<ObjectId> = objects.iter().map(|(id, _)| id.clone()).collect();
+    let only_decrypts = !(holds_some || reads_some || names_some);
+    if only_decrypts {
+        objects.retain(|(_, held)| held.in_manifest);
+    }
+    let are_named = placed.iter().all(|built| built.undecrypted != Some(Undecrypted::Identity));
+    if let Members::Listed(members) = state.members(live)
+        && !(only_decrypts && are_named)
+    {
         let others = members.into_iter().filter(|id| !known.contains(id));
         objects.extend(others.map(|id| (id, Held { is_assumed: true, ..Held::default() })));
     }
@@ -122,12 +131,13 @@ fn held_by(state: &State<'_>, built: &BuiltObject) -> (ObjectId, Held) {
         // The server gives a cluster-scoped object no namespace.
         id.namespace = "".into();
     }
+    let in_spec = built.is_masked_at("/spec") || built.has_encrypted_spec();
     let held = Held {
-        in_manifest: built.masked.is_some(),
-        in_spec: built.is_masked_at("/spec"),
+        in_manifest: built.masked.is_some() || built.is_encrypted(),
+        in_spec,
         is_assumed: false,
         shown: built.hides_identity().then(|| built.shown_id().clone()),
-        open: (!built.is_masked_at("/spec")).then(|| built.manifest.clone()),
+        open: (!in_spec).then(|| built.manifest.clone()),
     };
     (id, held)
 }
@@ -136,11 +146,19 @@ impl State<'_> {
     /// Returns true if a live object holds values of Secrets, or can. Where no owner of it reads Secrets, they and their
     /// transformations are searched for in its content.
     pub(crate) fn live_holds_secrets(&self, id: &ObjectId) -> bool {
+        if self.is_encrypted(id) {
+            return true;
+        }
         match (self.secrets.held(id), self.input.snapshot.resource(id)) {
             (Some(held), Some(live)) => held.in_manifest || self.may_hold_secrets(id, held, live.spec()),
             (Some(held), None) => held.in_manifest || held.is_assumed,
             (None, live) => live.is_some_and(|live| self.secrets.are_in(&live.content)),
         }
+    }
+
+    /// Returns true if a manifest of an object is encrypted.
+    fn is_encrypted(&self, id: &ObjectId) -> bool {
+        self.applied(id).iter().any(|applied| applied.built.is_encrypted())
     }
 
     /// Returns true if the content of a live object can hold values of Secrets, whether this plan reads them or not.
@@ -172,6 +190,9 @@ impl State<'_> {
 
     /// Returns true if the data of a live ConfigMap holds values of Secrets, or can.
     pub(crate) fn holds_secrets_in_data(&self, id: &ObjectId, data: &Data) -> bool {
+        if self.is_encrypted(id) {
+            return true;
+        }
         let Some(held) = self.secrets.held(id) else {
             return data.values.values().any(|value| self.secrets.are_in_text(value.reveal()));
         };
