@@ -440,6 +440,33 @@ fn a_release_that_was_rolled_back_is_upgraded_by_any_change() {
 }
 
 #[test]
+fn a_chart_that_is_reverted_after_a_rollback_is_no_upgrade() {
+    let mut hooked = templates();
+    hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
+    let mut cluster = deployed_from(&tree("2", &without("web"), spec(json!({}))));
+    cluster.add(&cm("hook"), None);
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["conditions"] = json!([
+        {"type": "Ready", "status": "False", "reason": "RollbackSucceeded"},
+        {"type": "Remediated", "status": "True", "reason": "RollbackSucceeded"},
+    ]);
+    status["history"][0]["configDigest"] = "sha256:4".into();
+    status["lastAttemptedConfigDigest"] = "sha256:4".into();
+    cluster.snapshot.normalise();
+    let mut later = spec(json!({}));
+    later["timeout"] = "20m".into();
+    let values = spec(json!({"image": "2"}));
+    assert_eq!(cluster.rows(&tree("1", &hooked, spec(json!({})))), set(&[]));
+    assert_eq!(cluster.rows(&tree("1", &hooked, later)), set(&["recreate? hook"]), "it may come before the chart");
+    assert_eq!(cluster.rows(&tree("1", &hooked, values)), set(&["recreate hook"]));
+    assert_eq!(cluster.rows(&tree("3", &hooked, spec(json!({})))), set(&["recreate hook"]));
+    cluster.kustomization("app").content["status"]["lastAttemptedConfigDigest"] = "sha256:5".into();
+    assert_eq!(cluster.rows(&tree("1", &hooked, spec(json!({})))), set(&["recreate? hook"]), "its values changed too");
+    let values = spec(json!({"image": "2"}));
+    assert_eq!(cluster.rows(&tree("1", &hooked, values)), set(&["recreate? hook"]), "they may be those of before");
+}
+
+#[test]
 fn a_release_whose_installation_failed_is_upgraded_by_any_change() {
     let mut hooked = templates();
     hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-install,pre-upgrade"})));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::actions::conditions::{has_waiting_changes, waits_for_prerequisite};
 use super::actions::records::{Basis, UpgradeRecords, has_failed_install, has_failed_upgrade, upgrade_records};
-use super::render::preserved_values::{check_deployed, preserved, preserves};
+use super::render::preserved_values::{check_deployed, has_attempted_values, preserved, preserves};
 use super::render::release_charts::{
     IN_PLACE, ReleaseCharts, charts, first_chart, is_packed_again, packed_before_spec, packing_failure,
     without_metadata,
@@ -101,7 +101,7 @@ fn prepared_managed(
     }
     let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
     if is_resumed {
-        return caught_up(comparison, live, new_spec);
+        return caught_up(comparison, live, new_spec, &earlier);
     }
     if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) || has_failed_install(live) {
         if with_defaults(KIND, &new_spec) == old_spec
@@ -110,6 +110,9 @@ fn prepared_managed(
             && has_same_input(comparison, live, &new_spec)?
         {
             return Ok(Prepared::Unchanged);
+        }
+        if is_deployed {
+            return caught_up(comparison, live, new_spec, &earlier);
         }
         return prepared_again(comparison, live, new_spec);
     }
@@ -121,11 +124,11 @@ fn prepared_managed(
         return Err(format!("its release is not deployed and ready: plan again after {wait}").into());
     }
     if has_waiting_changes(live) {
-        return caught_up(comparison, live, new_spec);
+        return caught_up(comparison, live, new_spec, &earlier);
     }
     let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
     if waits_for_prerequisite(live) && !is_last_version(live, &old) {
-        return caught_up(comparison, live, new_spec);
+        return caught_up(comparison, live, new_spec, &earlier);
     }
     if old.name != new.name && text_at(&new_spec, "/upgrade/chartNameChangeStrategy") != IN_PLACE {
         return Err(format!("its chart becomes {}", new.name).into());
@@ -262,23 +265,62 @@ fn without_values(what: &str) -> String {
     format!("it stays if the values are gone before the upgrade: {what}")
 }
 
-/// Returns the change of a release that was suspended or had to wait: it is upgraded if its chart or its values are others than
-/// those of the last release, which the spec need not name.
+/// Returns the change of a release that was suspended, had to wait or was rolled back: it is upgraded if its chart or its values are
+/// others than those of the last release, which the spec need not name.
 ///
 /// Source: helm-controller v1.6.3 `internal/reconcile/state.go`, `DetermineReleaseState`.
-fn caught_up(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec: Value) -> Asked<Prepared> {
-    let (id, old_spec) = (&live.object.id, live.spec().clone());
-    let before = values(comparison, id, &old_spec, false)?;
+fn caught_up(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    spec: Value,
+    earlier: &[Value],
+) -> Asked<Prepared> {
+    let has_same_spec = earlier.is_empty() && with_defaults(KIND, &spec) == with_defaults(KIND, live.spec());
     let mut change = match prepared_again(comparison, live, spec)? {
         Prepared::Changed(change) => change,
         other => return Ok(other),
     };
-    let is_same = matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values));
-    if is_same && is_last_version(live, &change.new.chart) && change.condition.is_none() {
-        let why = if live.flag("/spec/suspend") { "while it was suspended" } else { "while it waited" };
-        change.condition = Some(format!("it stays unless its values or the metadata of its objects changed {why}"));
+    let is_forced = forces_upgrade(comparison.state(), live);
+    if is_forced || change.condition.is_some() || !is_last_version(live, &change.new.chart) {
+        return Ok(Prepared::Changed(change));
     }
+    let before = values(comparison, &live.object.id, live.spec(), false)?;
+    if !matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values)) {
+        // The last release may have had just these values, before the upgrade that failed.
+        if was_rolled_back(live) && has_attempted_values(live) == Some(false) {
+            change.condition = Some("it stays if its values are those of its last release again".to_owned());
+        }
+        return Ok(Prepared::Changed(change));
+    }
+    let changed = "it stays unless its values or the metadata of its objects changed";
+    change.condition = Some(if live.flag("/spec/suspend") {
+        format!("{changed} while it was suspended")
+    } else if !was_rolled_back(live) {
+        format!("{changed} while it waited")
+    } else if !has_same_spec {
+        "it stays unless another upgrade comes before its chart is that of the last release again".to_owned()
+    } else if is_as_rolled_back(live, &change.new.chart) {
+        return Ok(Prepared::Unchanged);
+    } else {
+        format!("{changed} in the upgrade that failed")
+    });
     Ok(Prepared::Changed(change))
+}
+
+/// Returns true if a release that was rolled back, with the values that it has now, is in sync with this chart: the upgrade that
+/// failed had the same values, nothing waits since then or adds metadata to its objects, and no tests have to run.
+fn is_as_rolled_back(live: &Resource, chart: &Chart) -> bool {
+    let [name, version] = ["/status/history/0/chartName", "/status/history/0/chartVersion"]
+        .map(|field| live.text(field).unwrap_or_default());
+    let is_plain = |field: &str| live.at(field).is_none_or(Value::is_null);
+    let added = ["/spec/commonMetadata", "/spec/postRenderers"];
+    let observed = ["/status/observedCommonMetadataDigest", "/status/observedPostRenderersDigest"];
+    let mut others = added.iter().chain(&observed);
+    (name, version) == (&*chart.name, &*chart.version)
+        && has_attempted_values(live) == Some(true)
+        && !waits_for_prerequisite(live)
+        && others.all(|field| is_plain(field))
+        && !live.flag("/spec/test/enable")
 }
 
 /// Returns true if the last release has this version of the chart, of whatever revision.

@@ -15,12 +15,17 @@ pub(crate) fn preserves(spec: &Value) -> bool {
     flag_at(spec, "/upgrade/preserveValues")
 }
 
+/// Returns true if the last release has the values that helm-controller tried last; `None` if that is not recorded.
+pub(crate) fn has_attempted_values(live: &Resource) -> Option<bool> {
+    let [latest, attempted] = ["/status/history/0/configDigest", "/status/lastAttemptedConfigDigest"]
+        .map(|field| live.text(field).unwrap_or_default());
+    (!latest.is_empty() && !attempted.is_empty()).then_some(latest == attempted)
+}
+
 /// Fails if the values of the last release, or the defaults with which it was rendered, are not those of the deployed chart and
 /// of the spec.
 pub(crate) fn check_deployed(live: &Resource) -> Result<(), String> {
-    let [latest, attempted] = ["/status/history/0/configDigest", "/status/lastAttemptedConfigDigest"]
-        .map(|field| live.text(field).unwrap_or_default());
-    if latest.is_empty() || latest != attempted {
+    if has_attempted_values(live) != Some(true) {
         return Err(
             "upgrade.preserveValues keeps values of its last release that its spec does not have, and Helm's record of it is \
              not read"
