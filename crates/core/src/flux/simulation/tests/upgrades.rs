@@ -467,6 +467,35 @@ fn a_chart_that_is_reverted_after_a_rollback_is_no_upgrade() {
 }
 
 #[test]
+fn a_failed_test_that_is_no_longer_ignored_is_an_upgrade() {
+    let mut hooked = templates();
+    hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
+    let tested = |test: Value, remediation: Value| {
+        let mut spec = spec(json!({}));
+        spec["test"] = test;
+        spec["upgrade"] = json!({ "remediation": remediation });
+        spec
+    };
+    let ignored = || tested(json!({"enable": true, "ignoreFailures": true}), json!({}));
+    let mut cluster = deployed_from(&tree("1", &hooked, ignored()));
+    cluster.add(&cm("hook"), None);
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["history"][0]["testHooks"] = json!({"t": {"phase": "Failed"}});
+    status["lastAttemptedReleaseAction"] = "upgrade".into();
+    cluster.snapshot.normalise();
+    let rows = |cluster: &TestCluster, test: Value, remediation: Value| {
+        cluster.rows(&tree("1", &hooked, tested(test, remediation)))
+    };
+    let all = || json!({"enable": true, "ignoreFailures": true});
+    assert_eq!(rows(&cluster, json!({"enable": true}), json!({})), set(&["recreate hook"]));
+    assert_eq!(rows(&cluster, all(), json!({"ignoreTestFailures": false})), set(&["recreate hook"]));
+    assert_eq!(rows(&cluster, json!({"enable": true}), json!({"ignoreTestFailures": true})), set(&[]));
+    assert_eq!(rows(&cluster, json!({"enable": false}), json!({})), set(&[]));
+    cluster.kustomization("app").content["status"]["history"][0]["testHooks"]["t"]["phase"] = "Succeeded".into();
+    assert_eq!(rows(&cluster, json!({"enable": true}), json!({})), set(&[]));
+}
+
+#[test]
 fn a_release_whose_installation_failed_is_upgraded_by_any_change() {
     let mut hooked = templates();
     hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-install,pre-upgrade"})));

@@ -23,6 +23,8 @@ struct KindRules {
     neutral: &'static [&'static str],
     /// Fields that change nothing while the owner is ready, because its controller uses them in its next action only.
     neutral_when_ready: &'static [&'static str],
+    /// Fields below these that count all the same.
+    effective_when_ready: &'static [&'static str],
     /// Fields that the API server adds, with their values as JSON.
     defaults: &'static [(&'static str, &'static str)],
     /// Annotations that count.
@@ -33,6 +35,7 @@ const BASE: KindRules = KindRules {
     kind: "",
     neutral: &["/interval", "/timeout", "/suspend"],
     neutral_when_ready: &[],
+    effective_when_ready: &[],
     defaults: &[],
     annotations: &[],
 };
@@ -57,6 +60,8 @@ static RULES: [KindRules; 10] = [
             "/waitStrategy",
             "/healthCheckExprs",
         ],
+        // A failed test that was ignored counts from now on.
+        effective_when_ready: &["/install/remediation/ignoreTestFailures", "/upgrade/remediation/ignoreTestFailures"],
         defaults: &[
             ("/chart/spec/reconcileStrategy", r#""ChartVersion""#),
             ("/chart/spec/version", r#""*""#),
@@ -155,11 +160,16 @@ impl KindRules {
         if is_live {
             self.defaults.iter().for_each(|(pointer, value)| add_default(&mut spec, pointer, value));
         }
-        let ready: &[&str] = if is_ready { self.neutral_when_ready } else { &[] };
+        let [ready, effective] =
+            if is_ready { [self.neutral_when_ready, self.effective_when_ready] } else { [&[][..]; 2] };
+        let name = |pointer: &str| pointer.trim_start_matches('/').replace('/', ".");
+        let effective = effective.iter().filter_map(|pointer| Some((name(pointer), spec.pointer(pointer)?.clone())));
+        let effective: Vec<(String, Value)> = effective.collect();
         for pointer in self.neutral.iter().chain(ready) {
             remove(&mut spec, pointer);
         }
         let mut fields = spec.as_object().cloned().unwrap_or_default();
+        fields.extend(effective);
         fields.retain(|_, value| !value.is_null() && *value != json!({}));
         fields
     }
@@ -235,6 +245,15 @@ mod tests {
             assert_eq!(differing_parts("HelmRelease", &before, &after, false, true), [""; 0], "{field}");
             let counted = differing_parts("HelmRelease", &before, &after, false, false);
             assert_eq!(counted, [format!("spec.{field}")]);
+        }
+    }
+
+    #[test]
+    fn a_failed_test_may_count_from_now_on() {
+        for action in ["install", "upgrade"] {
+            let spec = |ignores: bool| json!({action: {"remediation": {"ignoreTestFailures": ignores}}});
+            let expected = format!("spec.{action}.remediation.ignoreTestFailures");
+            assert_eq!(parts("HelmRelease", spec(true), spec(false)), [expected]);
         }
     }
 

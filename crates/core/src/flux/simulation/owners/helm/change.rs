@@ -4,7 +4,9 @@
 
 use serde_json::Value;
 
+use super::actions::action_kind::ActionKind;
 use super::actions::conditions::{has_waiting_changes, waits_for_prerequisite};
+use super::actions::hook_runs::ignores_tests;
 use super::actions::records::{Basis, UpgradeRecords, has_failed_install, has_failed_upgrade, upgrade_records};
 use super::render::preserved_values::{check_deployed, has_attempted_values, preserved, preserves};
 use super::render::release_charts::{
@@ -148,7 +150,7 @@ fn prepared_managed(
     let changes_all =
         ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
     // helm-controller compares name and version: another chart of the same name and version is not installed.
-    let is_forced = forces_upgrade(comparison.state(), live);
+    let is_forced = forces_upgrade(comparison.state(), live) || has_failed_test(live, &new_spec);
     let is_other = |chart: &Chart| (&chart.name, &chart.version) != (&old.name, &old.version);
     let has_other_chart = is_other(&new);
     let mut is_same = !is_forced && !has_other_chart && old_values.is_same(&new_values) && !changes_all;
@@ -280,7 +282,7 @@ fn caught_up(
         Prepared::Changed(change) => change,
         other => return Ok(other),
     };
-    let is_forced = forces_upgrade(comparison.state(), live);
+    let is_forced = forces_upgrade(comparison.state(), live) || has_failed_test(live, &change.spec);
     if is_forced || change.condition.is_some() || !is_last_version(live, &change.new.chart) {
         return Ok(Prepared::Changed(change));
     }
@@ -334,6 +336,19 @@ fn is_last_version(live: &Resource, chart: &Chart) -> bool {
 /// Source: helm-controller v1.6.3 `internal/reconcile/atomic_release.go`, `forceRequested`.
 fn forces_upgrade(state: &State<'_>, live: &Resource) -> bool {
     has_request(state, live, FORCE_AT, "/status/lastHandledForceAt")
+}
+
+/// Returns true if a test of the last release failed that counts with this spec: helm-controller then upgrades the release again.
+///
+/// Source: helm-controller v1.6.3 `internal/reconcile/state.go`, `DetermineReleaseState`, and `GetActiveRemediation`.
+fn has_failed_test(live: &Resource, spec: &Value) -> bool {
+    let last = live.text("/status/lastAttemptedReleaseAction");
+    let mut kinds = [ActionKind::Install, ActionKind::Upgrade].into_iter();
+    let Some(kind) = kinds.find(|kind| last == Some(kind.field())) else { return false };
+    let tests = live.at("/status/history/0/testHooks").and_then(Value::as_object);
+    let mut tests = tests.into_iter().flat_map(|tests| tests.values());
+    let counts = flag_at(spec, "/test/enable") && !ignores_tests(spec, kind);
+    counts && tests.any(|test| text_at(test, "/phase") == "Failed")
 }
 
 /// Returns true if a manifest asks for an upgrade, or to forget failures, and helm-controller has not answered that yet.
