@@ -109,6 +109,11 @@ impl ReleaseRecords {
         self.revisions().next_back().map(|(_, revision)| revision)
     }
 
+    /// Returns the objects of the last revision that Helm can read; `None` if it is not deployed.
+    pub(crate) fn deployed_objects(&self, types: &[ResourceType]) -> Option<BTreeSet<ObjectId>> {
+        self.last().filter(|last| last.status == DEPLOYED).map(|last| last.placed(types))
+    }
+
     /// Returns what the records say about the revision with this number in the status, and with this inventory. There are some.
     pub(crate) fn compared(&self, number: i64, inventory: &Members, types: &[ResourceType]) -> Recorded<'_> {
         let Some(last) = self.last() else { return Recorded::Unreadable };

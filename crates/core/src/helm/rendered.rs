@@ -240,23 +240,39 @@ impl Rendered {
         fates
     }
 
-    /// Returns the manifest with the objects in the inventory of the release. The definitions in the inventory can also be
-    /// those in `crds/`, and count only if they are rendered.
+    /// Returns true for an object that a file in `crds/` has beside definitions, and no template. helm-controller adds it to the
+    /// inventory, and never applies it.
+    ///
+    /// Source: helm-controller v1.6.3 `internal/inventory/inventory.go`, `AddCRDs`, and `internal/action/crds.go`.
+    fn is_beside_definitions(&self, id: &ObjectId) -> bool {
+        let is_it = |manifest: &Value| {
+            let [version, kind, namespace, name] =
+                ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(|field| text_at(manifest, field));
+            id.is(group_of(version), kind) && (&*id.namespace, &*id.name) == (namespace, name)
+        };
+        !self.objects.contains(id) && self.beside_definitions.iter().any(is_it)
+    }
+
+    /// Returns the manifest with the objects in the inventory of the release. The inventory also has everything in `crds/`:
+    /// definitions count only if they are rendered, and the rest never does.
     pub(crate) fn with_recorded(self, inventory: &[ObjectId], types: &[ResourceType]) -> Self {
         let recorded = inventory.iter().map(|id| in_scope(id.clone(), types));
+        let is_definition = |id: &ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
         let is_counted =
-            |id: &ObjectId| !id.is("apiextensions.k8s.io", "CustomResourceDefinition") || self.objects.contains(id);
+            |id: &ObjectId| self.objects.contains(id) || !(is_definition(id) || self.is_beside_definitions(id));
         let objects = recorded.filter(is_counted).collect();
         Self { objects, ..self }
     }
 
     /// Returns an object that only one of this manifest and the inventory of the release has; `None` if they agree. The
-    /// inventory also has the definitions in `crds/`.
+    /// inventory also has everything in `crds/`.
     pub(crate) fn difference_from(&self, inventory: &[ObjectId], types: &[ResourceType]) -> Option<ObjectId> {
         let recorded: BTreeSet<ObjectId> = inventory.iter().map(|id| in_scope(id.clone(), types)).collect();
-        let mut unrendered = recorded.difference(&self.objects);
+        let unrendered = recorded.difference(&self.objects);
         let missing = self.objects.difference(&recorded).next();
-        missing.or_else(|| unrendered.find(|id| !id.is("apiextensions.k8s.io", "CustomResourceDefinition"))).cloned()
+        let is_definition = |id: &ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+        let mut others = unrendered.filter(|id| !is_definition(id) && !self.is_beside_definitions(id));
+        missing.or_else(|| others.next()).cloned()
     }
 }
 
@@ -272,7 +288,7 @@ fn odd_metadata(metadata: &Value) -> Option<&'static str> {
 }
 
 /// Returns an identity without a namespace if its kind is cluster-scoped.
-pub(super) fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
+pub(crate) fn in_scope(id: ObjectId, types: &[ResourceType]) -> ObjectId {
     let kind = types.iter().find(|kind| kind.is(&id.group, &id.kind));
     if kind.is_some_and(|kind| !kind.namespaced) { ObjectId { namespace: "".into(), ..id } } else { id }
 }
@@ -397,7 +413,12 @@ mod tests {
         assert_eq!(rendered.difference_from(&inventory, &types()), None);
         let more = ObjectId::new("", "ConfigMap", "shop", "more");
         let longer = [inventory.clone(), vec![more.clone()]].concat();
-        assert_eq!(rendered.difference_from(&longer, &types()), Some(more));
+        assert_eq!(rendered.difference_from(&longer, &types()), Some(more.clone()));
+        let manifest = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "more", "namespace": "shop"}});
+        let beside = Rendered { beside_definitions: vec![manifest], ..rendered.clone() };
+        assert_eq!(beside.difference_from(&longer, &types()), None, "it is in crds/");
+        assert!(!beside.with_recorded(&longer, &types()).objects.contains(&more));
         assert!(rendered.difference_from(&inventory[1..], &types()).is_some());
     }
 

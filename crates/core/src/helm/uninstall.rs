@@ -119,6 +119,13 @@ pub(crate) fn without_release(cluster: Option<&Snapshot>, release: &Resource) ->
     None
 }
 
+/// Returns true if Helm has written a live object.
+pub(crate) fn is_of_helm(object: &ObjectMetadata) -> bool {
+    let mut managers = object.managed_fields.iter().map(|entry| &*entry.manager);
+    let is_annotated = object.annotations.get(RELEASE_NAME).is_some();
+    is_annotated || object.managed_fields.is_empty() || managers.any(|manager| MANAGERS.contains(&manager))
+}
+
 fn fate(object: &ObjectMetadata) -> Fate {
     // Helm annotates the objects of templates. helm-controller applies the definitions in crds/ without annotations.
     let is_definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");

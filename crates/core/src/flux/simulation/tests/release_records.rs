@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::{Files, NS, TestCluster, cm, set};
 use super::releases::{installed, record, tree};
 use super::upgrades::{self, deployed, templates, without};
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::plan::{Outcome, Plan};
 use crate::testing::{Build, object};
 
@@ -86,6 +86,42 @@ fn an_upgrade_begins_with_what_the_records_have() {
         assert_eq!((outcome, plan.summary().delete), (Outcome::Blocked, 0));
         assert!(reason.starts_with("record-unusable: ") && reason.contains(why), "{reason}");
     }
+}
+
+#[test]
+fn what_only_the_crds_of_a_chart_have_is_not_of_the_release() {
+    let beside = |mut cluster: TestCluster| {
+        cluster.add(&cm("beside"), None);
+        let entry = ManagedFieldsEntry { manager: "kubectl".into(), ..Default::default() };
+        cluster.object("beside").managed_fields = vec![entry];
+        let status = &mut cluster.kustomization("app").content["status"];
+        for entry in ["flux-system_beside__ConfigMap", "_absent__ConfigMap"] {
+            status["inventory"]["entries"].as_array_mut().unwrap().push(json!({"id": entry, "v": "v1"}));
+        }
+        cluster.snapshot.normalise();
+        cluster
+    };
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let all: &[&str] = &["web", "kept"];
+    let cluster = with_records(beside(installed(json!({}))), [stored(1, Some(all)), stored(2, Some(all))]);
+    let [first, second] = ["delete sh.helm.release.v1.app.v1", "delete sh.helm.release.v1.app.v2"];
+    let rows = ["delete app", "delete web", "delete dependent", "keep kept", "keep beside", first, second];
+    assert_eq!(cluster.rows(&gone), set(&rows));
+    let unread = beside(installed(json!({}))).rows(&gone);
+    assert!(unread.contains("delete? beside"), "without the records it is not known: {unread:?}");
+    let spec = || upgrades::spec(json!({}));
+    let mut cluster = beside(deployed(spec()));
+    let all: &[&str] = &["web", "kept", "extra"];
+    let crds: (&str, Vec<Value>) = ("charts/app/crds/x.yaml", vec![cm("beside")]);
+    let with_crds = |version: &str, names: &[upgrades::Template]| {
+        let mut files = upgrades::tree(version, names, spec());
+        files.push(crds.clone());
+        files
+    };
+    cluster.history = Some(with_crds("1", &templates()));
+    let cluster = with_records(cluster, [stored(1, Some(all)), stored(2, Some(all))]);
+    assert_eq!(cluster.rows(&with_crds("2", &without("extra"))), set(&["delete extra"]));
+    assert_eq!(cluster.rows(&with_crds("1", &templates())), set(&[]), "its record is the one in the status");
 }
 
 #[test]

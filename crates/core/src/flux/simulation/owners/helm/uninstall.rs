@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::actions::hook_runs::{
     FailingHooks, REPLACEMENT_REFUSED, Reached, Stage, StepPlace, is_gone_later, not_replaced, uninstall_runs,
 };
-use super::actions::records::{compared, revision};
+use super::actions::records::{applied_members, compared, revision};
 use super::actions::remedies::orphans_dependents;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -18,7 +18,9 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::records::{Recorded, ReleaseRecords, Revision};
 use crate::helm::target::ReleaseTarget;
-use crate::helm::uninstall::{Fate, StoredChart, live_hooks, records, uninstalled_objects, without_release};
+use crate::helm::uninstall::{
+    Fate, StoredChart, is_of_helm, live_hooks, records, uninstalled_objects, without_release,
+};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
@@ -498,7 +500,8 @@ fn manifest_members(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId>
     if is_uninstalled(state, release) {
         return BTreeSet::new();
     }
-    match (recorded(state, release), state.cluster_of(release), state.members(release)) {
+    let members = applied_members(state, release, records_of(state, release));
+    match (recorded(state, release), state.cluster_of(release), members) {
         (Recorded::Other(revision), Some(cluster), _) => revision.placed(&cluster.types),
         (_, _, Members::Listed(ids)) => ids.into_iter().collect(),
         _ => BTreeSet::new(),
@@ -507,18 +510,20 @@ fn manifest_members(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId>
 
 /// Returns the live objects of a release with the effect of an uninstall on them.
 fn release_members<'a>(state: &State<'a>, release: &Resource) -> Vec<(&'a ObjectMetadata, Fate)> {
-    let members = uninstalled_objects(state.input.snapshot, &manifest_members(state, release));
-    match stored_chart(state, release) {
-        Some(stored) => members.into_iter().map(|(object, _)| (object, stored.fate(object))).collect(),
-        None => members,
+    let mut members = uninstalled_objects(state.input.snapshot, &manifest_members(state, release));
+    if let Some(stored) = stored_chart(state, release) {
+        members.iter_mut().for_each(|(object, fate)| *fate = stored.fate(object));
     }
+    if records_of(state, release).is_none() {
+        for (_, fate) in members.iter_mut().filter(|(object, fate)| *fate == Fate::Deleted && !is_of_helm(object)) {
+            *fate = Fate::Uncertain("it stays if it is in the crds/ of the chart, and in no template".to_owned());
+        }
+    }
+    members
 }
 
 /// Returns the live objects in the inventory of a release that an uninstall does not look for.
 fn unlisted(state: &State<'_>, release: &Resource) -> BTreeSet<ObjectId> {
-    if !matches!(recorded(state, release), Recorded::Other(_)) && !is_uninstalled(state, release) {
-        return BTreeSet::new();
-    }
     let (Members::Listed(inventory), members) = (state.members(release), manifest_members(state, release)) else {
         return BTreeSet::new();
     };

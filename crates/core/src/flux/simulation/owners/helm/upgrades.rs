@@ -14,7 +14,7 @@ use super::actions::conditions::{condition, unmet_dependency};
 use super::actions::failure::{Attempt, Failure};
 use super::actions::hook_runs::hook_runs;
 use super::actions::records::{
-    forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision,
+    applied_members, forgotten_records, has_failed_upgrade, left_behind, outdated_records, release_target, revision,
 };
 use super::actions::remedies::{Remedy, can_fail_later, waits_for_objects};
 use super::change::{Change, Prepared, Specs, prepared, prepared_again};
@@ -171,7 +171,8 @@ fn renders(
     change: &Change,
     place: &mut Place<'_>,
 ) -> Asked<Result<Renders, String>> {
-    let mut inventory = match (comparison.state().members(live), &change.basis) {
+    let members = applied_members(comparison.state(), live, change.records.as_ref());
+    let mut inventory = match (members, &change.basis) {
         (Members::Listed(inventory), _) => inventory,
         (_, Some(_)) => vec![],
         (_, None) => return Err("it records no inventory".to_owned().into()),

@@ -15,8 +15,9 @@ use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::helm::records::{Recorded, RecordsAnswer, RecordsQuery, ReleaseRecords};
+use crate::helm::rendered::in_scope;
 use crate::helm::target::ReleaseTarget;
-use crate::helm::uninstall::records;
+use crate::helm::uninstall::{is_of_helm, records};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::Members;
@@ -62,8 +63,24 @@ pub(crate) fn release_target(live: &Resource) -> ReleaseTarget {
 pub(crate) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&'r ReleaseRecords>) -> Recorded<'r> {
     let known = records.zip(state.cluster_of(live));
     known.map_or(Recorded::AsInStatus, |(records, cluster)| {
-        records.compared(revision(live), &state.members(live), &cluster.types)
+        records.compared(revision(live), &applied_members(state, live, Some(records)), &cluster.types)
     })
+}
+
+/// Returns the members of a release without what only the `crds/` of its chart has. helm-controller adds everything there to the
+/// inventory, and applies nothing but the definitions: anything else is not in Helm's record, and no live object that Helm
+/// wrote.
+///
+/// Source: helm-controller v1.6.3 `internal/inventory/inventory.go`, `AddCRDs`, and `internal/action/crds.go`.
+pub(crate) fn applied_members(state: &State<'_>, live: &Resource, records: Option<&ReleaseRecords>) -> Members {
+    let mut members = state.members(live);
+    let Some((records, cluster)) = records.zip(state.cluster_of(live)) else { return members };
+    if let (Members::Listed(ids), Some(recorded)) = (&mut members, records.deployed_objects(&cluster.types)) {
+        let is_definition = |id: &ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
+        let is_recorded = |id: &ObjectId| recorded.contains(&in_scope(id.clone(), &cluster.types));
+        ids.retain(|id| is_definition(id) || is_recorded(id) || cluster.object(id).is_some_and(is_of_helm));
+    }
+    members
 }
 
 /// Returns the revision that the status of a HelmRelease names; 0 without a release.
