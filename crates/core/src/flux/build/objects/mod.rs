@@ -13,8 +13,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use self::undecrypted::{UNKNOWN, Undecrypted};
-use crate::flux::build::sops::live_values::holds_ciphertext;
+use self::undecrypted::{UNKNOWN, Undecrypted, holds_ciphertext};
 use crate::kubernetes::object::{GroupKind, ObjectId, text_at};
 
 /// An object that a build produces.

@@ -1,9 +1,28 @@
 //! Parts of a built object that are unknown without the keys of SOPS.
 
+use serde_json::Value;
+
 use crate::kubernetes::object::ObjectId;
 
 /// Placeholder for an unknown hash or an encrypted part of an identity; no name in a cluster can contain it.
 pub(crate) const UNKNOWN: &str = crate::private::PLACEHOLDER;
+
+/// Prefix of an encrypted value.
+pub(in crate::flux::build) const CIPHERTEXT_PREFIX: &str = "ENC[AES256_GCM,";
+
+/// Returns true if a value of a manifest is encrypted.
+pub(in crate::flux::build) fn is_ciphertext(value: Option<&Value>) -> bool {
+    value.and_then(Value::as_str).is_some_and(|text| text.starts_with(CIPHERTEXT_PREFIX))
+}
+
+/// Returns true if a part of a value is encrypted.
+pub(in crate::flux::build) fn holds_ciphertext(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.values().any(holds_ciphertext),
+        Value::Array(items) => items.iter().any(holds_ciphertext),
+        _ => is_ciphertext(Some(value)),
+    }
+}
 
 /// The largest part of an object that is unknown.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::flux::build::generator::GeneratedFile;
 use crate::flux::build::kustomization_file::{items, texts};
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::objects::undecrypted::{Undecrypted, UnknownName};
+use crate::flux::build::objects::undecrypted::{Undecrypted, UnknownName, is_ciphertext};
 use crate::flux::build::objects::yaml;
 use crate::flux::build::{kustomization_file, sops};
 use crate::flux::source::artifact::Artifact;
@@ -121,7 +121,7 @@ fn marker(name: &str, holds_variables: bool) -> &'static str {
 }
 
 fn has_encrypted_identity(manifest: &Value) -> bool {
-    IDENTITY.iter().any(|pointer| sops::is_ciphertext(manifest.pointer(pointer)))
+    IDENTITY.iter().any(|pointer| is_ciphertext(manifest.pointer(pointer)))
 }
 
 /// Returns true if an object contains the text of one of these files.

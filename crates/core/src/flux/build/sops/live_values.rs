@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::is_ciphertext;
-use crate::flux::build::objects::undecrypted::UNKNOWN;
+use crate::flux::build::objects::undecrypted::{UNKNOWN, is_ciphertext};
 use crate::flux::build::objects::{BuiltObject, MaskedObject};
 
 /// Sets the values of an encrypted spec that the live one tells, and hides them. `last` is the spec that was applied last, if
@@ -45,15 +44,6 @@ fn decrypted(text: &Value, last: Option<&Value>, live: Option<&Value>) -> Value 
             Value::Array(values.collect())
         }
         _ => live.filter(|_| is_ciphertext(Some(text)) && last == Some(text)).unwrap_or(text).clone(),
-    }
-}
-
-/// Returns true if a part of a value is encrypted.
-pub(crate) fn holds_ciphertext(value: &Value) -> bool {
-    match value {
-        Value::Object(fields) => fields.values().any(holds_ciphertext),
-        Value::Array(items) => items.iter().any(holds_ciphertext),
-        _ => is_ciphertext(Some(value)),
     }
 }
 

@@ -11,10 +11,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use crate::flux::build::objects::undecrypted::UNKNOWN;
+use crate::flux::build::objects::undecrypted::{CIPHERTEXT_PREFIX, UNKNOWN};
 
-/// Prefix of an encrypted value.
-const CIPHERTEXT_PREFIX: &str = "ENC[AES256_GCM,";
 /// Length of the hash that kustomize appends to a generated name, and its characters.
 const HASH_LENGTH: usize = 10;
 const HASH_ALPHABET: &str = "bcdfghkmt2456789";
@@ -29,11 +27,6 @@ pub(super) fn mac(text: &str) -> Option<&str> {
     })?;
     let length = text[start..].find(']')?;
     Some(&text[start..=start + length])
-}
-
-/// Returns true if a value of a manifest is encrypted.
-pub(super) fn is_ciphertext(value: Option<&Value>) -> bool {
-    value.and_then(Value::as_str).is_some_and(|text| text.starts_with(CIPHERTEXT_PREFIX))
 }
 
 /// Returns a part of an identity, or a placeholder if it is encrypted.
