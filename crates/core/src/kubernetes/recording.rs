@@ -34,8 +34,8 @@ const MARK: &str = "notRecorded";
 impl Snapshot {
     /// Removes content that may hold secrets: parameters of Argo CD sources, environments of containers, settings of volume
     /// types, passwords in URLs, and fields of Flux objects that only `get` reads. Unless `keep_values` is set, also
-    /// variables and patches of Kustomizations, values and post-renderers of HelmReleases, and manifests and inputs of
-    /// ResourceSets.
+    /// variables and patches of Kustomizations, values and post-renderers of HelmReleases, manifests and inputs of
+    /// ResourceSets, and messages of conditions, which can quote all of these.
     pub fn redact(&mut self, keep_values: bool) {
         for full in &mut self.resources {
             let id = &full.object.id;
@@ -62,10 +62,12 @@ impl Snapshot {
                 }
             }
             if let Some(status) = full.content.get_mut("status").and_then(Value::as_object_mut)
-                && is_provider
                 && !keep_values
             {
-                status.remove("exportedInputs");
+                if is_provider {
+                    status.remove("exportedInputs");
+                }
+                status.values_mut().for_each(drop_messages);
             }
             redact_nested(&mut full.content, is_argo);
         }
@@ -126,6 +128,21 @@ fn hide_values(spec: &mut Map<String, Value>) {
         if let Some(value) = spec.get_mut(field) {
             *value = mark();
         }
+    }
+}
+
+/// Replaces the messages of a status, at any depth, by the reasons beside them. No rule of a plan reads a message.
+fn drop_messages(status: &mut Value) {
+    match status {
+        Value::Array(items) => items.iter_mut().for_each(drop_messages),
+        Value::Object(fields) => {
+            if fields.get("message").is_some_and(Value::is_string) {
+                let reason = fields.get("reason").cloned();
+                fields.insert("message".to_owned(), reason.unwrap_or_else(|| "".into()));
+            }
+            fields.values_mut().for_each(drop_messages);
+        }
+        _ => {}
     }
 }
 
@@ -206,6 +223,12 @@ mod tests {
                 {"message": "unable to clone 'https://u:SECRET@e.com/r': denied"}]}}),
                 &[],
             ),
+            flux_object(
+                "HelmRelease",
+                json!({"spec": {"suspend": true}, "status": {"conditions": [{"type": "Ready", "status": "False",
+                "reason": "UpgradeFailed", "message": "upgrade failed: Deployment in version \"v1\": VALUE"}]}}),
+                &[],
+            ),
             object("argoproj.io", "Application", "argocd", "shop").with_content(json!({
                 "spec": {"suspend": true, "source": source, "sources": [source]},
                 "operation": {"sync": {"source": source}},
@@ -230,8 +253,15 @@ mod tests {
         let text = serde_json::to_string(&snapshot).unwrap();
         assert!(!text.contains("SECRET") && !text.contains("VALUE"), "{text}");
         assert!(snapshot.resources.iter().all(|full| full.flag("/spec/suspend")));
-        for kept in ["releaseName", "https://REDACTED@e.com/r", "--git-url=", "substituteFrom", "./apps", "minio:9000"]
-        {
+        for kept in [
+            "releaseName",
+            "https://REDACTED@e.com/r",
+            "--git-url=",
+            "substituteFrom",
+            "./apps",
+            "minio:9000",
+            "\"message\":\"UpgradeFailed\"",
+        ] {
             assert!(text.contains(kept), "{kept}: {text}");
         }
     }
