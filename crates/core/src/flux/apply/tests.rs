@@ -159,6 +159,10 @@ fn a_value_of_another_manager_is_drift_and_a_new_value_is_a_change() {
     let drift = compare(&plain, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
     assert_eq!(drift.reason.to_string(), "drift: data.b was set by operator");
     assert_eq!(compare(&plain, &before, &after(json!({"a": "2", "b": "1"}))).unwrap().reason.to_string(), "changed");
+    let mut private = plain.clone();
+    private.live_is_private = true;
+    let unnamed = compare(&private, &before, &after(json!({"a": "1", "b": "2"}))).unwrap();
+    assert_eq!(unnamed.reason.to_string(), "drift", "the key of an item can be a value of a Secret");
     let ignoring = applied_object(config_map(json!({})), &json!({"ignore": [{"paths": ["/data/b"]}]}));
     assert_eq!(compare(&ignoring, &before, &after(json!({"a": "1", "b": "2"}))), None);
 }

@@ -80,14 +80,17 @@ pub fn compare(
     if is_secret {
         mask_secret(&mut before, &mut after);
     }
-    let Some(masked) = applied.built.masked.as_deref() else {
-        let (reason, name) = (reason(&taken_over, &drift), applied.id.to_string());
-        return Some(Update { reason, diff: unified_diff(&name, LIVE, &before, &after), changes_content });
-    };
-    mask_fields(&applied.built.manifest, &masked.manifest, Some(&mut before), Some(&mut after));
-    // The paths of fields can hold values too.
-    let reason = Reason::from(reason(&taken_over, &drift).code);
-    Some(Update { reason, diff: unified_diff(&masked.id.to_string(), LIVE, &before, &after), changes_content })
+    let masked = applied.built.masked.as_deref();
+    let mut reason = reason(&taken_over, &drift);
+    if applied.live_is_private || masked.is_some() {
+        // The paths of fields can hold values too.
+        reason = reason.code.into();
+    }
+    if let Some(masked) = masked {
+        mask_fields(&applied.built.manifest, &masked.manifest, Some(&mut before), Some(&mut after));
+    }
+    let name = masked.map_or(&applied.id, |masked| &masked.id).to_string();
+    Some(Update { reason, diff: unified_diff(&name, LIVE, &before, &after), changes_content })
 }
 
 /// Compares the live object with the answer to the dry-run of its apply by another controller than kustomize-controller, which takes
