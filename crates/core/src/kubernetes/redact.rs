@@ -13,7 +13,11 @@ pub fn redact_urls(text: &str) -> String {
     while let Some(at) = rest.find("://") {
         let (before, url) = rest.split_at(at + 3);
         redacted += before;
-        let end = url.find(|c: char| c.is_whitespace() || "\"'`<>".contains(c)).unwrap_or(url.len());
+        // A password can have quotes. What stands before an @ is hidden with them.
+        let authority = url.find(|c: char| c.is_whitespace() || c == '/').unwrap_or(url.len());
+        let host = url[..authority].rfind('@').unwrap_or_default();
+        let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
+        let end = url[host..].find(is_end).map_or(url.len(), |length| host + length);
         redact(&url[..end], &mut redacted);
         rest = &url[end..];
     }
@@ -51,6 +55,8 @@ mod tests {
             ("no URL", "no URL"),
             ("https://example.com/a?ref=v1", "https://example.com/a?ref=v1"),
             ("get 'https://u:p@example.com/a': refused", "get 'https://REDACTED@example.com/a': refused"),
+            ("get 'https://u:p'q\"r@example.com/a': refused", "get 'https://REDACTED@example.com/a': refused"),
+            ("'https://example.com' <a@b.c>", "'https://example.com' <a@b.c>"),
             ("https://token@example.com", "https://REDACTED@example.com"),
             ("https://u:p@x@example.com/a@b", "https://REDACTED@example.com/a@b"),
             ("ssh://git@example.com/a", "ssh://git@example.com/a"),
