@@ -173,10 +173,16 @@ impl WhyGone {
     ) -> Self {
         let Search { object: declared, owners, last, removal, searched, notes, gaps } = search;
         events.sort_by(|a, b| (b.at, &b.message).cmp(&(a.at, &a.message)));
+        // Whoever may write Events can write one about an owner of their own.
+        let of_removal = removal.iter().flat_map(|removal| {
+            removal.owner.iter().chain(removal.owners_deleted.iter().map(|deleted| &deleted.owner))
+        });
+        let owners_of_object: Vec<&ObjectId> = owners.iter().chain(of_removal).collect();
+        let is_told = events.iter().any(|event| owners_of_object.contains(&&event.owner));
         let verdict = match &removal {
             None if last.is_some() => Verdict::Declared,
             None => Verdict::NotFound,
-            Some(_) if !events.is_empty() => Verdict::DeletedByCommit,
+            Some(_) if is_told => Verdict::DeletedByCommit,
             Some(_) if !applied.is_empty() && applied.iter().all(|owner| owner.has_commit == Some(false)) => {
                 Verdict::NotApplied
             }

@@ -1,5 +1,7 @@
 //! The verdict follows from the commits, from what the owners applied, and from the Events.
 
+use std::collections::BTreeSet;
+
 use super::evidence::{Applied, ControllerEvent, unobstructed};
 use super::{Commit, Presence, Removal, Search, Verdict, WhyGone};
 use crate::flux::source::matching::commit_of;
@@ -35,7 +37,8 @@ fn applied(has_commit: Option<bool>) -> Applied {
 
 fn verdict(removal: Option<Action>, last: bool, applied: Vec<Applied>, events: Vec<ControllerEvent>) -> Verdict {
     let removal = removal.map(|action| Removal { action: Some(action), ..Removal::default() });
-    let search = Search { removal, last: last.then(Commit::default), ..Search::default() };
+    let owners = BTreeSet::from([owner()]);
+    let search = Search { owners, removal, last: last.then(Commit::default), ..Search::default() };
     WhyGone::new(search, object(), Presence::Gone, applied, events, DateTime::UNIX_EPOCH).verdict
 }
 
@@ -55,6 +58,11 @@ fn a_commit_deletes_what_its_owner_applied_and_prunes() {
         Verdict::DeletedByCommit,
         "the controller says it"
     );
+    let other = ControllerEvent {
+        owner: ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "tenant", "apps"),
+        ..event("ConfigMap/shop/a deleted")
+    };
+    assert_eq!(verdict(delete, true, vec![applied(Some(false))], vec![other]), Verdict::NotApplied, "of another owner");
 }
 
 #[test]
