@@ -8,6 +8,7 @@ use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, release};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::plan::{Certainty, Outcome, Plan};
+use crate::testing::resource_type;
 
 const KEEP: &str = "helm.sh/resource-policy";
 
@@ -349,6 +350,45 @@ fn a_release_that_is_uninstalled_already_loses_its_records_only() {
     assert_eq!(rows(true, None), set(&[&["delete app"][..], &stay].concat()));
     assert_eq!(rows(false, None), set(&[&["delete app", &format!("delete {record}")][..], &stay].concat()));
     assert_eq!(rows(false, Some("other")), set(&[&[&*format!("delete {record}")][..], &stay].concat()));
+}
+
+#[test]
+fn a_definition_that_goes_with_a_release_makes_its_uninstall_a_race() {
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.e.com"}, "spec": {"group": "e.com", "names": {"kind": "Widget"}}});
+    let mut files = tree(json!({}));
+    files.push(("root/d.yaml", vec![definition]));
+    let mut cluster = installed_from(&files);
+    let definitions = ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+    cluster.snapshot.types.push(resource_type(definitions.0, definitions.1, definitions.2, false));
+    cluster.snapshot.types.push(resource_type("e.com", "Widget", "widgets", true));
+    let widget = json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": NS}});
+    cluster.add(&widget, None);
+    for (name, event) in [("first", "pre-delete"), ("last", "post-delete")] {
+        cluster.add(&cm(name), None);
+        let hook = cluster.object(name);
+        hook.annotations = [("helm.sh/hook", event)].into_iter().collect();
+        let labels = [("helm.toolkit.fluxcd.io/name", "app"), ("helm.toolkit.fluxcd.io/namespace", NS)];
+        hook.labels = labels.into_iter().collect();
+    }
+    let status = &mut cluster.kustomization("app").content["status"];
+    let entry = json!({"id": format!("{NS}_w_e.com_Widget"), "v": "v1"});
+    status["inventory"]["entries"].as_array_mut().unwrap().push(entry);
+    cluster.snapshot.normalise();
+    let both: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let record = "sh.helm.release.v1.app.v1";
+    let after = ["delete? web", "delete? dependent", "recreate? last", &format!("delete? {record}")];
+    let at_once = ["delete app", "delete widgets.e.com", "delete w", "recreate first", "keep kept"];
+    assert_eq!(cluster.rows(&both), set(&[&at_once[..], &after].concat()));
+    let plan = cluster.plan(&both);
+    let web = plan.deletions().find(|row| &*row.object.id.name == "web").unwrap();
+    let why = "it stays if the definition of widget.e.com is gone before Helm reads the manifest of the release";
+    assert!(web.reason.text().contains(why), "{}", web.reason);
+    let alone: Files = vec![("root/x.yaml", vec![cm("x")]), files.pop().unwrap()];
+    assert!(cluster.rows(&alone).contains("delete web"));
+    let renamed: Files =
+        vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release(json!({"releaseName": "b"}))])];
+    assert!(cluster.rows(&renamed).contains("delete? web"));
 }
 
 #[test]

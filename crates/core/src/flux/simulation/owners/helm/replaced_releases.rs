@@ -18,8 +18,8 @@ use super::deployed::deployed;
 use super::installs::installation::{may_have_release, rendered};
 use super::render::release_charts::{IN_PLACE, last_segment, without_metadata};
 use super::uninstall::{
-    UNINSTALL_EVENTS, Uninstall, add_hooks, failing_hooks, failure, fates, hooks, kept, reason_to_stay, records_of,
-    uninstalled, while_failing,
+    UNINSTALL_EVENTS, Uninstall, add_hooks, failing_hooks, failure, fates, hooks, kept, leaving_kinds, reason_to_stay,
+    records_of, uninstalled, while_failing,
 };
 use crate::flux::build::{Interrupt, charts};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Open, OwnerDeletion, Reaction, Readiness};
@@ -173,14 +173,15 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
         effect.deletes.insert(id.clone(), deletion);
     }
     let failing = failing_hooks(state, release, &replacement.spec);
-    let waits: Vec<String> = while_failing(&failing).collect();
+    let later = leaving_kinds(state, release, consequences);
+    let waits: Vec<String> = while_failing(&failing).chain(later.iter().cloned()).collect();
     for deletion in effect.deletes.values_mut() {
         deletion.conditions.extend(waits.iter().cloned());
         deletion.is_doubtful |= !waits.is_empty();
     }
     let conditions: Vec<String> = replacement.condition.iter().cloned().collect();
     let (spec, failure, kind) = (&replacement.spec, failure.as_ref(), CascadeKind::ReplacedRelease);
-    let uninstall = Uninstall { spec, kind, failure, conditions: &conditions, failing: &failing };
+    let uninstall = Uninstall { spec, kind, failure, conditions: &conditions, later: &later, failing: &failing };
     add_hooks(state, release, &uninstall, &mut effect);
     Some(effect)
 }

@@ -11,6 +11,7 @@ use super::actions::hook_runs::{
 };
 use super::actions::records::{applied_members, compared, revision};
 use super::actions::remedies::orphans_dependents;
+use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
@@ -63,6 +64,8 @@ pub(super) struct Uninstall<'u> {
     pub(super) failure: Option<&'u Failure>,
     /// Conditions under which it does not begin.
     pub(super) conditions: &'u [String],
+    /// Conditions under which it fails after the hooks before the deletions.
+    pub(super) later: &'u [String],
     /// Hooks that it runs first and that can fail.
     pub(super) failing: &'u [ObjectId],
 }
@@ -76,7 +79,9 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     let own_conditions = [&conditions(state, release, consequences)[..], &skipped].concat();
     let spec = release.spec();
     let failing = failing_hooks(state, release, spec);
-    let conditions: Vec<String> = own_conditions.iter().cloned().chain(while_failing(&failing)).collect();
+    let later = leaving_kinds(state, release, consequences);
+    let own = own_conditions.iter().cloned();
+    let conditions: Vec<String> = own.chain(while_failing(&failing)).chain(later.iter().cloned()).collect();
     let chart = helm_chart(&release.content);
     let failure = failure(state, release, spec);
     effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
@@ -107,7 +112,7 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     if is_run {
         let failure = failure.as_ref();
         let (kind, conditions, failing) = (CascadeKind::HelmRelease, &own_conditions[..], &failing[..]);
-        let uninstall = Uninstall { spec, kind, failure, conditions, failing };
+        let uninstall = Uninstall { spec, kind, failure, conditions, later: &later, failing };
         add_hooks(state, release, &uninstall, &mut effect);
     }
     effect
@@ -267,9 +272,10 @@ pub(super) fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> Owner
 pub(super) fn add_hooks(
     state: &State<'_>,
     release: &Resource,
-    Uninstall { spec, kind, failure, conditions, failing }: &Uninstall<'_>,
+    Uninstall { spec, kind, failure, conditions, later, failing }: &Uninstall<'_>,
     effect: &mut Effect,
 ) {
+    let runs_first = |hook: &Hook| hook.runs_at(&[HookEvent::PreDelete]);
     let is_at_start = failure.is_some_and(|failure| failure.at == Step::Start);
     let all: Vec<String> = conditions.iter().cloned().chain(while_failing(failing)).collect();
     let runs = uninstall_runs(&stored_hooks(state, release, spec, UNINSTALL_EVENTS).unwrap_or_default());
@@ -283,13 +289,18 @@ pub(super) fn add_hooks(
             if deletion.action == Action::Recreate && is_gone_later(object) {
                 deletion.stays_if(not_replaced(flag_at(spec, "/uninstall/disableWait"), "uninstall"));
             }
-            effect.deletes.insert(object.id.clone(), under(deletion, &all));
+            let later = if runs_first(&hook) { &[] } else { *later };
+            effect.deletes.insert(object.id.clone(), under(deletion, &[&all[..], later].concat()));
         }
     }
     if !is_at_start {
         let created = created_hooks(state, release, spec, events(*failure), conditions, failing).into_iter();
-        effect.creates =
-            created.filter(|(id, _)| end.is_none() || runs.get(id).is_none_or(|run| run.is_left(end))).collect();
+        let left = created.filter(|(id, ..)| end.is_none() || runs.get(id).is_none_or(|run| run.is_left(end)));
+        let with_later = left.map(|(id, (hook, mut conditions))| {
+            conditions.extend(later.iter().filter(|_| !runs_first(&hook)).cloned());
+            (id, conditions)
+        });
+        effect.creates = with_later.collect();
     }
 }
 
@@ -382,6 +393,25 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     conditions
 }
 
+/// Returns the conditions under which Helm deletes nothing after its first hooks: the change deletes the definition of a kind of
+/// the release. Helm reads all of the manifest that it deletes, and fails for ever if a kind is not served any more.
+///
+/// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `deleteRelease`.
+pub(super) fn leaving_kinds(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
+    let fates = fates(state, release);
+    let is_kept = |id: &ObjectId| matches!(fates.get(id), Some(Fate::Kept(_)));
+    // Helm deletes its own definitions after it has read the manifest.
+    let leaves = |definition: &ObjectId| {
+        consequences.may_be_deleted(definition) && (is_kept(definition) || !fates.contains_key(definition))
+    };
+    let read = manifest_members(state, release).into_iter().filter(|id| !is_kept(id));
+    let leaving = read.filter(|id| definition_of(state, id).is_some_and(|definition| leaves(&definition)));
+    let kinds: BTreeSet<GroupKind> = leaving.map(|id| id.group_kind()).collect();
+    let why =
+        |kind| format!("it stays if the definition of {kind} is gone before Helm reads the manifest of the release");
+    kinds.into_iter().map(why).collect()
+}
+
 /// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the conditions
 /// under which it does not. helm-controller runs those before the deletions again until they succeed. `failing` are those that
 /// can fail before.
@@ -392,7 +422,7 @@ fn created_hooks(
     events: &[HookEvent],
     conditions: &[String],
     failing: &[ObjectId],
-) -> BTreeMap<ObjectId, Vec<String>> {
+) -> BTreeMap<ObjectId, (Hook, Vec<String>)> {
     let is_private = stored_chart(state, release).is_some_and(|stored| stored.is_private);
     let all = stored_hooks(state, release, spec, events).unwrap_or_default().into_iter();
     let absent = all.filter(|(id, _)| !is_private && !state.is_live(id));
@@ -406,7 +436,7 @@ fn created_hooks(
             HookFate::DeletedOnFailure => conditions.push("it is deleted if it fails".to_owned()),
             HookFate::Deleted => return None,
         }
-        Some((id, conditions))
+        Some((id, (hook, conditions)))
     });
     created.collect()
 }
