@@ -12,6 +12,8 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Name of the Deployment of source-watcher.
 const SOURCE_WATCHER: &str = "source-watcher";
+/// Name of the Deployment of helm-controller.
+const HELM_CONTROLLER: &str = "helm-controller";
 
 /// Returns the rules of the version that was given, or of the controller's Deployment, and the user of the controller.
 pub(super) async fn kustomize_controller(
@@ -64,6 +66,13 @@ pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot:
     let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return false };
     let content = read_deployment(cluster, &deployment.id).await;
     content.is_ok_and(|content| controller_deployment::denies_other_namespaces(&content))
+}
+
+/// Returns the account of HelmReleases that name none, if the Deployment of helm-controller can be read.
+pub(super) async fn release_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
+    let deployment = controller_deployment::deployment(snapshot, HELM_CONTROLLER)?;
+    let content = read_deployment(cluster?, &deployment.id).await.ok()?;
+    controller_deployment::default_service_account(&content)
 }
 
 /// Returns the accounts of owners that name none, of the controllers whose Deployments can be read.

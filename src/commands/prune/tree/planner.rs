@@ -58,6 +58,7 @@ pub(super) struct Planner<'s> {
     pinned: BTreeMap<SourceId, String>,
     controller: KustomizeController,
     generators_deny_other_namespaces: bool,
+    release_account: Option<String>,
     charts: Option<BTreeSet<String>>,
     fetches_charts: bool,
     /// Extent of the dry-runs of the first step; `None` if the API server is not asked.
@@ -232,6 +233,8 @@ impl<'s> Planner<'s> {
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
+        let release_account =
+            if has_releases { controllers::release_account(cluster.as_ref(), snapshot).await } else { None };
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
                 let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
@@ -282,6 +285,7 @@ impl<'s> Planner<'s> {
             pinned: found.pinned,
             controller,
             generators_deny_other_namespaces,
+            release_account,
             charts: folder_charts,
             fetches_charts: options.checkout.allow_network,
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
@@ -308,6 +312,7 @@ impl<'s> Planner<'s> {
             deployed: state.deployed.clone(),
             differing_artifacts: state.differing.clone(),
             generators_deny_other_namespaces: self.generators_deny_other_namespaces,
+            release_account: self.release_account.clone(),
             charts: self.charts.clone(),
             fetches_charts: self.fetches_charts,
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),

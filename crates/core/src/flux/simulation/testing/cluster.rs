@@ -81,6 +81,8 @@ pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
     pub(crate) features: Features,
     pub(crate) flags: ControllerFlags,
+    /// `--default-service-account` of helm-controller.
+    pub(crate) release_account: Option<String>,
     pub(crate) workers: usize,
     pub(crate) pinned: bool,
     /// Further GitRepositories with the same files.
@@ -129,6 +131,7 @@ impl TestCluster {
             snapshot: Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default()),
             features: Features::default(),
             flags: ControllerFlags::default(),
+            release_account: None,
             workers: 4,
             pinned: false,
             sources: vec![],
@@ -318,6 +321,7 @@ impl TestCluster {
             last_applied,
             differing_artifacts: self.differing.iter().cloned().collect(),
             generators_deny_other_namespaces: false,
+            release_account: self.release_account.clone(),
             deployed,
             fetches_charts: self.remote.is_some(),
             generates_sets: self.has_operator,

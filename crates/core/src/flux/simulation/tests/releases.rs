@@ -333,6 +333,24 @@ fn a_deleted_release_honours_its_uninstall_options() {
 }
 
 #[test]
+fn a_release_without_an_account_has_the_default_of_helm_controller() {
+    let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
+    let rows = |account: &str, spec: Value| {
+        let mut cluster = installed(spec);
+        cluster.release_account = Some(account.to_owned());
+        let account =
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team", "namespace": NS}});
+        cluster.add(&account, None);
+        cluster.snapshot.normalise();
+        cluster.rows(&gone)
+    };
+    let all = [&UNINSTALLED[..], &["delete app"]].concat();
+    assert_eq!(rows("missing", json!({})), set(&["delete app"]));
+    assert_eq!(rows("missing", json!({"serviceAccountName": "team"})), set(&all));
+    assert_eq!(rows("team", json!({})), set(&all));
+}
+
+#[test]
 fn a_release_that_is_uninstalled_already_loses_its_records_only() {
     let rows = |keeps_history: bool, after: Option<&str>| {
         let with = |name: Option<&str>| {

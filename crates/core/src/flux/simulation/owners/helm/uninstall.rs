@@ -366,7 +366,7 @@ fn unknown(state: &State<'_>, release: &Resource) -> Option<Reason> {
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileReleaseDeletion`.
 fn skipped(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
     // kustomize-controller applies before it prunes, so an account that is created with the deletion may be there in time.
-    let account = service_account(release);
+    let account = service_account(state, release);
     let account = account.filter(|account| !state.is_live(account) || consequences.may_be_deleted(account));
     let named = state.kube_config(&release.object.id.namespace, release.spec());
     let config = named.filter(|config| state.stays_absent(config) || consequences.may_be_deleted(config));
@@ -385,7 +385,8 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
     if suspensions(state, release).len() > 1 {
         conditions.push(format!("it stays if {id} is suspended when it is deleted"));
     }
-    let rights = service_account(release).iter().flat_map(|_| rights_of_accounts(state, release)).collect::<Vec<_>>();
+    let rights =
+        service_account(state, release).iter().flat_map(|_| rights_of_accounts(state, release)).collect::<Vec<_>>();
     conditions.extend(rights.iter().filter(|needed| consequences.may_be_deleted(needed)).map(without));
     if let Some(Err(why)) = state.stored_releases.get(id).and_then(|stored| stored.records.as_ref()) {
         conditions.push(format!("it stays if Helm's record of the release is damaged, which is not known: {why}"));
@@ -489,7 +490,7 @@ pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value)
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
 pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
-    if service_account(release).is_some_and(|account| state.stays_absent(&account)) {
+    if service_account(state, release).is_some_and(|account| state.stays_absent(&account)) {
         return Some("its service account does not exist");
     }
     if !suspensions(state, release).contains(&false) {
@@ -518,8 +519,12 @@ fn rights_of_accounts(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
     rights.cloned().collect()
 }
 
-fn service_account(release: &Resource) -> Option<ObjectId> {
-    let account = release.text("/spec/serviceAccountName").filter(|account| !account.is_empty())?;
+/// Returns the account that helm-controller looks for before it uninstalls a release: that of the spec, or its default.
+///
+/// Source: helm-controller v1.6.3 `internal/kube/impersonate.go`.
+fn service_account(state: &State<'_>, release: &Resource) -> Option<ObjectId> {
+    let named = release.text("/spec/serviceAccountName").filter(|account| !account.is_empty());
+    let account = named.or(state.input.release_account.as_deref())?;
     let is_remote = release.at("/spec/kubeConfig").is_some_and(|config| !config.is_null());
     let namespace = &release.object.id.namespace;
     (!is_remote).then(|| ObjectId::new("", "ServiceAccount", namespace, account))

@@ -206,8 +206,9 @@ impl Attempt<'_> {
         let ReleaseTarget { name, storage_namespace, .. } = &self.place.target;
         let record = format!("sh.helm.release.v1.{name}.new");
         let id = ObjectId::new("", "Secret", storage_namespace, &record).in_cluster(self.place.cluster.as_ref());
-        let account = text_at(self.spec, "/serviceAccountName");
-        if account.is_empty() || self.is_private || comparison.state().live_object(&id.namespace_object()).is_none() {
+        let named = Some(text_at(self.spec, "/serviceAccountName")).filter(|account| !account.is_empty());
+        let account = named.or(comparison.state().input.release_account.as_deref())?.to_owned();
+        if self.is_private || comparison.state().live_object(&id.namespace_object()).is_none() {
             return None;
         }
         let manifest = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
