@@ -483,7 +483,7 @@ impl Derivation<'_, '_> {
         let state = self.state;
         let mut condition = None;
         if spec.holds_secrets() {
-            let detail = "its spec holds values of a Secret, and messages about it could show them";
+            let detail = "its spec holds values of a Secret or encrypted ones, and messages about it could show them";
             let outcome = PassOutcome::Unknown(Reason::new(ReasonCode::SecretInSpec, detail));
             return Pass { is_optional, ..Pass::new(spec, trigger, outcome) };
         }

@@ -82,7 +82,7 @@ fn hidden_reason(reason: &Reason) -> Reason {
             "its spec or an object that it refers to changes; its effect is not computed, so any of its objects may be \
              deleted"
         }
-        ReasonCode::SecretInSpec => "its spec holds values of a Secret",
+        ReasonCode::SecretInSpec => "its spec holds values of a Secret or encrypted ones",
         ReasonCode::NotRecorded => "it is deleted, and what its controller deletes is not known",
         _ => "",
     };
