@@ -126,8 +126,9 @@ const CONTROLLERS: [&str; 8] = [
     "resourcequota",
 ];
 
-/// Controllers that make the Pods and claims of workloads, bind claims to volumes, and remove the finalizers of all of these.
-const WORKLOAD_CONTROLLERS: [&str; 7] = [
+/// Controllers that make the Pods and claims of workloads, bind claims to volumes, remove the finalizers of all of these, and delete
+/// the Endpoints of Services.
+const WORKLOAD_CONTROLLERS: [&str; 9] = [
     "statefulset",
     "job",
     "cronjob",
@@ -135,6 +136,8 @@ const WORKLOAD_CONTROLLERS: [&str; 7] = [
     "persistentvolume-binder",
     "persistentvolume-protection",
     "persistentvolumeclaim-protection",
+    "volumeattributesclass-protection",
+    "endpoints",
 ];
 
 /// Returns the command line with all controllers, or only with [`CONTROLLERS`] and perhaps [`WORKLOAD_CONTROLLERS`].

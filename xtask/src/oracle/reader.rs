@@ -15,12 +15,13 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 37] = [
+const TYPES: [&str; 39] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
     "/api/v1/serviceaccounts",
     "/api/v1/services",
+    "/api/v1/endpoints",
     "/api/v1/pods",
     "/api/v1/resourcequotas",
     "/api/v1/persistentvolumeclaims",
@@ -37,6 +38,7 @@ const TYPES: [&str; 37] = [
     "/apis/policy/v1/poddisruptionbudgets",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/storage.k8s.io/v1/volumeattributesclasses",
     "/apis/networking.k8s.io/v1/ingressclasses",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/apis/rbac.authorization.k8s.io/v1/roles",
