@@ -253,7 +253,7 @@ impl Order {
         owners.find(|owner| {
             let is_parent =
                 |parent: &&NamespacedName| (&*parent.namespace, &*parent.name) == (&*owner.namespace, &*owner.name);
-            !(owner.kind == KIND && removed_from.iter().any(|parent| is_parent(parent)))
+            !(owner.kind == KIND && removed_from.iter().any(is_parent))
         })
     }
 

@@ -163,7 +163,7 @@ fn an_account_that_may_be_missing_decides_the_uninstall_and_not_the_helm_chart()
     let certainties = |is_there: bool, objects: &[Value]| {
         let all = |more: &[Value]| -> Files { vec![("root/x.yaml", [&[cm("x")], more].concat())] };
         let own = [release(spec.clone())];
-        let before = if is_there { [&own[..], &[account.clone()]].concat() } else { own.to_vec() };
+        let before = if is_there { [&own[..], std::slice::from_ref(&account)].concat() } else { own.to_vec() };
         let mut cluster = installed_from(&all(&before));
         cluster.add(&chart, None);
         cluster.kustomization("app").content["status"]["helmChart"] = format!("{NS}/flux-system-app").into();
