@@ -15,6 +15,7 @@ use super::render::release_charts::{
 };
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
+use super::render::values_digest::differ_from_last_release;
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -289,7 +290,8 @@ fn caught_up(
     let before = values(comparison, &live.object.id, live.spec(), false)?;
     if !matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values)) {
         // The last release may have had just these values, before the upgrade that failed.
-        if was_rolled_back(live) && has_attempted_values(live) == Some(false) {
+        let is_known = |before: &ReleaseValues| matches!(before, ReleaseValues::Known(tried) if differ_from_last_release(live, tried, &change.new.values));
+        if was_rolled_back(live) && has_attempted_values(live) == Some(false) && !is_known(&before) {
             change.condition = Some("it stays if its values are those of its last release again".to_owned());
         }
         return Ok(Prepared::Changed(change));

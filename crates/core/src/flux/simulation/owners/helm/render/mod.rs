@@ -5,3 +5,4 @@ pub(crate) mod preserved_values;
 pub(crate) mod release_charts;
 pub(crate) mod release_values;
 pub(crate) mod rendering;
+pub(crate) mod values_digest;
