@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::mem::discriminant;
 
 use super::derivation::Derivation;
-use super::last_applied::LastApplied;
 use super::live_spec::{SpecChange, live_specs};
 use super::source_states::planned_artifact;
 use crate::flux::apply::admission::ADMISSION;
@@ -63,8 +62,7 @@ fn continued_deletion(
     let flags = &derivation.state.input.flags;
     let specs = live_specs(live, changes, flags);
     let (last, is_changed) = (&specs.last()?.spec, specs.len() > 1);
-    let changed =
-        if is_changed { "its spec".to_owned() } else { changed_rule(derivation, live, &mut None)?.to_string() };
+    let changed = if is_changed { "its spec".to_owned() } else { changed_rule(derivation, live)?.to_string() };
     let finalization = match finalization(derivation, live, last) {
         Finalization::DeletesObjects => {
             Finalization::Depends(format!("it is being deleted already, and tries again after {changed} changes"))
@@ -81,20 +79,16 @@ fn continued_deletion(
 }
 
 /// Returns a service account, a role, a binding or an admission rule that is created, changed or deleted, and on which it depends
-/// what the finalizer of an owner may delete. `last_applied` is built if it is needed.
-pub(crate) fn changed_rule(
-    derivation: &mut Derivation<'_, '_>,
-    live: &Resource,
-    last_applied: &mut Option<LastApplied>,
-) -> Option<ObjectId> {
+/// what the finalizer of an owner may delete.
+pub(crate) fn changed_rule(derivation: &mut Derivation<'_, '_>, live: &Resource) -> Option<ObjectId> {
     let (state, consequences) = (derivation.state, derivation.consequences);
     let Members::Listed(members) = state.members(live) else { return None };
     let rules = || consequences.outcomes.iter().filter(|(id, _)| is_rule(id, &live.object.id, &members));
     let comes_or_goes =
         |outcomes: &PossibleOutcomes| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created);
-    let found = rules().find(|(_, outcomes)| comes_or_goes(outcomes)).or_else(|| {
-        rules().find(|(id, _)| last_applied.get_or_insert_with(|| LastApplied::build(derivation)).is_changed(state, id))
-    });
+    let found = rules()
+        .find(|(_, outcomes)| comes_or_goes(outcomes))
+        .or_else(|| rules().find(|(id, _)| derivation.last_applied().is_changed(state, id)));
     found.map(|(id, _)| id.clone())
 }
 
@@ -195,7 +189,7 @@ fn lost_right(derivation: &mut Derivation<'_, '_>, live: &Resource, specs: &[Kus
     if rights.is_empty() {
         return None;
     }
-    let last_applied = LastApplied::build(derivation);
+    let last_applied = derivation.last_applied();
     let flags = &derivation.state.input.flags;
     let accounts = specs
         .iter()

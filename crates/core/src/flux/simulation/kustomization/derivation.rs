@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::last_applied::LastApplied;
 use super::scope::Scopes;
 use super::spec_changes::spec_changes;
 use super::unserved_versions::{Definition, applied_definitions};
@@ -45,6 +46,9 @@ pub(crate) struct Derivation<'r, 'a> {
     dry_runs: &'r DryRunAnswers,
     /// Changes by other owners than Kustomizations that the API server is asked about.
     pub(crate) questions: Vec<Question>,
+    /// Builds of the last applied revisions, once they are needed: of each Kustomization, and placed in their clusters.
+    last_builds: BTreeMap<NamespacedName, Option<Arc<[BuiltObject]>>>,
+    last_applied: Option<Arc<LastApplied>>,
 }
 
 impl<'r, 'a> Derivation<'r, 'a> {
@@ -55,7 +59,18 @@ impl<'r, 'a> Derivation<'r, 'a> {
         let definitions = applied_definitions(&state.nodes);
         let Answers { builds: answers, dry_runs } = answers;
         let needs = build::Needs::default();
-        Self { state, consequences, scopes, definitions, answers, needs, dry_runs, questions: vec![] }
+        Self {
+            state,
+            consequences,
+            scopes,
+            definitions,
+            answers,
+            needs,
+            dry_runs,
+            questions: vec![],
+            last_builds: BTreeMap::new(),
+            last_applied: None,
+        }
     }
 
     /// Returns the answer of the API server to a change by another owner than a Kustomization, and asks for it.
@@ -103,7 +118,8 @@ impl<'r, 'a> Derivation<'r, 'a> {
             built = resolve_names(built, last_build.as_deref(), &inventory);
         }
         for object in built.iter_mut().filter(|object| object.has_encrypted_spec()) {
-            let mut last = last_build.iter().flatten().filter(|last| last.id == object.id && !variables_change);
+            let mut last =
+                last_build.iter().flat_map(|last| last.iter()).filter(|last| last.id == object.id && !variables_change);
             let live = state.input.snapshot.resource(&object.id).map(applied_spec).unwrap_or_default();
             take_live_values(object, last.find_map(|last| last.manifest.get("spec")), &live);
         }
@@ -113,27 +129,51 @@ impl<'r, 'a> Derivation<'r, 'a> {
     /// Returns true if an encrypted ConfigMap or Secret has the text that a live Kustomization applied last.
     pub(crate) fn is_applied_text(&mut self, key: &NamespacedName, built: &BuiltObject) -> bool {
         let Ok(Some(last)) = self.last_build(key) else { return false };
-        let last = self.resolve_encrypted(key, last, false).unwrap_or_default();
+        let last = self.resolve_encrypted(key, last.to_vec(), false).unwrap_or_default();
         let content = content_without_recipients(&built.manifest);
         last.iter().any(|last| last.id == built.id && content_without_recipients(&last.manifest) == content)
     }
 
-    /// Returns the objects of the revision that a live Kustomization applied last, as they are in the tree; `None` if they are not
-    /// known.
+    /// Returns the objects that the Kustomizations applied last. Builds without answers add to the needs.
+    pub(crate) fn last_applied(&mut self) -> Arc<LastApplied> {
+        if let Some(known) = &self.last_applied {
+            return Arc::clone(known);
+        }
+        let (state, mut found) = (self.state, LastApplied::default());
+        for key in state.input.last_applied.keys() {
+            let Some(live) = state.live.get(key) else { continue };
+            let Ok(cluster) = state.target_of_live(live) else { continue };
+            let Ok(Some(built)) = self.last_build(key) else { continue };
+            let Ok(built) = self.resolve_encrypted(key, built.to_vec(), false) else { continue };
+            let spec = KustomizationSpec::of(live);
+            if let PassOutcome::Applied(objects) = self.place(cluster.as_ref(), built, Some(&spec)) {
+                found.add(key, &objects);
+            }
+        }
+        Arc::clone(self.last_applied.insert(Arc::new(found)))
+    }
+
+    /// Returns the objects of the revision that a live Kustomization applied last, as the tree has them; `None` if that revision
+    /// is not in the checkout, or cannot be built.
     ///
     /// Fails if that revision is not built yet.
-    pub(crate) fn last_build(&mut self, key: &NamespacedName) -> Result<Option<Vec<BuiltObject>>, Interrupt> {
+    fn last_build(&mut self, key: &NamespacedName) -> Result<Option<Arc<[BuiltObject]>>, Interrupt> {
+        if let Some(known) = self.last_builds.get(key) {
+            return Ok(known.clone());
+        }
         let state = self.state;
         let Some((live, artifact)) = state.live.get(key).zip(state.input.last_applied.get(key)) else {
             return Ok(None);
         };
         let mut context = BuildContext::new(state.input.features, self.answers, &mut self.needs);
         let cluster = state.target_of_live(live).unwrap_or_default();
-        match build::build(artifact, key, &KustomizationSpec::of(live), &mut context) {
-            Ok(built) => Ok(Some(in_cluster(&built, cluster.as_ref()))),
-            Err(Interrupt::Failed(_)) => Ok(None),
-            Err(Interrupt::Missing) => Err(Interrupt::Missing),
-        }
+        let built = match build::build(artifact, key, &KustomizationSpec::of(live), &mut context) {
+            Ok(built) => Some(in_cluster(&built, cluster.as_ref()).into()),
+            Err(Interrupt::Failed(_)) => None,
+            Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+        };
+        self.last_builds.insert(key.clone(), built.clone());
+        Ok(built)
     }
 }
 

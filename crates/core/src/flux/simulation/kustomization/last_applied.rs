@@ -1,40 +1,24 @@
-//! Builds the objects again that the Kustomizations applied last.
+//! Objects that the Kustomizations applied last.
 
 use std::collections::BTreeMap;
 
-use super::derivation::Derivation;
 use crate::flux::apply::rights::{binds, names_role};
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::{self, BuildContext};
-use crate::flux::simulation::model::clusters::in_cluster;
-use crate::flux::simulation::model::node::PassOutcome;
+use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::model::state::State;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::ObjectId;
 
 /// Objects of the last applied builds, by identity, each with its Kustomization.
+#[derive(Default)]
 pub(crate) struct LastApplied(BTreeMap<ObjectId, Vec<(NamespacedName, BuiltObject)>>);
 
 impl LastApplied {
-    /// Builds what the Kustomizations applied last. Builds without answers add to the needs.
-    pub(crate) fn build(derivation: &mut Derivation<'_, '_>) -> Self {
-        let mut last_applied = Self(BTreeMap::new());
-        let state = derivation.state;
-        for (key, artifact) in &state.input.last_applied {
-            let Some(live) = state.live.get(key) else { continue };
-            let spec = KustomizationSpec::of(live);
-            let mut context = BuildContext::new(state.input.features, derivation.answers, &mut derivation.needs);
-            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
-            let Ok(cluster) = state.target_of_live(live) else { continue };
-            let built = in_cluster(&built, cluster.as_ref());
-            let Ok(built) = derivation.resolve_encrypted(key, built, false) else { continue };
-            if let PassOutcome::Applied(objects) = derivation.place(cluster.as_ref(), built, Some(&spec)) {
-                for (id, built) in objects.iter() {
-                    last_applied.0.entry(id.clone()).or_default().push((key.clone(), built.clone()));
-                }
-            }
+    /// Adds the objects of the last applied build of a Kustomization.
+    pub(super) fn add(&mut self, key: &NamespacedName, objects: &BuiltObjects) {
+        for (id, built) in objects {
+            self.0.entry(id.clone()).or_default().push((key.clone(), built.clone()));
         }
-        last_applied
     }
 
     /// Returns the last manifests of an object.

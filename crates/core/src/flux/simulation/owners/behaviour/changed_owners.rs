@@ -29,7 +29,7 @@ pub(crate) struct ChangeRules {
     pub(crate) not_computed: &'static str,
     /// Remark for the row of a new owner.
     pub(crate) creation_remark: &'static str,
-    /// Returns what changes in the objects that an owner with this spec refers to, in words.
+    /// Describes the changes of the objects that an owner with this spec refers to.
     pub(crate) references: fn(&mut Comparison<'_, '_, '_>, &ObjectId, &Value) -> Asked<Vec<String>>,
     /// Returns true if the controller does nothing for the owner after the change.
     pub(crate) is_inactive: fn(&State<'_>, &ObjectId) -> bool,
@@ -169,7 +169,7 @@ fn continued_deletion(
     rules: &ChangeRules,
 ) -> Option<AffectedOwner> {
     let (state, id) = (comparison.state(), &live.object.id);
-    let rule = changed_rule(comparison.derivation, live, &mut comparison.last_applied)?;
+    let rule = changed_rule(comparison.derivation, live)?;
     let condition = format!("it is being deleted already, and tries again after {rule} changes");
     let mut effect = (rules.deleted)(state, live, comparison.derivation.consequences);
     for deletion in effect.deletes.values_mut() {

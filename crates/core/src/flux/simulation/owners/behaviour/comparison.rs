@@ -12,7 +12,6 @@ use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::sops::content_without_recipients;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::kustomization::derivation::Derivation;
-use crate::flux::simulation::kustomization::last_applied::LastApplied;
 use crate::flux::simulation::model::applications::{Applied, is_foreign};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{NamespacedName, SourceId};
@@ -26,8 +25,6 @@ pub(crate) type Asked<T> = Result<T, Interrupt<String>>;
 /// Comparison of objects before and after the change.
 pub(crate) struct Comparison<'d, 'r, 'a> {
     pub(crate) derivation: &'d mut Derivation<'r, 'a>,
-    /// Set once an object is compared with what was applied last.
-    pub(crate) last_applied: Option<LastApplied>,
     /// Descriptions of the changes in the sources that were compared so far.
     pub(crate) changed_sources: BTreeMap<SourceId, Vec<String>>,
 }
@@ -55,7 +52,7 @@ pub(crate) enum Difference {
 }
 
 impl Difference {
-    /// Returns the difference of an object in words.
+    /// Returns a clause that says what happens to an object.
     pub(crate) fn describe(&self, id: &ObjectId) -> String {
         match self {
             Self::Created => format!("{id} is created"),
@@ -69,7 +66,7 @@ impl Difference {
 impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     /// Compares nothing yet.
     pub(crate) fn new(derivation: &'d mut Derivation<'r, 'a>) -> Self {
-        Self { derivation, last_applied: None, changed_sources: BTreeMap::new() }
+        Self { derivation, changed_sources: BTreeMap::new() }
     }
 
     pub(crate) fn state(&self) -> &'r State<'a> {
@@ -138,8 +135,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
 
     /// Returns true if an object is created, or a manifest of it is another one than was applied last.
     pub(crate) fn is_changed(&mut self, id: &ObjectId) -> bool {
-        let last_applied = self.last_applied.get_or_insert_with(|| LastApplied::build(self.derivation));
-        last_applied.is_changed(self.derivation.state, id)
+        self.derivation.last_applied().is_changed(self.derivation.state, id)
     }
 
     /// Returns the difference of a manifest that a Kustomization applies from the live object.
@@ -150,7 +146,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
         built: &BuiltObject,
         part: Part<'_>,
     ) -> Asked<Option<Difference>> {
-        let last_applied = self.last_applied.get_or_insert_with(|| LastApplied::build(self.derivation));
+        let last_applied = self.derivation.last_applied();
         let last = last_applied.of(id).iter();
         let own = last.clone().find(|(owner, _)| owner == key).or_else(|| last.clone().next());
         Ok(match (part, own) {
