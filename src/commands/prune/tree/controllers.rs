@@ -70,8 +70,13 @@ pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot:
 
 /// Returns the account of HelmReleases that name none, if the Deployment of helm-controller can be read.
 pub(super) async fn release_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
-    let deployment = controller_deployment::deployment(snapshot, HELM_CONTROLLER)?;
-    let content = read_deployment(cluster?, &deployment.id).await.ok()?;
+    default_account(cluster?, snapshot, HELM_CONTROLLER).await
+}
+
+/// Returns the account of owners that name none, if the Deployment of their controller can be read.
+async fn default_account(cluster: &Cluster, snapshot: &Snapshot, controller: &str) -> Option<String> {
+    let deployment = controller_deployment::deployment(snapshot, controller)?;
+    let content = read_deployment(cluster, &deployment.id).await.ok()?;
     controller_deployment::default_service_account(&content)
 }
 
@@ -80,9 +85,7 @@ pub(super) async fn default_accounts(cluster: Option<&Cluster>, snapshot: &Snaps
     let mut accounts = DefaultAccounts::new();
     let Some(cluster) = cluster else { return accounts };
     for (name, kinds) in DELETING_CONTROLLERS {
-        let Some(deployment) = controller_deployment::deployment(snapshot, name) else { continue };
-        let Ok(content) = read_deployment(cluster, &deployment.id).await else { continue };
-        if let Some(account) = controller_deployment::default_service_account(&content) {
+        if let Some(account) = default_account(cluster, snapshot, name).await {
             accounts.extend(kinds.iter().map(|(_, kind)| ((*kind).to_owned(), account.clone())));
         }
     }
