@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use super::affected_owner::{AffectedOwner, Effect, OwnerApply};
 use super::disclosure::Disclosed;
 use super::generated_artifacts::GeneratedArtifacts;
@@ -18,7 +20,7 @@ use crate::flux::spec::{NamespacedName, SourceId};
 use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::deletion::namespaces::always_refused;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 
 /// What Helm has stored of the releases of deleted owners, by owner, where it is known.
 pub(crate) type StoredReleases = BTreeMap<ObjectId, StoredRelease>;
@@ -76,6 +78,14 @@ impl<'a> State<'a> {
 
     pub(crate) fn pass(&self, id: &PassId) -> Option<&Pass> {
         self.node(&id.node)?.passes.get(id.number)
+    }
+
+    /// Returns the name of the account of a HelmRelease with this spec: the one that it names, or the default of helm-controller.
+    ///
+    /// Source: helm-controller v1.6.3 `internal/kube/impersonate.go`.
+    pub(crate) fn release_account<'s>(&'s self, spec: &'s Value) -> Option<&'s str> {
+        let named = Some(text_at(spec, "/serviceAccountName")).filter(|account| !account.is_empty());
+        named.or(self.input.release_account.as_deref())
     }
 
     /// Returns the source of which a pass builds.

@@ -11,7 +11,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, list_at, text_at};
 
-/// What the change makes of an artifact that a provider selects.
+/// The change of an artifact that a provider selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ArtifactChange {
     /// It is deleted.

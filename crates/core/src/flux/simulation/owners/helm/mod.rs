@@ -97,7 +97,7 @@ fn references(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Val
     Ok(changes)
 }
 
-/// Returns what changes in the dependencies for which a release waits, in words: the change may make them ready.
+/// Describes the changes of the dependencies for which a release waits: they may become ready.
 fn awaited_changes(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,

@@ -76,12 +76,16 @@ pub(super) struct Uninstall<'u> {
 pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Effect {
     let mut effect = Effect { unknown: unknown(state, release), ..Effect::default() };
     let skipped = skipped(state, release, consequences);
-    let own_conditions = [&conditions(state, release, consequences)[..], &skipped].concat();
+    let own = conditions(state, release, consequences);
     let spec = release.spec();
     let failing = failing_hooks(state, release, spec);
     let later = leaving_kinds(state, release, consequences);
-    let own = own_conditions.iter().cloned();
-    let conditions: Vec<String> = own.chain(while_failing(&failing)).chain(later.iter().cloned()).collect();
+    let with = |skipped: &[String]| -> Vec<String> {
+        let begins = own.iter().chain(skipped).cloned();
+        begins.chain(while_failing(&failing)).chain(later.iter().cloned()).collect()
+    };
+    // The HelmChart goes also if there is no uninstall.
+    let (conditions, of_chart) = (with(&skipped), with(&[]));
     let chart = helm_chart(&release.content);
     let failure = failure(state, release, spec);
     effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
@@ -101,16 +105,12 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         if let Some(Fate::Uncertain(why)) = members.get(id) {
             deletion.stays_if(why);
         }
-        let mut deletion = under(deletion, &conditions);
-        if chart.as_ref() == Some(id) {
-            // The HelmChart goes also if there is no uninstall.
-            deletion.conditions.retain(|condition| !skipped.contains(condition));
-            deletion.is_doubtful = !deletion.conditions.is_empty();
-        }
-        effect.deletes.insert(id.clone(), deletion);
+        let conditions = if chart.as_ref() == Some(id) { &of_chart } else { &conditions };
+        effect.deletes.insert(id.clone(), under(deletion, conditions));
     }
     if is_run {
         let failure = failure.as_ref();
+        let own_conditions = [own, skipped].concat();
         let (kind, conditions, failing) = (CascadeKind::HelmRelease, &own_conditions[..], &failing[..]);
         let uninstall = Uninstall { spec, kind, failure, conditions, later: &later, failing };
         add_hooks(state, release, &uninstall, &mut effect);
@@ -395,7 +395,7 @@ fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences
 }
 
 /// Returns the conditions under which Helm deletes nothing after its first hooks: the change deletes the definition of a kind of
-/// the release. Helm reads all of the manifest that it deletes, and fails for ever if a kind is not served any more.
+/// the release. Helm reads all of the manifest that it deletes, and fails each time if a kind is not served any more.
 ///
 /// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `deleteRelease`.
 pub(super) fn leaving_kinds(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
@@ -519,12 +519,9 @@ fn rights_of_accounts(state: &State<'_>, release: &Resource) -> Vec<ObjectId> {
     rights.cloned().collect()
 }
 
-/// Returns the account that helm-controller looks for before it uninstalls a release: that of the spec, or its default.
-///
-/// Source: helm-controller v1.6.3 `internal/kube/impersonate.go`.
+/// Returns the account that helm-controller looks for before it uninstalls a release.
 fn service_account(state: &State<'_>, release: &Resource) -> Option<ObjectId> {
-    let named = release.text("/spec/serviceAccountName").filter(|account| !account.is_empty());
-    let account = named.or(state.input.release_account.as_deref())?;
+    let account = state.release_account(release.spec())?;
     let is_remote = release.at("/spec/kubeConfig").is_some_and(|config| !config.is_null());
     let namespace = &release.object.id.namespace;
     (!is_remote).then(|| ObjectId::new("", "ServiceAccount", namespace, account))

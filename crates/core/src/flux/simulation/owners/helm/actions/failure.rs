@@ -206,8 +206,7 @@ impl Attempt<'_> {
         let ReleaseTarget { name, storage_namespace, .. } = &self.place.target;
         let record = format!("sh.helm.release.v1.{name}.new");
         let id = ObjectId::new("", "Secret", storage_namespace, &record).in_cluster(self.place.cluster.as_ref());
-        let named = Some(text_at(self.spec, "/serviceAccountName")).filter(|account| !account.is_empty());
-        let account = named.or(comparison.state().input.release_account.as_deref())?.to_owned();
+        let account = comparison.state().release_account(self.spec)?.to_owned();
         if self.is_private || comparison.state().live_object(&id.namespace_object()).is_none() {
             return None;
         }
