@@ -254,5 +254,5 @@ impl<'p> Reading<'p> {
 
 /// Returns true for a Namespace or a definition: the types that the server has decide on its content.
 pub(super) fn needs_discovery(id: &ObjectId) -> bool {
-    id.is("", "Namespace") || id.is("apiextensions.k8s.io", "CustomResourceDefinition")
+    id.is_container()
 }

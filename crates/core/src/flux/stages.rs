@@ -16,9 +16,8 @@ pub(crate) enum Stage {
 
 /// Returns the stage of an object; `custom` are the kinds of `--custom-apply-stage-kinds`.
 pub(crate) fn stage(id: &ObjectId, custom: &BTreeSet<GroupKind>) -> Stage {
-    let is_definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition")
-        || id.is("", "Namespace")
-        || id.is("rbac.authorization.k8s.io", "ClusterRole");
+    let is_definition =
+        id.is_definition() || id.is("", "Namespace") || id.is("rbac.authorization.k8s.io", "ClusterRole");
     match &*id.kind {
         _ if is_definition => Stage::Definitions,
         kind if kind.ends_with("Class") => Stage::Classes,

@@ -257,9 +257,8 @@ impl Rendered {
     /// definitions count only if they are rendered, and the rest never does.
     pub(crate) fn with_recorded(self, inventory: &[ObjectId], types: &[ResourceType]) -> Self {
         let recorded = inventory.iter().map(|id| in_scope(id.clone(), types));
-        let is_definition = |id: &ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
         let is_counted =
-            |id: &ObjectId| self.objects.contains(id) || !(is_definition(id) || self.is_beside_definitions(id));
+            |id: &ObjectId| self.objects.contains(id) || !(id.is_definition() || self.is_beside_definitions(id));
         let objects = recorded.filter(is_counted).collect();
         Self { objects, ..self }
     }
@@ -270,8 +269,7 @@ impl Rendered {
         let recorded: BTreeSet<ObjectId> = inventory.iter().map(|id| in_scope(id.clone(), types)).collect();
         let unrendered = recorded.difference(&self.objects);
         let missing = self.objects.difference(&recorded).next();
-        let is_definition = |id: &ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-        let mut others = unrendered.filter(|id| !is_definition(id) && !self.is_beside_definitions(id));
+        let mut others = unrendered.filter(|id| !id.is_definition() && !self.is_beside_definitions(id));
         missing.or_else(|| others.next()).cloned()
     }
 }

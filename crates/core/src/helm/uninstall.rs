@@ -128,8 +128,7 @@ pub(crate) fn is_of_helm(object: &ObjectMetadata) -> bool {
 
 fn fate(object: &ObjectMetadata) -> Fate {
     // Helm annotates the objects of templates. helm-controller applies the definitions in crds/ without annotations.
-    let is_definition = object.id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-    if is_definition && object.annotations.get(RELEASE_NAME).is_none() {
+    if object.id.is_definition() && object.annotations.get(RELEASE_NAME).is_none() {
         return Fate::Kept("Helm never deletes the definitions in the crds/ of a chart".to_owned());
     }
     let Some(value) = object.annotations.get(POLICY) else { return Fate::Deleted };

@@ -127,9 +127,14 @@ impl ObjectId {
         Self { cluster: cluster.cloned(), ..self }
     }
 
+    /// Returns true for a CustomResourceDefinition.
+    pub fn is_definition(&self) -> bool {
+        self.is("apiextensions.k8s.io", "CustomResourceDefinition")
+    }
+
     /// Returns true for a Namespace and a CustomResourceDefinition, which other objects need.
-    pub(crate) fn is_container(&self) -> bool {
-        self.is("", "Namespace") || self.is("apiextensions.k8s.io", "CustomResourceDefinition")
+    pub fn is_container(&self) -> bool {
+        self.is("", "Namespace") || self.is_definition()
     }
 
     /// Returns the namespace that an object is in, as an object of the same cluster.

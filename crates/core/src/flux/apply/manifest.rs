@@ -15,7 +15,7 @@ pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
     let AppliedObject { owner, spec, id, built, .. } = applied;
     let mut manifest = Value::clone(&built.manifest);
     let Some(fields) = manifest.as_object_mut() else { return manifest };
-    if !id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+    if !id.is_definition() {
         fields.remove("status");
     }
     if id.is("", "Secret") {

@@ -171,7 +171,7 @@ impl<'a> Cascade<'a> {
             })?;
             return Some(format!("it can contain {}, which could not be listed: {}", gap.subject, gap.message));
         }
-        if !is_definition(&object.id) {
+        if !object.id.is_definition() {
             return None;
         }
         let (group, kind) = self.definitions.get(&*object.id.name)?;
@@ -181,7 +181,7 @@ impl<'a> Cascade<'a> {
 
     /// Returns true if no version of the resources of a definition is served, so that they cannot be listed.
     pub(crate) fn is_unserved_definition(&self, object: &ObjectMetadata) -> bool {
-        is_definition(&object.id) && !self.definitions.contains_key(&*object.id.name)
+        object.id.is_definition() && !self.definitions.contains_key(&*object.id.name)
     }
 
     /// Returns the types to list again right before `object` is deleted, in one namespace or, for `None`, everywhere: all
@@ -191,7 +191,7 @@ impl<'a> Cascade<'a> {
         if object.id.is("", "Namespace") {
             return (types.filter(|kind| kind.namespaced).cloned().collect(), Some(Arc::from(&*object.id.name)));
         }
-        if is_definition(&object.id) {
+        if object.id.is_definition() {
             let defined = self.definitions.get(&*object.id.name);
             return (types.filter(|kind| defined.is_some_and(|(g, k)| kind.is(g, k))).cloned().collect(), None);
         }
@@ -227,7 +227,7 @@ impl<'a> Cascade<'a> {
             let content = self.by_namespace.get(&*object.id.name).into_iter().flatten();
             found.extend(content.map(|next| (*next, CascadeKind::NamespaceContent)));
         }
-        if is_definition(&object.id)
+        if object.id.is_definition()
             && let Some(kind) = self.definitions.get(&*object.id.name)
         {
             let resources = self.by_group_kind.get(kind).into_iter().flatten();
@@ -306,10 +306,6 @@ impl<'a> Cascade<'a> {
 
 /// Field manager of the controllers of Kubernetes.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
-
-fn is_definition(id: &ObjectId) -> bool {
-    id.is("apiextensions.k8s.io", "CustomResourceDefinition")
-}
 
 #[cfg(test)]
 mod tests {
@@ -472,6 +468,7 @@ mod tests {
         ];
         assert_eq!(cascaded(objects, "root"), ["dangling by root", "loop by root"]);
     }
+
     #[test]
     fn an_owner_that_is_being_deleted_keeps_nothing_and_an_owner_of_an_unserved_kind_everything() {
         let mut terminating = object(ObjectId::new("", "B", "n", "terminating"), &[]);

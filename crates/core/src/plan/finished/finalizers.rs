@@ -241,9 +241,7 @@ fn operator_deleted_with(resource: &ObjectId, plan: &Plan, snapshot: &Snapshot) 
     let kind = snapshot.type_of(resource)?;
     let definition = plan.deletions().find(|change| {
         let id = &change.object.id;
-        id.is("apiextensions.k8s.io", "CustomResourceDefinition")
-            && *id.name == *kind.resource()
-            && id.cluster == resource.cluster
+        id.is_definition() && *id.name == *kind.resource() && id.cluster == resource.cluster
     })?;
     let owner = definition.owner.as_ref()?;
     let deployment = plan

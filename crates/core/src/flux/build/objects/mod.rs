@@ -151,7 +151,7 @@ pub(crate) fn objects(manifest: Arc<Value>, undecrypted: Option<&Undecrypted>) -
 
 /// Returns the group and kind that a CustomResourceDefinition defines, and true if the kind is namespaced.
 pub(crate) fn defined_kind(built: &BuiltObject) -> Option<(GroupKind, bool)> {
-    if !built.id.is("apiextensions.k8s.io", "CustomResourceDefinition") {
+    if !built.id.is_definition() {
         return None;
     }
     let is_namespaced = text_at(&built.manifest, "/spec/scope") == "Namespaced";

@@ -180,8 +180,7 @@ impl Successor<'_, '_> {
                 None => cluster.replace_object(id, Some(object)),
             };
         }
-        let is_definition = id.is("apiextensions.k8s.io", "CustomResourceDefinition");
-        if change.action == Action::Delete && is_definition {
+        if change.action == Action::Delete && id.is_definition() {
             cluster.types.retain(|kind| kind.resource() != *id.name);
         }
         cluster.replace_resource(id, None);

@@ -76,9 +76,8 @@ pub(crate) fn applied_members(state: &State<'_>, live: &Resource, records: Optio
     let mut members = state.members(live);
     let Some((records, cluster)) = records.zip(state.cluster_of(live)) else { return members };
     if let (Members::Listed(ids), Some(recorded)) = (&mut members, records.deployed_objects(&cluster.types)) {
-        let is_definition = |id: &ObjectId| id.is("apiextensions.k8s.io", "CustomResourceDefinition");
         let is_recorded = |id: &ObjectId| recorded.contains(&in_scope(id.clone(), &cluster.types));
-        ids.retain(|id| is_definition(id) || is_recorded(id) || cluster.object(id).is_some_and(is_of_helm));
+        ids.retain(|id| id.is_definition() || is_recorded(id) || cluster.object(id).is_some_and(is_of_helm));
     }
     members
 }
