@@ -16,7 +16,7 @@ pub fn obstacles(source: &Resource) -> Vec<String> {
     let failed = fetch_failed.or_else(|| source.condition("Ready").filter(|ready| ready.status == "False"));
     let failure = failed.map(|failed| {
         let message = if failed.message.is_empty() { failed.reason } else { failed.message };
-        format!("{id} is not ready: nothing of this happens before it can be fetched again: {}", redact_urls(&message))
+        format!("{id} is not ready: nothing of this happens before it can be fetched again: {}", redact_urls(message))
     });
     let is_verified = source.at("/spec/verify").is_some_and(|verify| !verify.is_null());
     let verified = is_verified.then(|| {
