@@ -174,7 +174,7 @@ impl Session {
         for group in groups {
             let (first, named) = (group.first, gaps::unread(&group, gaps::NAMED));
             if tracing::enabled!(Level::INFO) {
-                std::iter::once(first).chain(group.others).for_each(|gap| self.warn_of_gap(gap));
+                group.gaps().for_each(|gap| self.warn_of_gap(gap));
             } else if !first.affects_answer {
                 let more = if group.others.is_empty() { "says more" } else { "lists them" };
                 self.terminal.status(&format!("{named}; this cannot change the answer; -v 1 {more}"));

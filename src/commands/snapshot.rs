@@ -14,6 +14,7 @@ use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
 use gitops_core::flux::build::charts::stored_artifact::charts_of_releases;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::pluralize;
 
 /// Number of charts that are read at once.
 const CHARTS_AT_ONCE: usize = 8;
@@ -70,6 +71,14 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
     let bytes = snapshot_file::write(&args.file, &snapshot)?;
     let (objects, types) = (snapshot.objects.len(), snapshot.types.len());
     session.terminal.status(&format!("{objects} objects of {types} types in {} ({bytes} bytes)", args.file.display()));
+    let without = snapshot.owners_without_values();
+    if without > 0 {
+        let owners = pluralize(without, "owner");
+        session.terminal.hint(&format!(
+            "{owners} have values that are left out, and a plan of a working tree needs them; --with-values records them, and \
+             secrets in them"
+        ));
+    }
     Ok(session.report_gaps(&snapshot.gaps))
 }
 

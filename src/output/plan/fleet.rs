@@ -160,7 +160,8 @@ pub(crate) fn counts(fleet: &Fleet) -> String {
         .map(|(number, word)| format!("{} {word}", pluralize(number, "cluster")))
         .collect();
     let numbers = number_words(&fleet.summary());
-    let numbers = if numbers.is_empty() { "no changes".to_owned() } else { numbers.join(", ") };
-    let incomplete = if fleet.is_complete() { "" } else { "; the answer is incomplete" };
+    let (none, incomplete) =
+        if fleet.is_complete() { ("no changes", "") } else { ("no known changes", "; the answer is incomplete") };
+    let numbers = if numbers.is_empty() { none.to_owned() } else { numbers.join(", ") };
     format!("{}: {numbers}{incomplete}", states.join(", "))
 }

@@ -92,17 +92,17 @@ impl From<Gap> for AnswerGap {
     }
 }
 
-/// Types that could not be read for one cause, in one place.
+/// Like gaps: types that could not be read for one cause, in one place, or whatever one message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GapGroup<'a> {
     /// The first gap; alone in its group unless there are further ones.
     pub first: &'a AnswerGap,
-    /// Further gaps of the same cause and place.
+    /// Further gaps of the same cause and place, or of the same message.
     pub others: Vec<&'a AnswerGap>,
 }
 
 impl<'a> GapGroup<'a> {
-    /// Groups gaps by cause, place and effect, in their order. A gap with a message of its own is alone in its group.
+    /// Groups gaps of the same effect, in their order: types by cause and place, all others by their message.
     pub fn of(gaps: &'a [AnswerGap]) -> Vec<Self> {
         let mut groups: Vec<Self> = vec![];
         for gap in gaps {
@@ -116,17 +116,32 @@ impl<'a> GapGroup<'a> {
 
     fn takes(&self, other: &AnswerGap) -> bool {
         let first = self.first;
-        first.gap.is_list()
-            && other.gap.is_list()
-            && first.gap.is_of_dry_runs() == other.gap.is_of_dry_runs()
-            && (&first.context, first.affects_answer) == (&other.context, other.affects_answer)
-            && (first.gap.kind, &first.gap.namespace) == (other.gap.kind, &other.gap.namespace)
-            && first.gap.part_read() == other.gap.part_read()
+        let are_alike = (first.gap.kind, first.affects_answer) == (other.gap.kind, other.affects_answer);
+        are_alike
+            && match (first.gap.is_list(), other.gap.is_list()) {
+                (true, true) => {
+                    (&first.context, &first.gap.namespace) == (&other.context, &other.gap.namespace)
+                        && first.gap.is_of_dry_runs() == other.gap.is_of_dry_runs()
+                        && first.gap.part_read() == other.gap.part_read()
+                }
+                (false, false) => first.gap.message == other.gap.message,
+                (true, false) | (false, true) => false,
+            }
+    }
+
+    /// Returns true if the gaps have a message in common, which says more than their cause.
+    pub fn has_one_message(&self) -> bool {
+        !self.first.gap.is_list()
+    }
+
+    /// All gaps, in order.
+    pub fn gaps(&self) -> impl Iterator<Item = &'a AnswerGap> {
+        std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
     /// Returns what could not be read, in order. Of dry-runs these are the types.
     pub fn subjects(&self) -> impl Iterator<Item = &'a str> {
-        std::iter::once(self.first).chain(self.others.iter().copied()).map(|gap| gap.gap.unread_type())
+        self.gaps().map(|gap| gap.gap.unread_type())
     }
 }
 
@@ -245,6 +260,7 @@ mod tests {
             Gap { namespace: Some("shop".to_owned()), ..gap(GapKind::Forbidden, "pods", "d") },
             gap(GapKind::Failed, "build of kustomization/a", "e"),
             gap(GapKind::Failed, "build of kustomization/b", "f"),
+            gap(GapKind::Failed, "build of kustomization/c", "e"),
             gap(GapKind::Forbidden, "answers to dry-runs of pods", "g"),
             gap(GapKind::Forbidden, "answers to dry-runs of services", "i"),
         ];
@@ -253,9 +269,10 @@ mod tests {
         let groups = GapGroup::of(&gaps);
         let subjects: Vec<Vec<&str>> = groups.iter().map(|group| group.subjects().collect()).collect();
         assert_eq!(subjects[0], ["roles.rbac.authorization.k8s.io", "nodes"]);
+        assert!(subjects.contains(&vec!["build of kustomization/a", "build of kustomization/c"]), "{subjects:?}");
         let of_dry_runs = groups.iter().find(|group| group.first.is_of_dry_runs()).unwrap();
         assert_eq!(of_dry_runs.subjects().collect::<Vec<_>>(), ["pods", "services"]);
-        assert_eq!((subjects.len(), subjects.iter().filter(|group| group.len() == 1).count()), (8, 6), "{subjects:?}");
+        assert_eq!((subjects.len(), subjects.iter().filter(|group| group.len() == 1).count()), (8, 5), "{subjects:?}");
         assert_eq!(gaps[3].gap.part_read(), Some("shop only"));
         assert_eq!(gaps[3].gap.message, "secrets is forbidden; read in shop only");
         let unread = [None, Some("shop"), Some("flux-system")].map(|chosen| gaps[3].gap.leaves_unread(chosen));

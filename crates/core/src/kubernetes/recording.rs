@@ -75,6 +75,12 @@ impl Snapshot {
             gap.message = redact_urls(&gap.message);
         }
     }
+
+    /// Number of owners with values that the snapshot does not have. A plan of a working tree needs them.
+    pub fn owners_without_values(&self) -> usize {
+        let specs = self.resources.iter().filter_map(|full| full.content.get("spec"));
+        specs.filter(|spec| missing_value(spec).is_some() || missing_field(spec).is_some()).count()
+    }
 }
 
 /// Returns the field of a Kustomization's spec that a snapshot does not have, if there is one.
@@ -271,6 +277,7 @@ mod tests {
         let missing = |keep_values| missing_value(recorded(keep_values).resources.last().unwrap().spec());
         assert_eq!(missing(false).as_deref(), Some("postBuild.substitute.password"));
         assert_eq!(missing(true), None);
+        assert_eq!([false, true].map(|keep_values| recorded(keep_values).owners_without_values()), [3, 0]);
         for (kind, field) in [("HelmRelease", "values"), ("ResourceSet", "inputs")] {
             let missing = |keep_values| {
                 let snapshot = recorded(keep_values);
