@@ -183,7 +183,9 @@ impl Session {
             } else if group.others.is_empty() {
                 self.warn_of_gap(first);
             } else {
-                self.terminal.warning(&format!("{named}; -v 1 lists them"));
+                let more =
+                    if group.has_one_message() && group.others.len() < gaps::NAMED { "" } else { "; -v 1 lists them" };
+                self.terminal.warning(&format!("{named}{more}"));
             }
         }
         if gaps.iter().any(|gap| gap.affects_answer) { ExitCode::Partial } else { ExitCode::Done }

@@ -239,7 +239,7 @@ pub(crate) fn options(snapshot: &Snapshot, id: &SourceId) -> SourceOptions {
 /// read.
 pub(crate) fn missing_content(snapshot: &Snapshot, id: &SourceId, tree: &Tree, artifact: &Artifact) -> Vec<Gap> {
     let elsewhere = matching::source(snapshot, id).and_then(|source| options::missing_content(source.spec(), tree));
-    let unread = match artifact.unread() {
+    let unread = match &artifact.unread()[..] {
         [] => None,
         [one] => Some(one.clone()),
         [first, rest @ ..] => Some(format!("{first}; {} could not be read either", pluralize(rest.len(), "more file"))),

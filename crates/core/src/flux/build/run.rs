@@ -13,13 +13,14 @@ use super::needs::{BuildContext, Run, RunOutput};
 use super::objects::data::DataOverrides;
 use super::objects::yaml::{YamlDocument, parse_substituted};
 use super::objects::{BuiltObject, manifest_has, mask_objects};
-use super::references::Inputs;
+use super::references::{Inputs, ReferenceError};
 use super::sops::decryption;
 use super::substitute::{BuildVariables, SUBSTITUTE, resolve_variables, variable_sources};
 use super::{generator, objects, references};
 use crate::bounds::DATA_SOURCES;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::source::artifact::Artifact;
+use crate::flux::source::path;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::text_at;
 use crate::kubernetes::recording::missing_value;
@@ -120,6 +121,7 @@ fn prepared_run(
 }
 
 fn prepare(artifact: &Artifact, spec: &KustomizationSpec, features: Features) -> Result<PreparedRun, BuildFailure> {
+    ensure_read(artifact, &path::secure_join(text_at(spec.value(), "/path")))?;
     let generated = generated_file(artifact, spec, features)?;
     let inputs = checked_inputs(artifact, &generated, features)?;
     let key = run_key(artifact, &generated, &inputs);
@@ -282,13 +284,27 @@ fn kustomize_output<'a>(
     Ok(KustomizeOutput { run, variables: variables.map_err(BuildFailure::from)? })
 }
 
+/// Fails if a manifest at, above or below a path could not be read here: a build without it would be another one.
+fn ensure_read(artifact: &Artifact, at: &str) -> Result<(), BuildFailure> {
+    artifact.unread_manifest(at).map_or(Ok(()), |unread| Err(unreadable(unread)))
+}
+
+fn unreadable(unread: String) -> BuildFailure {
+    BuildFailure::unknown(ReasonCode::ManifestUnreadable, unread)
+}
+
 /// Returns what kustomize reads. Fails if kustomize must not run, or if the controller refuses to fetch it.
 pub(super) fn checked_inputs(
     artifact: &Artifact,
     generated: &GeneratedFile,
     features: Features,
 ) -> Result<Inputs, BuildFailure> {
-    let inputs = references::check(artifact, generated)?;
+    let inputs = references::check(artifact, generated).map_err(|error| {
+        // What a file refers to may be among what could not be read.
+        let unread = artifact.unread_at("").filter(|_| matches!(error, ReferenceError::Refused(_)));
+        unread.map_or_else(|| error.into(), unreadable)
+    })?;
+    inputs.paths().try_for_each(|at| ensure_read(artifact, at))?;
     match inputs.repository().filter(|_| features.no_remote_bases) {
         Some(url) => {
             let url = redact_urls(url);

@@ -3,6 +3,7 @@
 //! Source: docs/reference/kustomize-controller.md 3.1.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,9 +22,36 @@ const MAX_LINKS: usize = 40;
 pub struct Artifact {
     files: BTreeMap<String, Arc<[u8]>>,
     directories: BTreeSet<String>,
-    unread: Vec<String>,
+    unread: Vec<Unread>,
     digest: String,
     digests: PartDigests,
+}
+
+/// A file or directory that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unread {
+    /// Its path; empty for the rules of the whole source.
+    path: String,
+    why: String,
+}
+
+impl Unread {
+    /// Returns true if the content at or below a path depends on it.
+    fn concerns(&self, at: &str) -> bool {
+        self.path == at || is_below(&self.path, at) || is_below(at, &self.path)
+    }
+
+    /// Returns false for a file that no build lists by itself.
+    fn may_be_manifest(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        name.rsplit_once('.').is_none_or(|(_, ending)| ["yaml", "yml", "json"].contains(&ending))
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() { f.write_str(&self.why) } else { write!(f, "{}: {}", self.path, self.why) }
+    }
 }
 
 /// Digests of parts of an artifact so far. The plans of several clusters ask for the same ones.
@@ -55,13 +83,13 @@ impl Artifact {
         let mut files: Vec<(&str, &Arc<[u8]>)> = regular.collect();
         let (patterns, unread_rules) = match patterns(&checked_out, options) {
             Ok(patterns) => (patterns, None),
-            Err(why) => (Patterns::default(), Some(why)),
+            Err(why) => (Patterns::default(), Some(Unread { path: String::new(), why })),
         };
         // A directory of a link stays, although the link itself is dropped.
         let mut directories = BTreeSet::new();
         let unread = checked_out.iter().filter(|(at, _)| !patterns.excludes(at, false)).filter_map(|(at, file)| {
             let File::Unread(why) = file else { return None };
-            Some(format!("{at}: {why}"))
+            Some(Unread { path: (*at).to_owned(), why: why.clone() })
         });
         let unread = unread_rules.into_iter().chain(unread).collect();
         for (at, file) in checked_out {
@@ -125,8 +153,21 @@ impl Artifact {
 
     /// Returns the files that the artifact has and that could not be read, each with the reason; also ignore rules that are
     /// too large to be applied, or that are not known.
-    pub fn unread(&self) -> &[String] {
-        &self.unread
+    pub fn unread(&self) -> Vec<String> {
+        self.unread.iter().map(Unread::to_string).collect()
+    }
+
+    /// Returns what could not be read at, above or below a path: what is there is not known then.
+    pub(crate) fn unread_at(&self, at: &str) -> Option<String> {
+        self.unread.iter().find(|unread| unread.concerns(at)).map(Unread::to_string)
+    }
+
+    /// Returns what could not be read of what a build in a directory, or of a file, may read.
+    pub(crate) fn unread_manifest(&self, at: &str) -> Option<String> {
+        let found = self.unread.iter().find(|unread| {
+            unread.concerns(at) && (unread.may_be_manifest() || unread.path == at || is_below(at, &unread.path))
+        });
+        found.map(Unread::to_string)
     }
 
     /// Returns a digest of some files and directories, directories with everything below them.
@@ -220,6 +261,11 @@ fn opened<'f>(at: &str, files: &BTreeMap<&str, &'f File>) -> Result<Option<&'f A
 }
 
 /// Returns the range of the keys below a directory; `0` is the character after `/`. Everything is below the root.
+/// Returns true if a path is below a directory; every path is below the root.
+fn is_below(at: &str, directory: &str) -> bool {
+    directory.is_empty() || at.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
 fn keys_below(directory: &str) -> Range<String> {
     if directory.is_empty() {
         return String::new()..char::MAX.to_string();
@@ -334,6 +380,22 @@ mod tests {
         let artifact = Artifact::pack(&tree, &SourceOptions::default());
         assert!(artifact.has_directory("lib/sub"));
         assert_eq!(artifact.unread(), ["big.yaml: too large"]);
+    }
+
+    #[test]
+    fn what_depends_on_an_unread_file_is_known() {
+        let mut tree: Tree = [("a/x.yaml", ""), ("b/y.yaml", "")].into_iter().collect();
+        for name in ["a/big.yaml", "b/image.bin", "c"] {
+            tree.insert(name, File::Unread("no".to_owned())).unwrap();
+        }
+        let artifact = Artifact::pack(&tree, &SourceOptions::default());
+        let manifest = |at: &str| artifact.unread_manifest(at).unwrap_or_default();
+        assert_eq!(
+            ["", "a", "a/x.yaml", "a/big.yaml"].map(manifest),
+            ["a/big.yaml: no", "a/big.yaml: no", "", "a/big.yaml: no"]
+        );
+        assert_eq!(["b", "b/image.bin", "c/deeper", "ab"].map(manifest), ["", "b/image.bin: no", "c: no", ""]);
+        assert_eq!(artifact.unread_at("b").as_deref(), Some("b/image.bin: no"));
     }
 
     #[test]

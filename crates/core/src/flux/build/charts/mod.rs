@@ -218,6 +218,9 @@ impl Chart {
     ///
     /// Fails with the reason why it cannot be rendered here as in the cluster.
     pub(crate) fn read(artifact: &Artifact, spec: &Value) -> Result<Self, String> {
+        if let Some(unread) = unread(artifact, spec) {
+            return Err(unread);
+        }
         if let Some(archive) = packed_chart(artifact, spec) {
             let chart = Self::packed(Arc::new(unpack(archive)?))?;
             let merged = merged_values(spec, |at| artifact.file(at).map(Arc::from))?;
@@ -350,6 +353,15 @@ fn files_below<'a>(artifact: &'a Artifact, directory: &'a str) -> impl Iterator<
     artifact.files_below(directory).filter_map(move |at| Some((&at[start..], artifact.file(at)?)))
 }
 
+/// Returns what could not be read of a chart, of its values files, or, if it has dependencies in the artifact, of any file.
+fn unread(artifact: &Artifact, spec: &Value) -> Option<String> {
+    let about = metadata(artifact, spec).ok().map(|(_, about)| about).unwrap_or_default();
+    let repositories = list_at(&about, "/dependencies").iter().map(|dependency| text_at(dependency, "/repository"));
+    let whole = repositories.filter(|repository| repository.starts_with("file://")).map(|_| String::new());
+    let paths = std::iter::once(text_at(spec, "/chart")).chain(values_files(spec)).map(secure_join);
+    paths.chain(whole).find_map(|at| artifact.unread_at(&at))
+}
+
 /// Returns the archive in an artifact that the spec of a chart names.
 fn packed_chart<'a>(artifact: &'a Artifact, spec: &Value) -> Option<&'a [u8]> {
     artifact.file(&secure_join(text_at(spec, "/chart")))
@@ -389,6 +401,9 @@ pub(crate) fn name_in(artifact: &Artifact, spec: &Value) -> Option<String> {
 ///
 /// Source: source-controller v1.9.3 `internal/helm/chart/builder_local.go`, `dependency_manager.go`.
 pub(crate) fn packing_failure(artifact: &Artifact, spec: &Value) -> Option<String> {
+    if unread(artifact, spec).is_some() {
+        return None;
+    }
     let missing = values_files(spec).find(|file| artifact.file(&secure_join(file)).is_none());
     if let Some(file) = missing.filter(|_| !flag_at(spec, "/ignoreMissingValuesFiles")) {
         return Some(missing_values(file));

@@ -30,6 +30,11 @@ impl Inputs {
         self.remote.iter().map(String::as_str).find(|url| !urls::is_http(url))
     }
 
+    /// Directory of the build, and every referenced file and directory, in order.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
+    }
+
     /// Returns a digest of the files that the build reads. It does not cover the files to write.
     pub(super) fn digest(&self, artifact: &Artifact) -> String {
         if self.paths.contains("") { artifact.digest().to_owned() } else { artifact.digest_below(&self.paths) }

@@ -56,7 +56,7 @@ pub(super) fn source_content(
 
 fn content_of(files: Option<&Arc<Artifact>>, source: &SourceId) -> SourceContent {
     match files {
-        Some(files) => SourceContent::Known(files.clone()),
+        Some(files) => files.unread_at("").map_or_else(|| SourceContent::Known(files.clone()), SourceContent::Unknown),
         None => SourceContent::Unchanged(format!("the content of {source} is not known here; --source can name it")),
     }
 }
