@@ -94,7 +94,7 @@ pub(crate) fn groups(plan: &Plan) -> Vec<Group<'_>> {
     for outcome in plan.owners() {
         let own = rows.remove(&Some(&outcome.owner));
         let is_silent = match outcome.outcome {
-            Outcome::Applies | Outcome::Unchanged => !outcome.loses_dependency(),
+            Outcome::Applies | Outcome::Unchanged => !outcome.loses_what_it_needs(),
             Outcome::Deleted => plan.changes().iter().any(|change| outcome.owner.is_object(&change.object.id)),
             Outcome::Blocked | Outcome::Unknown => false,
         };

@@ -83,9 +83,11 @@ impl OwnerOutcome {
         Self { owner, outcome, reason: reason.into(), fidelity: Fidelity::Unknown, parents, dependencies }
     }
 
-    /// Returns true if the owner applies the change at most until its dependency is deleted.
-    pub fn loses_dependency(&self) -> bool {
-        self.outcome == Outcome::Applies && self.reason.code == ReasonCode::DependencyDeleted
+    /// Returns true if the owner applies the change at most until something that it needs is deleted: its dependency, or a
+    /// namespace or definition of its objects.
+    pub fn loses_what_it_needs(&self) -> bool {
+        let is_lost = matches!(self.reason.code, ReasonCode::DependencyDeleted | ReasonCode::ContainerDeleted);
+        self.outcome == Outcome::Applies && is_lost
     }
 }
 

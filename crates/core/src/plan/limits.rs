@@ -166,10 +166,10 @@ fn total(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     (total > limits.max_delete).then(|| Alarm::new(AlarmCode::TooManyDeletions, None, detail, remedy))
 }
 
-/// Returns the alarm of owners that apply today and that the change would block, at once or once their dependency is deleted. To
+/// Returns the alarm of owners that apply today and that the change would block, at once or once what they need is deleted. To
 /// suspend an owner is a decision.
 fn blocked(plan: &Plan, index: &Index<'_>) -> Option<Alarm> {
-    let all = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked || row.loses_dependency());
+    let all = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked || row.loses_what_it_needs());
     let applied_today = all
         .filter(|row| index.owner(&row.owner).is_some_and(applies_today) && row.reason.code != ReasonCode::Suspended);
     let mut by_reason: Vec<(String, Vec<String>)> = vec![];

@@ -190,8 +190,8 @@ impl Order {
             let live = index.owner(&row.owner).and_then(|owner| owner.full);
             let is_well = live.is_some_and(|live| live.is_true("Ready"));
             let is_blocked = row.outcome == Outcome::Blocked && is_well && row.reason.code != ReasonCode::Suspended;
-            // It is blocked from then on, even if it applies the commit before its dependency is deleted.
-            if let Some(live) = live.filter(|_| is_blocked || row.loses_dependency()) {
+            // It is blocked from then on, even if it applies the commit before what it needs is deleted.
+            if let Some(live) = live.filter(|_| is_blocked || row.loses_what_it_needs()) {
                 let rule = format!("it stays, and the step blocks it: {}", row.reason);
                 let hint = "retire it too, or merge a change by which it needs nothing of what is removed first";
                 return Err(NoOrder::new(&live.object.id, rule).hint(hint));

@@ -28,12 +28,18 @@ enum Effect {
     /// It is gone before the pass: the apply fails.
     Fails(String),
     /// The apply fails unless this holds.
-    Depends(String),
+    Depends(Reason),
 }
 
 impl Effect {
     fn race(container: &ObjectId) -> Self {
-        Self::Depends(format!("it applies only if this comes before {container} is deleted"))
+        let condition = format!("it applies only if this comes before {container} is deleted");
+        Self::Depends(Reason::new(ReasonCode::ContainerDeleted, condition))
+    }
+
+    /// The apply fails until a container is gone, which comes back then.
+    fn waits(condition: String) -> Self {
+        Self::Depends(Reason::new(ReasonCode::ContainerTerminating, condition))
     }
 }
 
@@ -105,7 +111,7 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
         if let Some((why, built)) = failure {
             pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
         } else if let Some((Effect::Depends(condition), _)) = effects.first() {
-            pass.add_condition(Reason::new(ReasonCode::ContainerDeleted, condition.clone()));
+            pass.add_condition(condition.clone());
         } else if let Some(condition) = awaited_container(derivation.state, objects, &pass.spec) {
             pass.add_condition(Reason::new(ReasonCode::MayBeRefused, condition));
         }
@@ -139,9 +145,7 @@ fn kept_container(derivation: &Derivation<'_, '_>, id: &ObjectId, apply: &Simula
     let is_later = |deletion| consequences.order.precedes(apply, deletion);
     let may_be_earlier = deletions.is_some_and(|outcomes| !outcomes.deletions.iter().all(is_later));
     (may_be_earlier || consequences.cascaded.contains_key(id)).then(|| {
-        Effect::Depends(format!(
-            "it applies only once {id} is gone, whose deletion waits for the finalizers of {keeper}"
-        ))
+        Effect::waits(format!("it applies only once {id} is gone, whose deletion waits for the finalizers of {keeper}"))
     })
 }
 
@@ -154,7 +158,7 @@ fn effect_of_container(
     apply: &SimulationEvent,
 ) -> Option<Effect> {
     if is_being_deleted(derivation.state, container) {
-        return Some(Effect::Depends(format!("it applies only once {container}, which is being deleted, is gone")));
+        return Some(Effect::waits(format!("it applies only once {container}, which is being deleted, is gone")));
     }
     if objects.contains_key(container) {
         return kept_container(derivation, container, apply);
