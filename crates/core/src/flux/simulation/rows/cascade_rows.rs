@@ -11,6 +11,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::rules::protection::find_protection;
 use crate::plan::{Action, Change, if_deleted};
 
 /// Returns the row of an object that is deleted with its namespace, its definition, its owners or its release.
@@ -28,6 +29,14 @@ pub(crate) fn cascaded_row(
         || (id.is_in_every_namespace() && consequences.may_be_recreated(&namespace))
     {
         row.action = Action::Recreate;
+    }
+    if is_of_kubernetes(cascaded.kind) {
+        let mark = find_protection(cascaded.object);
+        row.reason.remarks.extend(mark.map(|mark| format!("its mark {}={} does not keep it", mark.key, mark.value)));
+        let mut applying = state.nodes.applying(id).filter(|node| node.last_applied(id).is_some());
+        row.reason
+            .remarks
+            .extend(applying.next().map(|node| format!("although {} applies it", owner_id(&node.id.key))));
     }
     for doubt in consequences.doubts(cascaded) {
         row.add_condition(doubt);
@@ -51,6 +60,11 @@ pub(crate) fn cascaded_row(
         row.make_race(if_deleted(consequences.root_of(&cascaded.cause)));
     }
     row
+}
+
+/// Returns true for a deletion by a controller of Kubernetes, which knows no marks and no owners of GitOps tools.
+fn is_of_kubernetes(kind: CascadeKind) -> bool {
+    matches!(kind, CascadeKind::NamespaceContent | CascadeKind::CustomResource | CascadeKind::Dependent { .. })
 }
 
 /// Adds to the row of a dependent what its deletion by the garbage collector depends on.

@@ -47,6 +47,18 @@ fn the_order_that_decides_is_named() {
 }
 
 #[test]
+fn what_a_namespace_takes_along_says_which_mark_or_owner_it_had() {
+    let mut cluster = TestCluster::new(&files(json!({}), json!({}), false));
+    cluster.object("in").annotations = [("kustomize.toolkit.fluxcd.io/prune", "disabled")].into_iter().collect();
+    let plan = cluster.plan(&files(json!({}), json!({}), true));
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "in").unwrap();
+    let expected = "its mark kustomize.toolkit.fluxcd.io/prune=disabled does not keep it; although kustomization/k -n flux-system applies it";
+    assert_eq!(row.reason.text(), expected);
+    let owner = plan.owners().iter().find(|row| &*row.owner.name == "k").unwrap();
+    assert!(owner.loses_what_it_needs(), "{owner:?}");
+}
+
+#[test]
 fn a_dependant_of_an_uncertain_dependency_is_uncertain() {
     let with = |mut files: Files, objects: Vec<Value>| {
         files.push(("root/e.yaml", vec![ks("e", "./e", json!({"dependsOn": [{"name": "k"}]}))]));
