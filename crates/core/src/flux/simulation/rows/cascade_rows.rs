@@ -33,10 +33,11 @@ pub(crate) fn cascaded_row(
     if is_of_kubernetes(cascaded.kind) {
         let mark = find_protection(cascaded.object);
         row.reason.remarks.extend(mark.map(|mark| format!("its mark {}={} does not keep it", mark.key, mark.value)));
-        let mut applying = state.nodes.applying(id).filter(|node| node.last_applied(id).is_some());
-        row.reason
-            .remarks
-            .extend(applying.next().map(|node| format!("although {} applies it", owner_id(&node.id.key))));
+        if row.action == Action::Delete {
+            let mut applying = state.nodes.applying(id).filter(|node| node.last_applied(id).is_some());
+            let owner = applying.next().map(|node| owner_id(&node.id.key));
+            row.reason.remarks.extend(owner.map(|owner| format!("although {owner} applies it")));
+        }
     }
     for doubt in consequences.doubts(cascaded) {
         row.add_condition(doubt);
