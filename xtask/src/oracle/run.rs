@@ -154,6 +154,10 @@ impl Run<'_> {
             git::run(&self.folder, &["checkout", "-q", "-b", "feature"])?;
             self.commit()?;
         }
+        let asks_agent = program.asks_agent && scenario.has_own_checkout();
+        if asks_agent {
+            self.set_address()?;
+        }
         let (before, old_contents) = (self.uids()?, self.contents()?);
         let start = Instant::now();
         let plan = self.plan(program, scenario, &[])?;
@@ -164,8 +168,9 @@ impl Run<'_> {
             answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }
-        let asks_agent = program.asks_agent && scenario.has_own_checkout();
-        let of_agent = if asks_agent { self.ask_agent(program)? } else { vec![] };
+        let kubeconfig = self.cluster.kubeconfig();
+        let of_agent =
+            if asks_agent { agent::differing(&program.path, &self.folder, &kubeconfig, &self.prefix)? } else { vec![] };
         let agent = asks_agent.then_some(of_agent.is_empty());
         // A plan of several steps compares no manifests.
         let compares = scenario.flags.iter().any(|flag| flag == "--diff");
@@ -258,14 +263,13 @@ impl Run<'_> {
         Ok(has_packed)
     }
 
-    /// Gives the source an address of its own, and asks `mcp` about the checkout.
-    fn ask_agent(&self, program: &Program) -> Result<Vec<String>> {
+    /// Gives the source an address of its own, which the checkout has too: `mcp` finds the source by it.
+    fn set_address(&self) -> Result<()> {
         let url = format!("https://example.invalid/{}.git", self.prefix);
         git::run(&self.folder, &["remote", "add", "origin", &url])?;
         let patch = json!({"spec": {"url": url}}).to_string();
-        let source = ["patch", "gitrepository", "repo", "-n", &self.prefix, "--type=merge", "-p", &patch];
-        self.cluster.kubectl(&source)?;
-        agent::differing(&program.path, &self.folder, &self.cluster.kubeconfig(), &self.prefix)
+        self.cluster.kubectl(&["patch", "gitrepository", "repo", "-n", &self.prefix, "--type=merge", "-p", &patch])?;
+        Ok(())
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {
