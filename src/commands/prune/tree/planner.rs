@@ -586,8 +586,8 @@ impl<'s> Planner<'s> {
         self.hint_unknown_references(session, &finished.plan);
         let snapshot = self.answerer.builds.snapshot;
         let sources = self.folders.keys().filter_map(|source| matching::source(snapshot, source));
-        for warning in sources.flat_map(obstacles) {
-            session.terminal.warning(&finished.secrets.mask_values(&warning));
+        for obstacle in sources.flat_map(obstacles) {
+            session.terminal.warning(&finished.secrets.mask_values(&obstacle.to_string()));
         }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if !finished.not_compared.is_empty() {
