@@ -68,6 +68,7 @@ fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
     if let Some(subject) = plan.subject() {
         facts = vec![("Plan of", subject.tree_text()), ("Cluster", subject.cluster_text())];
         facts.extend(subject.lag_text().map(|lag| ("Behind", lag)));
+        facts.extend(subject.obstacles_text().map(|obstacles| ("Sources", obstacles)));
     }
     if let Some(recorded) = plan.recorded() {
         facts.push(("Recorded", recorded.format("%Y-%m-%d %H:%M UTC").to_string()));

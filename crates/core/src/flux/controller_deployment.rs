@@ -22,7 +22,12 @@ pub fn service_account(deployment: &Value, namespace: &str, snapshot: &Snapshot)
 
 /// Returns the Deployment of a controller of Flux by its name.
 pub fn deployment<'s>(snapshot: &'s Snapshot, name: &str) -> Option<&'s ObjectMetadata> {
-    snapshot.objects.iter().find(|object| object.id.is("apps", "Deployment") && &*object.id.name == name)
+    deployments(snapshot, name).next()
+}
+
+/// Returns the Deployments of a controller of Flux by their name: one, or one for each namespace that it watches.
+pub fn deployments<'s>(snapshot: &'s Snapshot, name: &str) -> impl Iterator<Item = &'s ObjectMetadata> {
+    snapshot.objects.iter().filter(move |object| object.id.is("apps", "Deployment") && &*object.id.name == name)
 }
 
 /// Returns `--default-service-account` of the Deployment of a controller of Flux, if it has one.

@@ -20,6 +20,10 @@ pub struct ControllerFlags {
     pub managers_before_dry_run: BTreeSet<String>,
     /// `--custom-apply-stage-kinds`: kinds that are applied after definitions and classes, and before all others.
     pub custom_stage_kinds: BTreeSet<GroupKind>,
+    /// The feature gate `MigrateAPIVersion`: the fields of all managers get the version of the manifest before the dry-run.
+    pub migrates_versions: bool,
+    /// Namespace of the controller with `--watch-all-namespaces=false`: a Kustomization elsewhere is not reconciled.
+    pub watched_namespace: Option<String>,
     /// `--watch-label-selector` of each Deployment of the controller: a Kustomization that none selects is not reconciled.
     /// Empty if all are.
     pub watched: Vec<String>,
@@ -61,11 +65,22 @@ impl ControllerFlags {
             || self.managers_before_dry_run.contains(manager)
     }
 
-    /// Returns a field manager of a live object whose fields the controller takes over before its dry-run: the answer to a
-    /// dry-run without that can be another.
-    pub fn manager_taken_over_first<'o>(&self, live: &'o ObjectMetadata) -> Option<&'o str> {
-        let managers = live.managed_fields.iter().map(|entry| &*entry.manager);
-        managers.into_iter().find(|manager| self.managers_before_dry_run.contains(*manager))
+    /// Returns what the controller changes in a live object before its dry-run, for people, if a dry-run without that can have
+    /// another answer. `is_of_live_fields` is true if that is about fields of the live object.
+    ///
+    /// Source: `migrateAPIVersion` in manager_apply.go of fluxcd/pkg/ssa v0.76.2.
+    pub fn change_before_dry_run(&self, live: &ObjectMetadata, is_of_live_fields: bool) -> Option<String> {
+        let mut managers = live.managed_fields.iter().map(|entry| &*entry.manager);
+        if let Some(manager) = managers.find(|manager| self.managers_before_dry_run.contains(*manager)) {
+            return Some(format!("takes over the fields of {manager}"));
+        }
+        (self.migrates_versions && is_of_live_fields)
+            .then(|| "rewrites the API version of the fields of all managers".to_owned())
+    }
+
+    /// Returns true if the controller reconciles Kustomizations of a namespace.
+    pub(crate) fn watches_namespace(&self, namespace: &str) -> bool {
+        self.watched_namespace.as_ref().is_none_or(|watched| watched == namespace)
     }
 
     /// Returns true if a Deployment of the controller reconciles a Kustomization with these labels. A selector that cannot be
@@ -79,6 +94,8 @@ impl ControllerFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::object::ManagedFieldsEntry;
+    use crate::testing::object;
 
     #[test]
     fn a_manager_with_an_overridden_prefix_is_taken_over() {
@@ -94,6 +111,20 @@ mod tests {
         assert_eq!(taken(&flags), [true, true, false, false], "these names are no prefixes");
         flags.set("override-manager-before-dry-run", "Lens");
         assert_eq!(taken(&flags), [true, true, false, true]);
+    }
+
+    #[test]
+    fn what_the_controller_changes_before_its_dry_run_can_change_the_answer() {
+        let mut live = object("", "ConfigMap", "shop", "a");
+        live.managed_fields = vec![ManagedFieldsEntry { manager: "Lens".into(), ..ManagedFieldsEntry::default() }];
+        let mut flags = ControllerFlags::default();
+        let changes =
+            |flags: &ControllerFlags| [false, true].map(|it| flags.change_before_dry_run(&live, it).is_some());
+        assert_eq!(changes(&flags), [false, false]);
+        flags.migrates_versions = true;
+        assert_eq!(changes(&flags), [false, true]);
+        flags.set("override-manager-before-dry-run", "Lens");
+        assert_eq!(changes(&flags), [true, true]);
     }
 
     #[test]

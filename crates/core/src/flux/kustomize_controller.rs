@@ -333,11 +333,17 @@ impl KustomizeController {
             "feature-gates" => {
                 for (gate, value) in value.split(',').filter_map(|gate| gate.trim().split_once('=')) {
                     self.features.set_gate(gate, is_true(value));
+                    self.flags.migrates_versions |= gate == "MigrateAPIVersion" && is_true(value);
                 }
             }
             _ => self.flags.set(name, value),
         }
     }
+}
+
+/// Returns true if a Deployment of the controller reconciles the Kustomizations of its own namespace only.
+pub fn watches_own_namespace(deployment: &Value) -> bool {
+    flag(deployment, "watch-all-namespaces").is_some_and(|value| !is_true(&value))
 }
 
 /// Returns `--watch-label-selector` of a Deployment of the controller, if it has one.
@@ -458,6 +464,24 @@ mod tests {
         assert_eq!(KustomizeController::from_deployment(&deployment, Some((1, 7, 3))).version, Some((1, 7, 3)));
         assert!(controller.features.forgets_skipped);
         assert_eq!(KustomizeController::from_deployment(&json!({}), None), KustomizeController::default());
+    }
+
+    #[test]
+    fn a_controller_can_watch_its_own_namespace_only_and_rewrite_versions() {
+        let deployment = |arguments: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "manager", "args": arguments}]}}}});
+        for (arguments, own) in [
+            (json!([]), false),
+            (json!(["--watch-all-namespaces=true"]), false),
+            (json!(["--watch-all-namespaces"]), false),
+            (json!(["--watch-all-namespaces=false"]), true),
+        ] {
+            assert_eq!(watches_own_namespace(&deployment(arguments.clone())), own, "{arguments}");
+        }
+        let migrates = |gate: &str| {
+            let arguments = json!([format!("--feature-gates=ExternalArtifact=true,MigrateAPIVersion={gate}")]);
+            KustomizeController::from_deployment(&deployment(arguments), None).flags.migrates_versions
+        };
+        assert!(migrates("true") && !migrates("false"));
     }
 
     #[test]

@@ -87,6 +87,9 @@ pub struct SubjectSource {
     /// Revision of its present artifact; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// What keeps the source from fetching the tree, or can keep it, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub obstacles: Vec<String>,
 }
 
 impl Subject {
@@ -143,17 +146,26 @@ impl Subject {
         Some(format!("the tree is {}: the plan also undoes what those commits changed", self.lag()?))
     }
 
+    /// Returns what keeps sources from fetching the tree, or can keep them.
+    pub fn obstacles_text(&self) -> Option<String> {
+        let obstacles: Vec<&str> =
+            self.sources.iter().flat_map(|source| &source.obstacles).map(String::as_str).collect();
+        (!obstacles.is_empty()).then(|| obstacles.join("; "))
+    }
+
     /// Returns [`Self::behind_text`] in a few words.
     pub fn lag_text(&self) -> Option<String> {
         Some(format!("{}, which the plan undoes", self.lag()?))
     }
 }
 
-/// One line: the tree, how far it is behind what is deployed, and the cluster.
+/// One line: the tree, how far it is behind what is deployed, the cluster, and what keeps sources from fetching the tree.
 impl Display for Subject {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
         let lag = self.lag_text().map(|lag| format!("; {lag}")).unwrap_or_default();
-        write!(formatter, "{}{lag}; cluster {}", self.tree_text(), self.cluster_text())
+        write!(formatter, "{}{lag}; cluster {}", self.tree_text(), self.cluster_text())?;
+        let obstacles = self.obstacles_text().map(|obstacles| format!("; {obstacles}")).unwrap_or_default();
+        write!(formatter, "{obstacles}")
     }
 }
 
@@ -187,7 +199,13 @@ mod tests {
             revision: Some("0123456789abcdef".to_owned()),
             branch: Some("feature".to_owned()),
             into: Some("main".to_owned()),
-            sources: vec![SubjectSource { kind, namespace, name, revision: Some("main@sha1:fedcba9876".to_owned()) }],
+            sources: vec![SubjectSource {
+                obstacles: vec![],
+                kind,
+                namespace,
+                name,
+                revision: Some("main@sha1:fedcba9876".to_owned()),
+            }],
             server: "https://example.com".to_owned(),
             context: Some("prod".to_owned()),
             controller_version: Some("v1.7.0".to_owned()),
@@ -225,6 +243,14 @@ mod tests {
         let line = behind.to_string();
         assert!(line.contains("; 3 commits behind main@sha1:fedcba9, which the plan undoes; cluster "), "{line}");
         assert_eq!(Subject { content: SubjectContent::Merge, ..behind }.behind_text(), None);
+    }
+
+    #[test]
+    fn a_source_that_does_not_fetch_the_tree_is_named() {
+        assert_eq!(subject().obstacles_text(), None);
+        let mut suspended = subject();
+        suspended.sources[0].obstacles = vec!["it is suspended".to_owned()];
+        assert!(suspended.to_string().ends_with("v1.7.0; it is suspended"), "{suspended}");
     }
 
     #[test]

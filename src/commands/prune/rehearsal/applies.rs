@@ -48,12 +48,17 @@ impl Rehearsal<'_> {
             return self.recreate(applied, sender, &kind, (manifest, live.as_ref()), failure).await;
         }
         if let Some(object) = object.filter(|_| error.is_refusal())
-            && let Some(manager) = self.kustomize_controller.flags.manager_taken_over_first(object)
+            && let Some(change) = self.change_before_dry_run(object, error.is_of_live_fields())
         {
-            let first = format!("the controller takes over the fields of {manager} first, and may get another answer");
+            let first = format!("the controller {change} first, and may get another answer");
             return Err(Failure { message: format!("{}; {first}", failure.message), ..failure });
         }
         error.result().ok_or(failure)
+    }
+
+    /// Returns what kustomize-controller changes in a live object before its dry-run, if that can change the answer.
+    fn change_before_dry_run(&self, object: &ObjectMetadata, is_of_live_fields: bool) -> Option<String> {
+        self.kustomize_controller.flags.change_before_dry_run(object, is_of_live_fields)
     }
 
     /// Applies without the fields that a built-in kind does not know.

@@ -14,6 +14,8 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 const SOURCE_WATCHER: &str = "source-watcher";
 /// Name of the Deployment of helm-controller.
 const HELM_CONTROLLER: &str = "helm-controller";
+/// Name of the Deployment of flux-operator.
+const FLUX_OPERATOR: &str = "flux-operator";
 
 /// Returns the rules of the version that was given, or of the controller's Deployment, and the user of the controller.
 pub(super) async fn kustomize_controller(
@@ -41,6 +43,12 @@ pub(super) async fn kustomize_controller(
     };
     let account = controller_deployment::service_account(&content, &deployment.id.namespace, snapshot);
     let mut controller = KustomizeController::from_deployment(&content, version);
+    // Further Deployments of that name may watch the other namespaces.
+    if kustomize_controller::watches_own_namespace(&content)
+        && controller_deployment::deployments(snapshot, kustomize_controller::NAME).count() == 1
+    {
+        controller.flags.watched_namespace = Some(deployment.id.namespace.to_string());
+    }
     if !controller.flags.watched.is_empty() {
         add_shards(cluster, snapshot, &mut controller).await;
     }
@@ -71,6 +79,11 @@ pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot:
 /// Returns the account of HelmReleases that name none, if the Deployment of helm-controller can be read.
 pub(super) async fn release_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
     default_account(cluster?, snapshot, HELM_CONTROLLER).await
+}
+
+/// Returns the account of ResourceSets that name none, if the Deployment of flux-operator can be read.
+pub(super) async fn set_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
+    default_account(cluster?, snapshot, FLUX_OPERATOR).await
 }
 
 /// Returns the account of owners that name none, if the Deployment of their controller can be read.

@@ -39,8 +39,8 @@ use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::ownership::schemes::flux_helmrelease;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::ownership::schemes::{flux_helmrelease, flux_operator};
 use gitops_core::plan::subject::{SubjectContent, short};
 use gitops_core::plan::{Fidelity, Plan, Subject};
 use gitops_core::text::join_limited;
@@ -59,6 +59,7 @@ pub(super) struct Planner<'s> {
     controller: KustomizeController,
     generators_deny_other_namespaces: bool,
     release_account: Option<String>,
+    set_account: Option<String>,
     charts: Option<BTreeSet<String>>,
     fetches_charts: bool,
     /// Extent of the dry-runs of the first step; `None` if the API server is not asked.
@@ -212,8 +213,9 @@ impl<'s> Planner<'s> {
             .of_trees(folders.values().cloned())
             .with_remote_bases(options.allow_remote_bases);
         let helm = shared.helm(&options.checkout, &folders)?;
-        let has_releases =
-            snapshot.resources.iter().any(|full| full.object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND));
+        let has = |group: &str, kind: &str| snapshot.resources.iter().any(|full| full.object.id.is(group, kind));
+        let has_releases = has(flux_helmrelease::GROUP, flux_helmrelease::KIND);
+        let has_sets = has(flux_operator::GROUP, "ResourceSet");
         // The programs start, and print their versions while git reads the trees.
         let (version, (), read) =
             futures::join!(shared.kustomize_version(&kustomize), helm.prepare(has_releases), async {
@@ -235,6 +237,7 @@ impl<'s> Planner<'s> {
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
         let release_account =
             if has_releases { controllers::release_account(cluster.as_ref(), snapshot).await } else { None };
+        let set_account = if has_sets { controllers::set_account(cluster.as_ref(), snapshot).await } else { None };
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
                 let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
@@ -286,6 +289,7 @@ impl<'s> Planner<'s> {
             controller,
             generators_deny_other_namespaces,
             release_account,
+            set_account,
             charts: folder_charts,
             fetches_charts: options.checkout.allow_network,
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
@@ -313,6 +317,7 @@ impl<'s> Planner<'s> {
             differing_artifacts: state.differing.clone(),
             generators_deny_other_namespaces: self.generators_deny_other_namespaces,
             release_account: self.release_account.clone(),
+            set_account: self.set_account.clone(),
             charts: self.charts.clone(),
             fetches_charts: self.fetches_charts,
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),
@@ -581,8 +586,8 @@ impl<'s> Planner<'s> {
         self.hint_unknown_references(session, &finished.plan);
         let snapshot = self.answerer.builds.snapshot;
         let sources = self.folders.keys().filter_map(|source| matching::source(snapshot, source));
-        for warning in sources.flat_map(obstacles) {
-            session.terminal.warning(&finished.secrets.mask_values(&warning));
+        for obstacle in sources.flat_map(obstacles) {
+            session.terminal.warning(&finished.secrets.mask_values(&obstacle.to_string()));
         }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if !finished.not_compared.is_empty() {

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::kustomize_controller::Version;
 use gitops_core::flux::source::matching;
+use gitops_core::flux::source::obstacles::obstacles;
 use gitops_core::flux::spec::SourceId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Subject;
@@ -222,7 +223,9 @@ fn content(args: &TreeArgs) -> SubjectContent {
 }
 
 fn subject_source(id: &SourceId, snapshot: &Snapshot) -> SubjectSource {
+    let found = matching::source(snapshot, id).into_iter().flat_map(obstacles);
     SubjectSource {
+        obstacles: found.map(|obstacle| obstacle.sentence).collect(),
         kind: id.kind.as_str().into(),
         namespace: id.namespace.as_str().into(),
         name: id.name.as_str().into(),

@@ -50,6 +50,8 @@ fn cut(denial: &str) -> String {
 /// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
 /// refuses the manifest for as long as it has this schema.
 const NO_TYPED_PATCH: &str = "failed to create typed patch object";
+/// Part of a message about a field that the schema of a version lacks.
+const UNDECLARED_FIELD: &str = "field not declared in schema";
 
 /// Part of the message about a role that gives rights that the user who applies it does not have.
 pub(super) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
@@ -150,7 +152,12 @@ pub(crate) struct Changed<'c> {
 
 /// Returns true if a message is about a manifest that does not fit the schema of its kind.
 pub(crate) fn is_of_schema(message: &str) -> bool {
-    message.contains(NO_TYPED_PATCH) || message.contains("field not declared in schema")
+    message.contains(NO_TYPED_PATCH) || message.contains(UNDECLARED_FIELD)
+}
+
+/// Returns true if a message is about the fields of a live object, which the schema of the version of their managers lacks.
+pub(crate) fn is_of_live_fields(message: &str) -> bool {
+    message.contains(UNDECLARED_FIELD) && !message.contains(NO_TYPED_PATCH)
 }
 
 /// Returns true if an object can give a right to change another one.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::{ESCALATION, is_of_schema};
+use super::cause::{ESCALATION, is_of_live_fields, is_of_schema};
 use super::ignore_rules::{cannot_keep, ignored_in_answer, unreplaceable_path};
 use super::manifest::remove_unknown_fields;
 use super::update::{Update, compare};
@@ -157,6 +157,11 @@ impl ApplyError<'_> {
             Some(403) => self.has_controllers_rights || !self.is_missing_right(),
             code => matches!(code, Some(400 | 404 | 409 | 422 | 500)),
         }
+    }
+
+    /// Returns true if the API server refused because of fields of the live object, and not of the manifest.
+    pub fn is_of_live_fields(self) -> bool {
+        is_of_live_fields(self.message)
     }
 
     /// Returns true if the API server refused because of the rights of the user who asked.
@@ -334,6 +339,8 @@ mod tests {
         assert_eq!(error(401, "m").result(), None);
         let typo = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
         assert_eq!(error(500, typo).result(), Some(DryRunResult::Refused(typo.to_owned())), "a typo is no failure");
+        let live = "failed to prune fields: .spec.x: field not declared in schema";
+        assert!(error(500, live).is_of_live_fields() && !error(500, typo).is_of_live_fields());
     }
 
     #[test]

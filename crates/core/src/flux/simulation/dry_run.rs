@@ -19,7 +19,7 @@ use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::{Action, Change, Diff, PinnedObject, Plan, Reason, ReasonCode};
+use crate::plan::{Action, Change, Diff, Outcome, PinnedObject, Plan, Reason, ReasonCode};
 use crate::text::join_limited;
 
 /// Number of objects that one gap names.
@@ -267,12 +267,12 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Returns the conditions under which the dependencies of a Kustomization get ready, so that it applies anything.
+    /// Returns the conditions under which a Kustomization applies anything.
     fn conditions_of(&self, owner: &NamespacedName) -> Vec<String> {
         let owner = owner_id(owner);
-        let outcome = self.plan.owners().iter().find(|outcome| outcome.owner == owner).map(|outcome| &outcome.reason);
-        let waiting = outcome.filter(|reason| reason.code == ReasonCode::DependencyNotReady);
-        waiting.map(|reason| reason.conditions.clone()).unwrap_or_default()
+        let mut applying = self.plan.owners().iter().filter(|outcome| outcome.outcome == Outcome::Applies);
+        let outcome = applying.find(|outcome| outcome.owner == owner);
+        outcome.map(|outcome| outcome.reason.conditions.clone()).unwrap_or_default()
     }
 
     fn add_refusal(&mut self, applied: &AppliedObject, message: &str) {
@@ -376,7 +376,7 @@ mod tests {
     use crate::flux::build::objects::BuiltObject;
     use crate::flux::spec::KustomizationSpec;
     use crate::kubernetes::snapshot::ClusterIdentity;
-    use crate::plan::{Outcome, OwnerOutcome};
+    use crate::plan::OwnerOutcome;
     use crate::testing::{Build, object, snapshot};
 
     fn applied(name: &str) -> AppliedObject {

@@ -1,26 +1,47 @@
-//! Warnings about sources whose next revision source-controller may not fetch.
+//! Sources whose next revision source-controller does not fetch, or may not fetch.
+
+use std::fmt::{Display, Formatter, Result};
 
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::redact::redact_urls;
 
-/// Returns what stops a new revision of a source, or can stop it, as sentences.
+/// What stops a new revision of a source, or can stop it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// What it is, for people.
+    pub sentence: String,
+    /// Message of source-controller.
+    message: Option<String>,
+}
+
+/// The sentence with the message.
+impl Display for Obstacle {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> Result {
+        let message = self.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+        write!(formatter, "{}{message}", self.sentence)
+    }
+}
+
+/// Returns what stops a new revision of a source, or can stop it.
 ///
 /// Source: `reconcileSource` and `verifySignature` in gitrepository_controller.go of source-controller v1.9.3: a source that
 /// cannot be fetched or verified keeps the artifact that it has.
-pub fn obstacles(source: &Resource) -> Vec<String> {
+pub fn obstacles(source: &Resource) -> Vec<Obstacle> {
     let id = &source.object.id;
+    let obstacle = |what: &str| Obstacle { sentence: format!("{id} {what}"), message: None };
     if source.flag("/spec/suspend") {
-        return vec![format!("{id} is suspended: nothing of this happens before it is resumed")];
+        return vec![obstacle("is suspended: nothing of this happens before it is resumed")];
     }
     let fetch_failed = source.condition("FetchFailed").filter(|failed| failed.status == "True");
     let failed = fetch_failed.or_else(|| source.condition("Ready").filter(|ready| ready.status == "False"));
     let failure = failed.map(|failed| {
         let message = if failed.message.is_empty() { failed.reason } else { failed.message };
-        format!("{id} is not ready: nothing of this happens before it can be fetched again: {}", redact_urls(message))
+        let what = "is not ready: nothing of this happens before it can be fetched again";
+        Obstacle { message: Some(redact_urls(message)), ..obstacle(what) }
     });
     let is_verified = source.at("/spec/verify").is_some_and(|verify| !verify.is_null());
     let verified = is_verified.then(|| {
-        format!("{id} verifies signatures: nothing of this happens unless the new revision is signed as it demands")
+        obstacle("verifies signatures: nothing of this happens unless the new revision is signed as it demands")
     });
     failure.into_iter().chain(verified).collect()
 }
@@ -49,7 +70,10 @@ mod tests {
             let content: Value = json!({"spec": spec, "status": status});
             let found = obstacles(&flux_object("GitRepository", content.clone(), &[]));
             assert_eq!(found.len(), expected.len(), "{content}: {found:?}");
-            assert!(found.iter().zip(expected).all(|(found, part)| found.contains(part)), "{content}: {found:?}");
+            assert!(
+                found.iter().zip(expected).all(|(found, part)| found.to_string().contains(part)),
+                "{content}: {found:?}"
+            );
         }
     }
 }

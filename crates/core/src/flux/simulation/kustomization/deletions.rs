@@ -216,7 +216,7 @@ fn deletion_without_finalizer(
 
 fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &KustomizationSpec) -> Finalization {
     if !is_watched_now(derivation.state, live) {
-        return Finalization::LeavesObjects("is not selected by --watch-label-selector of the controller".to_owned());
+        return Finalization::LeavesObjects("is not watched by the controller".to_owned());
     }
     if let Err(reason) = spec.finalizer_deletes(derivation.state.input.features.deletion_policy) {
         return Finalization::LeavesObjects(reason);

@@ -45,7 +45,7 @@ impl SpecChange {
         let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
         let desired = written.with_secrets(built.is_masked_at("/spec"));
         Self {
-            applied: PassSpec { spec: desired, trigger, is_optional: false },
+            applied: PassSpec::new(desired, trigger),
             only_if_absent: is_marked(built, spec, SSA, "ifnotpresent"),
             merges: is_marked(built, spec, SSA, "merge"),
             ignored: vec![],
@@ -65,7 +65,7 @@ struct LiveSpec {
 
 /// Returns the live spec of a Kustomization, and the different specs after changes by its parents.
 pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &ControllerFlags) -> Vec<PassSpec> {
-    let mut specs = vec![PassSpec { spec: KustomizationSpec::of(live), trigger: None, is_optional: false }];
+    let mut specs = vec![PassSpec::new(KustomizationSpec::of(live), None)];
     // Only kustomize-controller reads the mark.
     let is_unmarked = !is_never_changed(&live.object);
     let changes: Vec<&SpecChange> =
@@ -81,6 +81,9 @@ pub(crate) fn live_specs(live: &Resource, changes: &[SpecChange], flags: &Contro
             continue;
         }
         specs[last].is_optional &= change.applied.is_optional;
+        if change.applied.condition.is_none() {
+            specs[last].condition = None;
+        }
         if current.spec.holds_secrets() {
             specs[last].spec = current.spec.clone();
         }
@@ -212,7 +215,7 @@ mod tests {
     }
 
     fn change(spec: &Value) -> SpecChange {
-        let applied = PassSpec { spec: KustomizationSpec::new(spec), trigger: None, is_optional: false };
+        let applied = PassSpec::new(KustomizationSpec::new(spec), None);
         SpecChange {
             applied,
             only_if_absent: false,

@@ -21,6 +21,7 @@ use crate::flux::controllers::is_finalizing;
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::disclosure::hide_reasons;
 use crate::flux::simulation::model::facts::refused_deletions::stuck_kustomization;
+use crate::flux::simulation::model::facts::standing_failures::add_standing_failure;
 use crate::flux::simulation::model::node::{
     Blocker, BuiltObjects, Finalization, Forced, KustomizationDeletion, Node, NodeId, Pass, PassId, PassOutcome,
     PassSpec, SimulationEvent,
@@ -229,7 +230,10 @@ impl Derivation<'_, '_> {
             first.is_needed_without_next &= !may_be_overtaken;
         }
         passes.extend(last.into_iter().flat_map(|spec| self.final_passes(key, spec)));
-        passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
+        for pass in &mut passes {
+            self.inherit_condition(pass);
+            add_standing_failure(self.state, key, pass);
+        }
         passes
     }
 
@@ -478,7 +482,7 @@ impl Derivation<'_, '_> {
         overrides: &DataOverrides,
         source: &SourceState,
     ) -> Pass {
-        let PassSpec { spec, trigger, is_optional } = spec;
+        let PassSpec { spec, trigger, is_optional, condition: of_generator } = spec;
         let is_optional = is_optional || source.is_optional;
         let state = self.state;
         let mut condition = None;
@@ -519,7 +523,7 @@ impl Derivation<'_, '_> {
         let forced = forced_objects(state, key, &spec, &outcome);
         let after = delays_of_run(state, key, &spec, &outcome);
         let mut pass = Pass { is_optional, forced, after, ..Pass::new(spec, caused_by, outcome) };
-        for condition in [condition, refusal, ignore_rules].into_iter().flatten() {
+        for condition in [of_generator, condition, refusal, ignore_rules].into_iter().flatten() {
             pass.add_condition(condition);
         }
         pass

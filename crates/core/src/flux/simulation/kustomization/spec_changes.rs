@@ -11,6 +11,7 @@ use crate::flux::simulation::model::protection::is_never_applied;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::{Reason, ReasonCode};
 
 /// Returns for every Kustomization the specs that passes of its parents apply, in order.
 pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<SpecChange>> {
@@ -31,13 +32,18 @@ pub(crate) fn spec_changes(state: &State<'_>) -> BTreeMap<NamespacedName, Vec<Sp
             }
         }
     }
-    for (_, applies) in state.owner_applies() {
+    for (owner, effect) in state.owner_effects() {
+        let Some(applies) = &effect.applies else { continue };
+        let condition = effect.condition.as_ref().map(|_| {
+            Reason::new(ReasonCode::DependencyNotReady, format!("it depends on whether {owner} is reconciled"))
+        });
         let written = applies.steps().enumerate().flat_map(|(step, objects)| objects.iter().map(move |it| (step, it)));
         for (step, (id, built)) in written.filter(|(_, (id, _))| id.is(GROUP, KIND)) {
             let written = KustomizationSpec::new(built.manifest.get("spec").unwrap_or(&Value::Null));
             let spec = written.with_secrets(built.is_masked_at("/spec"));
             let is_optional = step < applies.earlier.len();
-            let applied = PassSpec { spec, trigger: Some(applies.trigger.clone()), is_optional };
+            let (trigger, condition) = (Some(applies.trigger.clone()), condition.clone());
+            let applied = PassSpec { is_optional, condition, ..PassSpec::new(spec, trigger) };
             changes.entry(NamespacedName::of(id)).or_default().push(SpecChange::by_owner(applied, applies.manager));
         }
     }

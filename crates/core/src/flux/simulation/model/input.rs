@@ -43,6 +43,8 @@ pub struct PreviewInput<'a> {
     pub generators_deny_other_namespaces: bool,
     /// The flag `--default-service-account` of helm-controller: account of HelmReleases that name none.
     pub release_account: Option<String>,
+    /// The flag `--default-service-account` of flux-operator: account of ResourceSets that name none.
+    pub set_account: Option<String>,
     /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.
     pub charts: Option<BTreeSet<String>>,
     /// Charts may be fetched from their repositories.

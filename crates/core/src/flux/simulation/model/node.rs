@@ -166,6 +166,15 @@ pub(crate) struct PassSpec {
     pub(crate) trigger: Option<PassId>,
     /// The pass of the parent may apply only the next spec.
     pub(crate) is_optional: bool,
+    /// Condition under which the owner that generates the Kustomization gets as far as applying it.
+    pub(crate) condition: Option<Reason>,
+}
+
+impl PassSpec {
+    /// Creates a spec that is applied for certain.
+    pub(crate) fn new(spec: KustomizationSpec, trigger: Option<PassId>) -> Self {
+        Self { spec, trigger, is_optional: false, condition: None }
+    }
 }
 
 /// One reconciliation of a Kustomization with its outcome.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::flux::simulation::kustomization::containers::container_is_deleted;
 use crate::flux::simulation::model::facts::refused_deletions::deletion_refusal;
+use crate::flux::simulation::model::facts::standing_failures::failing_prune;
 use crate::flux::simulation::model::node::{Finalization, Node, Pass, PassId, PassOutcome, SimulationEvent, Unserved};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::{live_owner, prune_protection};
@@ -111,6 +112,11 @@ pub(crate) fn row(
     }
     if action == Action::Create && is_collected_at_once(state, id) {
         row.make_race("the garbage collector deletes it, because no owner that it refers to exists");
+    }
+    if let Some(SimulationEvent::Prune(pass)) = event
+        && let Some(condition) = failing_prune(state, &pass.node.key, id)
+    {
+        row.make_race(condition);
     }
     if let Some(unserved) = event.and_then(|event| state.node(event.node())?.unserved.get(id)) {
         row.make_race(format!("it stays if version {} is not served by then", unserved.version));

@@ -83,6 +83,8 @@ pub(crate) struct TestCluster {
     pub(crate) flags: ControllerFlags,
     /// `--default-service-account` of helm-controller.
     pub(crate) release_account: Option<String>,
+    /// `--default-service-account` of flux-operator.
+    pub(crate) set_account: Option<String>,
     pub(crate) workers: usize,
     pub(crate) pinned: bool,
     /// Further GitRepositories with the same files.
@@ -132,6 +134,7 @@ impl TestCluster {
             features: Features::default(),
             flags: ControllerFlags::default(),
             release_account: None,
+            set_account: None,
             workers: 4,
             pinned: false,
             sources: vec![],
@@ -322,6 +325,7 @@ impl TestCluster {
             differing_artifacts: self.differing.iter().cloned().collect(),
             generators_deny_other_namespaces: false,
             release_account: self.release_account.clone(),
+            set_account: self.set_account.clone(),
             deployed,
             fetches_charts: self.remote.is_some(),
             generates_sets: self.has_operator,

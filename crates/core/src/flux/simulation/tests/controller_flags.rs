@@ -36,6 +36,20 @@ fn a_kustomization_that_the_selector_does_not_select_does_nothing() {
 }
 
 #[test]
+fn a_kustomization_in_a_namespace_that_the_controller_does_not_watch_does_nothing() {
+    let mut cluster = cluster();
+    cluster.flags.watched_namespace = Some(NS.to_owned());
+    assert_eq!(cluster.rows(&files(vec![cm("b")], true)), set(&["delete a"]));
+    cluster.flags.watched_namespace = Some("other".to_owned());
+    assert_eq!(cluster.rows(&files(vec![cm("b")], true)), set(&[]));
+    let outcome = cluster.outcome(&files(vec![cm("b")], true), "k");
+    assert!(
+        outcome.starts_with("Blocked: not-watched: the controller reconciles only the namespace other"),
+        "{outcome}"
+    );
+}
+
+#[test]
 fn a_default_service_account_that_is_missing_leaves_the_objects_behind() {
     let mut cluster = cluster();
     assert_eq!(cluster.rows(&files(vec![cm("a"), cm("b")], false)), set(&["delete k", "delete a", "delete b"]));

@@ -59,6 +59,21 @@ fn outcome(plan: &Plan) -> (Outcome, String) {
 }
 
 #[test]
+fn the_kustomization_of_a_multitenant_cluster_keeps_its_account() {
+    let multitenant = || json!({"cluster": {"multitenant": true}});
+    let after = files(instance(json!({"path": "./b"}), multitenant()));
+    let before = instance(json!({}), multitenant());
+    let account = json!({"serviceAccountName": "kustomize-controller"});
+    let mut with_account = cluster(&before, account);
+    // Without the account of its spec it would be that of the flag, which does not exist.
+    with_account.flags.default_service_account = Some("none".to_owned());
+    assert_eq!(with_account.rows(&after), set(&["delete a"]));
+    let other = json!({"serviceAccountName": "other"});
+    assert_eq!(cluster(&before, other).rows(&after), set(&["unknown flux"]));
+    assert_eq!(cluster(&before, json!({})).rows(&after), set(&["unknown flux"]));
+}
+
+#[test]
 fn a_changed_path_is_the_path_of_its_kustomization() {
     let cluster = cluster(&instance(json!({}), json!({})), json!({}));
     let after = files(instance(json!({"path": "./b"}), json!({})));

@@ -31,6 +31,7 @@ mod scaling;
 mod secrets;
 mod shared_objects;
 mod spokes;
+mod standing_failures;
 mod suspended_owners;
 mod unfollowed;
 mod unknown_builds;

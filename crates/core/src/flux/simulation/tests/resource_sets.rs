@@ -115,6 +115,46 @@ fn a_set_that_stays_deletes_without_its_account_and_a_deleted_one_leaves_everyth
 }
 
 #[test]
+fn a_default_account_that_is_missing_lets_a_deleted_set_leave_everything_behind() {
+    let mut cluster = cluster(&root(vec![tenants(&["a"], config_maps()), cm("x")]));
+    assert_eq!(cluster.rows(&root(vec![cm("x")])), set(&["delete tenants", "delete a"]));
+    cluster.set_account = Some("none".to_owned());
+    assert_eq!(cluster.rows(&root(vec![cm("x")])), set(&["delete tenants"]));
+    cluster.add(
+        &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "none", "namespace": NS}}),
+        None,
+    );
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&root(vec![cm("x")])), set(&["delete tenants", "delete a"]));
+}
+
+#[test]
+fn a_refused_deletion_of_a_kustomization_keeps_what_flux_operator_deletes_after_it() {
+    let resources =
+        || json!([ks("app-<< inputs.tenant >>", "./<< inputs.tenant >>", json!({})), cm("cm-<< inputs.tenant >>")]);
+    let mut cluster = cluster(&with_apps(tenants(&["a", "b"], resources())));
+    let (one, none) = (with_apps(tenants(&["a"], resources())), with_apps(cm("x")));
+    assert_eq!(cluster.rows(&one), set(&["delete app-b", "delete of-b", "delete cm-b"]));
+    cluster.upgrades = Some([("app-b", "denied")].into());
+    assert_eq!(cluster.rows(&one), set(&["delete? app-b", "delete? of-b", "delete? cm-b"]));
+    let left = set(&["delete tenants", "delete app-a", "delete of-a", "keep app-b", "keep cm-a", "keep cm-b"]);
+    assert_eq!(cluster.rows(&none), left);
+    // What comes later holds nothing back.
+    cluster.upgrades = Some([("cm-b", "denied")].into());
+    assert_eq!(cluster.rows(&one), set(&["delete app-b", "delete of-b", "delete? cm-b"]));
+    let left = set(&[
+        "delete tenants",
+        "delete app-a",
+        "delete of-a",
+        "delete app-b",
+        "delete of-b",
+        "delete cm-a",
+        "keep cm-b",
+    ]);
+    assert_eq!(cluster.rows(&none), left);
+}
+
+#[test]
 fn an_added_input_creates_and_a_change_that_generates_the_same_is_silent() {
     let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
     let plan = cluster.plan(&root(vec![tenants(&["a", "b"], config_maps())]));
@@ -628,4 +668,20 @@ fn what_a_set_generates_between_two_changes_is_taken_over_and_deleted() {
     assert_eq!(rows(Some(old.clone()), new.clone(), "b"), set(&["delete a", "delete? b"]));
     assert_eq!(rows(Some(old.clone()), new, "new-a"), set(&["delete a", "delete? new-a"]));
     assert_eq!(rows(Some(old.clone()), old, "new-a"), set(&["delete a"]));
+}
+
+#[test]
+fn what_a_set_that_waits_changes_of_a_kustomization_is_a_race() {
+    let resources = |path: &str| json!([ks("app-<< inputs.tenant >>", path, json!({}))]);
+    let before = with_apps(tenants(&["a"], resources("./a")));
+    let mut after = tenants(&["a"], resources("./c"));
+    assert_eq!(cluster(&before).rows(&with_apps(after.clone())), set(&["delete of-a"]));
+    after["spec"]["dependsOn"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": NS}]);
+    assert_eq!(cluster(&before).rows(&with_apps(after.clone())), set(&["delete? of-a"]));
+    let mut new = tenants(&["a", "b"], resources("./<< inputs.tenant >>"));
+    new["spec"]["dependsOn"] = after["spec"]["dependsOn"].clone();
+    let plan = cluster(&before).plan(&with_apps(new));
+    let rows: Vec<String> =
+        plan.changes().iter().map(|row| format!("{} {} {:?}", row.action, row.object.id.name, row.certainty)).collect();
+    assert_eq!(rows, ["create of-b Race", "create app-b Race"]);
 }

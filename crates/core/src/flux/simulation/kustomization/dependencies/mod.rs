@@ -15,6 +15,7 @@ use health::{Health, Obstacle};
 
 use crate::flux::ready_expr::{Invalid, ReadyExpression};
 use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
+use crate::flux::simulation::model::facts::standing_failures::unpruned_object;
 use crate::flux::simulation::model::node::{Blocker, Node, NodeId, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id, relative_clause};
 use crate::flux::simulation::model::state::State;
@@ -104,7 +105,9 @@ impl Dependant<'_, '_> {
             let detail = format!("it depends on {}, which does not become ready: {failure}", owner_id(&node.id.key));
             return Some(Blocker::certain(ReasonCode::DependencyNotReady, detail));
         }
-        self.unhealthy_dependency(node, node.passes.len() - 1).or_else(|| uncertain_dependency(node))
+        self.unhealthy_dependency(node, node.passes.len() - 1)
+            .or_else(|| uncertain_dependency(node))
+            .or_else(|| unpruned_dependency(self.state, node))
     }
 
     /// Returns the blocker of a dependency that the change suspends, if it can reconcile the new revision before that.
@@ -260,6 +263,13 @@ fn object_state(
 
 fn is_terminating(state: &State<'_>, key: &NamespacedName) -> bool {
     state.live.get(key).is_some_and(|live| live.object.deletion_timestamp.is_some())
+}
+
+/// Returns a blocker if a dependency may go on failing to prune an object.
+fn unpruned_dependency(state: &State<'_>, node: &Node) -> Option<Blocker> {
+    let unpruned = unpruned_object(state, node)?;
+    let detail = format!("it applies only once {} no longer fails to delete {unpruned}", owner_id(&node.id.key));
+    Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
 }
 
 /// Returns a blocker if it is not certain that a dependency applies.

@@ -41,12 +41,31 @@ fn collect_copied(value: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds the names in `NAMESPACE/NAME` or `KIND/NAMESPACE/NAME`, separated by commas.
+/// Adds the names in `NAMESPACE/NAME`, `NAMESPACE/NAME:KEY` or `KIND/NAMESPACE/NAME`, separated by commas.
 fn add_names(text: &str, names: &mut BTreeSet<String>) {
     for entry in text.split(',') {
-        let mut segments = entry.trim().rsplit('/');
+        let object = entry.split(':').next().unwrap_or_default();
+        let mut segments = object.trim().rsplit('/');
         if let (Some(name), Some(namespace)) = (segments.next(), segments.next()) {
             names.insert(format!("{namespace}/{name}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_are_read_without_their_kinds_and_keys() {
+        let annotations = json!({
+            "fluxcd.controlplane.io/copyFrom": "shop/a",
+            "fluxcd.controlplane.io/checksumFrom": "ConfigMap/shop/b, Secret/shop/c",
+            "fluxcd.controlplane.io/convertKubeConfigFrom": "shop/d:value",
+        });
+        let names = copied_names(&json!({"resources": [{"metadata": {"annotations": annotations}}]}));
+        assert_eq!(names, ["shop/a", "shop/b", "shop/c", "shop/d"].map(str::to_owned).into());
     }
 }

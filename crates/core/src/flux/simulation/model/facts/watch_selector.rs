@@ -1,4 +1,5 @@
-//! Kustomizations that the controller does not reconcile, because its `--watch-label-selector` does not select them.
+//! Kustomizations that the controller does not reconcile, because its `--watch-label-selector` does not select them, or because they
+//! are not in its namespace and it has `--watch-all-namespaces=false`.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,17 @@ use crate::plan::ReasonCode;
 
 /// Returns true if the controller reconciles a live Kustomization with its present labels.
 pub(crate) fn is_watched_now(state: &State<'_>, live: &Resource) -> bool {
-    state.input.flags.watches(&live.object.labels)
+    let flags = &state.input.flags;
+    flags.watches_namespace(&live.object.id.namespace) && flags.watches(&live.object.labels)
 }
 
 /// Returns a blocker if the controller does not reconcile a Kustomization, before or after its labels change.
 pub(crate) fn unwatched(state: &State<'_>, key: &NamespacedName) -> Option<Blocker> {
     let flags = &state.input.flags;
+    if let Some(watched) = flags.watched_namespace.as_ref().filter(|watched| **watched != key.namespace) {
+        let detail = format!("the controller reconciles only the namespace {watched} (--watch-all-namespaces=false)");
+        return Some(Blocker::certain(ReasonCode::NotWatched, detail));
+    }
     let after: KeyValues = labels_after(state, key).into_iter().collect();
     let (before, after) = (state.live.get(key).map(|live| is_watched_now(state, live)), flags.watches(&after));
     let selectors = flags.watched.join(" or ");

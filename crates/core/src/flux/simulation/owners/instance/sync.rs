@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::kubernetes::object::text_at;
+use crate::flux::kinds::KUSTOMIZE_CONTROLLER;
+use crate::kubernetes::object::{flag_at, text_at};
 
 /// Fails if `spec.sync` changes in a way that creates, renames or deletes an object.
 pub(super) fn check_change(old: &Value, new: &Value) -> Result<(), String> {
@@ -38,16 +39,23 @@ pub(super) fn source(spec: &Value, namespace: &str) -> Value {
     manifest("source.toolkit.fluxcd.io/v1", kind, name(sync, namespace), namespace, source)
 }
 
-/// Returns the manifest of the Kustomization, without patches.
+/// Returns the manifest of the Kustomization, without the patches of the spec. With `spec.cluster.multitenant` it has the account of
+/// kustomize-controller.
+///
+/// Source: flux-operator v0.58.1 `internal/builder/profiles.go`, `profileClusterMultitenant`.
 pub(super) fn kustomization(spec: &Value, namespace: &str) -> Value {
     let sync = &spec["sync"];
     let own_name = name(sync, namespace);
-    let spec = json!({
+    let is_multitenant = flag_at(spec, "/cluster/multitenant");
+    let mut spec = json!({
         "interval": "10m0s",
         "path": sync["path"],
         "prune": true,
         "sourceRef": {"kind": sync["kind"], "name": own_name},
     });
+    if is_multitenant {
+        spec["serviceAccountName"] = KUSTOMIZE_CONTROLLER.into();
+    }
     manifest("kustomize.toolkit.fluxcd.io/v1", "Kustomization", own_name, namespace, spec)
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::jobs::failed_jobs;
 use super::providers::{NO_PROVIDER, ProviderInputs, mixes, permutes, provider_inputs, provider_states};
-use super::pruning::{deletable, is_off, is_protected, reason_to_keep};
+use super::pruning::{deletable, is_deleted_first, is_off, is_protected, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
@@ -320,7 +320,8 @@ fn removal(
     refused: &BTreeMap<ObjectId, String>,
 ) -> OwnerDeletion {
     let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
-    deletion.is_doubtful = is_interrupted || refused.contains_key(id);
+    let first = refused.iter().find(|(first, _)| is_deleted_first(first) && !is_deleted_first(id));
+    deletion.is_doubtful = is_interrupted || refused.contains_key(id) || first.is_some();
     if is_interrupted {
         deletion.action = Action::Recreate;
         deletion
@@ -333,6 +334,10 @@ fn removal(
     }
     deletion.conditions.extend(condition.cloned());
     deletion.conditions.extend(refused.get(id).map(|why| format!("it stays while the API server refuses: {why}")));
+    let waits = |(first, why): (&ObjectId, &String)| {
+        format!("it stays while the API server refuses to delete {first}, which flux-operator deletes first: {why}")
+    };
+    deletion.conditions.extend(first.map(waits));
     deletion
 }
 

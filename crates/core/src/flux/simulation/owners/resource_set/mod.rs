@@ -7,7 +7,7 @@ mod pruning;
 
 use serde_json::Value;
 
-use self::pruning::{deletable, is_off, service_account};
+use self::pruning::{deletable, is_deleted_first, is_off, service_account};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, changed_owners, is_switched_off_after};
@@ -68,18 +68,27 @@ fn deleted(state: &State<'_>, set: &Resource, consequences: &Consequences<'_>) -
     if let (false, Members::Unreadable(error)) = (is_off(set), inventory_members(&set.content)) {
         effect.unknown = Some(unrecorded(&error));
     }
-    let account = service_account(set).filter(|account| consequences.may_be_deleted(account));
-    for id in finalized(state, set) {
-        match state.owner_refusal(&set.object.id, &id) {
-            Some(message) => {
-                effect.keeps.insert(id, Reason::new(ReasonCode::DeletionRefused, message));
+    let account = service_account(state, set).filter(|account| consequences.may_be_deleted(account));
+    let ids = finalized(state, set);
+    let refusal = |id: &ObjectId| state.owner_refusal(&set.object.id, id);
+    let first = ids.iter().filter(|id| is_deleted_first(id)).find_map(|id| Some((id, refusal(id)?)));
+    for id in &ids {
+        let refused = refusal(id).map(|message| Reason::new(ReasonCode::DeletionRefused, message));
+        let comes_later = first.filter(|_| !is_deleted_first(id)).map(|(first, message)| {
+            let detail =
+                format!("flux-operator deletes {first} first, and then nothing, because that fails: {message}");
+            Reason::new(ReasonCode::LeftBehind, detail)
+        });
+        match refused.or(comes_later) {
+            Some(reason) => {
+                effect.keeps.insert(id.clone(), reason);
             }
             None => {
                 let mut deletion = OwnerDeletion::new(CascadeKind::ResourceSet);
                 let conditions = account.iter().map(|account| format!("it stays if {account} does not exist by then"));
                 deletion.conditions.extend(conditions);
                 deletion.is_doubtful = account.is_some();
-                effect.deletes.insert(id, deletion);
+                effect.deletes.insert(id.clone(), deletion);
             }
         }
     }
@@ -92,7 +101,7 @@ fn deleted(state: &State<'_>, set: &Resource, consequences: &Consequences<'_>) -
 ///
 /// Source: flux-operator v0.58.1 `uninstall` and `apply` in `internal/controller/resourceset_controller.go`.
 fn finalized(state: &State<'_>, set: &Resource) -> Vec<ObjectId> {
-    let can_delete = service_account(set).is_none_or(|account| state.is_live(&account));
+    let can_delete = service_account(state, set).is_none_or(|account| state.is_live(&account));
     match inventory_members(&set.content) {
         Members::Listed(ids) if can_delete && !is_off(set) => {
             deletable(state, &set.object.id, &ids).map(|object| object.id.clone()).collect()

@@ -5,6 +5,7 @@ use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_operator::SET;
+use crate::ownership::schemes::{flux_helmrelease, flux_kustomization};
 
 /// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
 const PRUNE: &str = "fluxcd.controlplane.io/prune";
@@ -24,10 +25,19 @@ pub(super) fn deletable<'s, 'a>(
     objects.filter(|object| reason_to_keep(object, set).is_none())
 }
 
-/// Returns the service account with whose rights flux-operator acts for a ResourceSet; `None` for its own.
-pub(super) fn service_account(set: &Resource) -> Option<ObjectId> {
-    let account = text_at(&set.content, "/spec/serviceAccountName");
-    (!account.is_empty()).then(|| ObjectId::new("", "ServiceAccount", &set.object.id.namespace, account))
+/// Returns true if flux-operator deletes an object before all others, and none of the others if that fails.
+///
+/// Source: flux-operator v0.58.1 `deleteAllStaged` in `internal/controller/resourceset_controller.go`.
+pub(super) fn is_deleted_first(id: &ObjectId) -> bool {
+    [flux_kustomization::GROUP, flux_helmrelease::GROUP].contains(&&*id.group)
+}
+
+/// Returns the service account with whose rights flux-operator acts for a ResourceSet: the one that it names, or the default of
+/// flux-operator; `None` for its own.
+pub(super) fn service_account(state: &State<'_>, set: &Resource) -> Option<ObjectId> {
+    let named = Some(text_at(&set.content, "/spec/serviceAccountName")).filter(|account| !account.is_empty());
+    let account = named.or(state.input.set_account.as_deref())?;
+    Some(ObjectId::new("", "ServiceAccount", &set.object.id.namespace, account))
 }
 
 /// Returns true if an object carries the labels of a ResourceSet.
