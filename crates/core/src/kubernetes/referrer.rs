@@ -29,6 +29,9 @@ pub struct Referrer {
     /// It is a Pod on a node: Kubernetes keeps the claims that it mounts.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_scheduled: bool,
+    /// It is a Job that Kubernetes deletes some time after it has finished (`ttlSecondsAfterFinished`).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub expires: bool,
     /// How the names of claims begin that its live Pods go on mounting when its manifest no longer names them; an empty text is
     /// the beginning of all. Only manifests of builds are asked for it.
     #[serde(skip)]

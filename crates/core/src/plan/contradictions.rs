@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Certainty, Change, Outcome, Plan, ReasonCode};
+use super::{Action, Actor, Certainty, Change, Outcome, Plan, ReasonCode};
 use crate::kubernetes::object::ObjectId;
 use crate::text::pluralize;
 
@@ -61,10 +61,12 @@ fn deletions_without_row(plan: &Plan, rows: &BTreeMap<&ObjectId, Vec<&Change>>) 
     missing.map(|row| format!("{} is deleted, and has no row", row.owner)).collect()
 }
 
-/// Returns a contradiction if an object stays and its namespace does not.
+/// Returns a contradiction if an object stays and its namespace does not. What the namespace controller may not delete keeps it
+/// terminating, as finalizers do.
 fn kept_in_deleted_namespace(row: &Change, rows: &BTreeMap<&ObjectId, Vec<&Change>>) -> Option<String> {
     let id = &row.object.id;
-    if row.action != Action::Keep || id.namespace.is_empty() {
+    let is_held = row.by == Actor::NamespaceController && row.reason.code == ReasonCode::DeletionRefused;
+    if row.action != Action::Keep || id.namespace.is_empty() || is_held {
         return None;
     }
     let namespace = id.namespace_object();

@@ -4,6 +4,7 @@ use super::{Rehearsal, Sender};
 use crate::cluster::write::delete::delete;
 use crate::cluster::{Failure, FailureKind};
 use gitops_core::flux::apply::dry_run::DryRunResult;
+use gitops_core::flux::apply::question::KUBE_CONTROLLER_MANAGER;
 use gitops_core::flux::guard;
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
 
@@ -15,7 +16,11 @@ impl Rehearsal<'_> {
     pub(super) async fn delete(&self, object: &ObjectMetadata, sender: &Sender<'_>) -> Result<DryRunResult, Failure> {
         let id = &object.id;
         let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::Accepted) };
-        if let Some(missing) = sender.actors.missing_right(&sender.subject, &["get", "delete"], kind, id).await {
+        // The controllers of Kubernetes may delete everything.
+        let is_of_flux = sender.controller.name != KUBE_CONTROLLER_MANAGER;
+        if is_of_flux
+            && let Some(missing) = sender.actors.missing_right(&sender.subject, &["get", "delete"], kind, id).await
+        {
             return Ok(DryRunResult::Refused(missing));
         }
         let mut attempts = 1;
@@ -23,7 +28,10 @@ impl Rehearsal<'_> {
             match self.request(id, sender.delete_same(kind, object)).await {
                 // The guard asks who deletes, and these are not the rights of the controller.
                 Ok(())
-                    if !sender.subject.is_account && !self.as_approved && guard::may_refuse(self.snapshot, object) =>
+                    if is_of_flux
+                        && !sender.subject.is_account
+                        && !self.as_approved
+                        && guard::may_refuse(self.snapshot, object) =>
                 {
                     return Err(Failure::unreadable(
                         "the guard may refuse it to the controller, which you may not impersonate",

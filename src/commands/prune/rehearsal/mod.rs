@@ -133,7 +133,14 @@ impl<'a> Rehearsal<'a> {
             Request::Apply { manifest, forces } => self.apply_manifest(question, (manifest, *forces), &sender).await,
             Request::Read => self.read(&question.id, &sender).await,
             Request::Delete => match self.snapshot.object(&question.id) {
-                Some(object) => self.delete(object, &sender).await,
+                Some(object) => {
+                    let result = self.delete(object, &sender).await?;
+                    if sender.subject.is_account || question.is_answered_to_anybody(&result) {
+                        Ok(result)
+                    } else {
+                        Err(Failure::unreadable("you may not impersonate it"))
+                    }
+                }
                 None => Ok(DryRunResult::Accepted),
             },
         }

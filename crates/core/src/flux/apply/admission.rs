@@ -94,6 +94,8 @@ pub(crate) struct AdmissionRule {
     parameters: Option<Value>,
     /// A policy with mutations.
     is_mutating: bool,
+    /// An expression can look at who sends a request.
+    asks_for_user: bool,
 }
 
 impl AdmissionRule {
@@ -113,6 +115,7 @@ impl AdmissionRule {
             conditions: list_at(policy, "/spec/matchConditions").to_vec(),
             parameters: parameters.cloned(),
             is_mutating,
+            asks_for_user: mentions_user(policy),
         })
     }
 
@@ -131,8 +134,16 @@ impl AdmissionRule {
         let webhooks = list_at(configuration, "/webhooks").iter();
         webhooks.map(|webhook| {
             let constraints = vec![webhook.clone()];
-            let rule =
-                Self { constraints, validations: None, conditions: vec![], parameters: None, is_mutating: false };
+            let conditions = list_at(webhook, "/matchConditions").to_vec();
+            let asks_for_user = mentions_user(&webhook["matchConditions"]);
+            let rule = Self {
+                constraints,
+                validations: None,
+                conditions,
+                parameters: None,
+                is_mutating: false,
+                asks_for_user,
+            };
             (text_at(webhook, "/name").to_owned(), rule)
         })
     }
@@ -150,30 +161,58 @@ impl AdmissionRule {
         })
     }
 
+    /// Returns false if a condition of the rule is known to be false for a request, so that the rule is not asked about it.
+    pub(crate) fn may_ask_about(&self, request: &Value) -> bool {
+        let mut expressions = self.conditions.iter().filter_map(|condition| condition["expression"].as_str());
+        !expressions.any(|text| evaluate(text, &[("request", request)]) == Some(false))
+    }
+
+    /// Returns true if an expression of the rule can look at who sends a request. A webhook does not say whether it does.
+    pub(crate) fn asks_for_user(&self) -> bool {
+        self.asks_for_user
+    }
+
+    /// Returns the Service that a webhook calls and without whose answer the API server refuses a request.
+    pub(crate) fn awaited_service(&self) -> Option<ObjectId> {
+        let webhook = self.constraints.first().filter(|webhook| webhook["failurePolicy"] != "Ignore")?;
+        let service = webhook.pointer("/clientConfig/service")?;
+        Some(ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name")))
+    }
+
     /// Returns true if a policy allows an object in place of an old one, false if it denies it, and `None` if that is not
     /// known. An absent field can have a value on the server, so expressions that ask whether there is one are evaluated
     /// only for objects that are `whole`.
     pub(crate) fn allows(&self, object: &Value, old: Option<&Value>, is_whole: bool) -> Option<bool> {
         let expressions = self.validations.as_ref()?;
-        let mut results = vec![];
-        for text in expressions.iter().filter(|text| is_whole || !(text.contains("has(") || text.contains('?'))) {
-            let parsed = expression::parse(text).ok()?;
-            let mut context = expression::context();
-            context.add_variable("object", object).ok()?;
-            for (name, value) in [("oldObject", old), ("params", self.parameters.as_ref())] {
-                if let Some(value) = value {
-                    context.add_variable(name, value).ok()?;
-                }
-            }
-            let mut left = MAX_STEPS;
-            if let Ok(CelValue::Bool(result)) = expression::with_stack(|| parsed.evaluate(&context, &mut left)) {
-                results.push(result);
-            }
-        }
+        let optional = [("oldObject", old), ("params", self.parameters.as_ref())];
+        let known = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let variables: Vec<(&str, &Value)> = [("object", object)].into_iter().chain(known).collect();
+        let answerable = expressions.iter().filter(|text| is_whole || !(text.contains("has(") || text.contains('?')));
+        let results: Vec<bool> = answerable.filter_map(|text| evaluate(text, &variables)).collect();
         if results.contains(&false) {
             return Some(false);
         }
         (results.len() == expressions.len()).then_some(true)
+    }
+}
+
+/// Returns true if an expression of a rule names the user of a request, or what that user may do.
+fn mentions_user(rule: &Value) -> bool {
+    let text = rule.to_string();
+    ["userInfo", "authorizer"].iter().any(|word| text.contains(word))
+}
+
+/// Returns the result of an expression; `None` if it is not known.
+fn evaluate(text: &str, variables: &[(&str, &Value)]) -> Option<bool> {
+    let parsed = expression::parse(text).ok()?;
+    let mut context = expression::context();
+    for (name, value) in variables {
+        context.add_variable(*name, *value).ok()?;
+    }
+    let mut left = MAX_STEPS;
+    match expression::with_stack(|| parsed.evaluate(&context, &mut left)) {
+        Ok(CelValue::Bool(result)) => Some(result),
+        _ => None,
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::AppliedObject;
-use super::cause::{without_denial, without_values};
+use super::cause::{Cause, without_denial, without_values};
 use super::dry_run::DryRunResult;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
@@ -17,6 +17,9 @@ use crate::text::sha256;
 
 /// Name of the controller of HelmReleases.
 pub(crate) const HELM_CONTROLLER: &str = "helm-controller";
+
+/// Name of the program with the controllers of Kubernetes.
+pub const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// A change of one object that a controller would send on behalf of an owner.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub struct Question {
     pub request: Request,
     /// The object can hold values of Secrets, so that no message of the server about it is shown.
     pub is_private: bool,
+    /// An admission rule looks at who asks, so that only the answer to the account itself counts.
+    asks_for_user: bool,
     key: QuestionKey,
 }
 
@@ -91,7 +96,7 @@ impl Question {
         written.expect("a String takes every text");
         let key = QuestionKey { owner: owner.clone(), id: id.clone(), run: sha256(run.as_bytes()) };
         let (id, service_account) = (id.clone(), service_account.map(str::to_owned));
-        Self { owner, controller, service_account, id, request, is_private, key }
+        Self { owner, controller, service_account, id, request, is_private, asks_for_user: false, key }
     }
 
     /// Returns the question about an apply by kustomize-controller.
@@ -131,14 +136,24 @@ impl Question {
         Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
     }
 
+    /// Returns the question about a deletion by a controller of Kubernetes, which has a service account of its own or is the user
+    /// of kube-controller-manager.
+    pub(crate) fn of_kubernetes(user: &ObjectId, id: &ObjectId, asks_for_user: bool) -> Self {
+        let account = Some(&*user.name).filter(|_| !user.namespace.is_empty());
+        let is_private = id.is("", "Secret");
+        let own = Self::new(user.clone(), KUBE_CONTROLLER_MANAGER, account, id, Request::Delete, is_private);
+        Self { asks_for_user, ..own }
+    }
+
     /// Returns the same question about an object whose live content can hold values of Secrets: no message about it and nothing of
     /// its content is shown.
     pub(crate) fn about_private(self) -> Self {
-        let Self { owner, controller, service_account, id, mut request, .. } = self;
+        let Self { owner, controller, service_account, id, mut request, asks_for_user, .. } = self;
         if let Request::ApplyBuilt(applied) | Request::Create(applied) = &mut request {
             applied.live_is_private = true;
         }
-        Self::new(owner, controller, service_account.as_deref(), &id, request, true)
+        let private = Self::new(owner, controller, service_account.as_deref(), &id, request, true);
+        Self { asks_for_user, ..private }
     }
 
     /// Returns true if nothing of the live content is shown.
@@ -168,6 +183,13 @@ impl Question {
         } else {
             answer
         }
+    }
+
+    /// Returns false if a controller of Kubernetes can get another answer than somebody else: a rule looks at who asks, or a webhook
+    /// refuses it, which may do so.
+    pub fn is_answered_to_anybody(&self, result: &DryRunResult) -> bool {
+        let is_by_webhook = matches!(result, DryRunResult::Refused(message) if Cause::of(message) == Cause::Webhook);
+        self.controller != KUBE_CONTROLLER_MANAGER || !(self.asks_for_user || is_by_webhook)
     }
 
     /// Returns true if a Kustomization causes the change.

@@ -192,6 +192,7 @@ fn a_namespace_goes_last_and_a_webhook_before_the_service_that_it_calls() {
         makes: vec![],
         selector: None,
         pod_labels: Default::default(),
+        expires: false,
         is_scheduled: false,
         kept_claims: vec![],
     };

@@ -32,11 +32,11 @@ use crate::flux::simulation::model::held_deletions::Holders;
 use crate::flux::simulation::rows::plan;
 use crate::flux::simulation::schedule::dependency_order::longest_chain;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject};
+use crate::kubernetes::deletion::cascade::{Cascade, CascadedObject, Closure};
 use crate::kubernetes::deletion::volumes::PolicyChanges;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use crate::plan::Plan;
+use crate::plan::{Actor, Plan};
 pub use after::StateAfter;
 pub use declared::{Declared, Recorded};
 use model::generated_artifacts::GeneratedArtifacts;
@@ -45,6 +45,7 @@ use model::node::{Node, Nodes};
 use model::protection::{is_never_applied, is_never_changed, prune_protection};
 pub use model::questions;
 use model::questions::{Answers, FinishedPreview, Progress};
+use model::refusals::CascadeRefusal;
 use model::secret_values::SecretValues;
 use model::state::State;
 use owners::effects::{OwnerDeletions, owner_deletions, owner_effects};
@@ -52,6 +53,7 @@ use owners::generator::generated;
 use owners::generator::repositories::stuck_sources;
 pub use owners::generator::repositories::{Packed, packed};
 use owners::search::{Found, find_affected};
+use premises::cascades::cascade_refusals;
 use premises::world::event_order;
 use rehearsal::{Reconsidered, Rehearsal, take_changed_health, take_refused_deletions};
 use schedule::consequences::Consequences;
@@ -121,6 +123,7 @@ impl<'a> Preview<'a> {
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
             owner_refusals: BTreeMap::new(),
+            cascade_refusals: Arc::default(),
             stored_releases: BTreeMap::new(),
             affected: vec![],
             secrets: SecretValues::default(),
@@ -179,8 +182,15 @@ impl<'a> Preview<'a> {
                 if !needs.builds.is_empty() {
                     return Progress::of_builds(needs.builds);
                 }
-                self.owner_questions = needs.dry_runs;
-                let is_known = refusals == self.state.owner_refusals && stored == self.state.stored_releases;
+                let (cascade_refusals, of_cascades) = cascade_refusals(&self.state, &consequences, answers);
+                if !of_cascades.builds.is_empty() {
+                    return Progress::of_builds(of_cascades.builds);
+                }
+                self.owner_questions = needs.dry_runs.into_iter().chain(of_cascades.dry_runs).collect();
+                let is_known = refusals == self.state.owner_refusals
+                    && stored == self.state.stored_releases
+                    && cascade_refusals == *self.state.cascade_refusals;
+                self.state.cascade_refusals = Arc::new(cascade_refusals);
                 (self.state.owner_refusals, self.state.stored_releases) = (refusals, stored);
                 // Objects that other owners change have consequences of their own.
                 let mut before_and_after = affected.iter().chain(&self.state.affected);
@@ -222,10 +232,12 @@ impl<'a> Preview<'a> {
         let mut roots: Vec<&'a ObjectMetadata> = deleted.filter_map(|(id, _)| self.state.live_object(id)).collect();
         let mut by_owners = OwnerDeletions::default();
         let policies = policy_changes(&self.state, &outcomes, &order);
-        let cascaded = self.cascade_of(&roots, &by_owners.orphaning, &policies);
+        let closure = self.cascade_of(&roots, &by_owners.orphaning, &policies);
         let mut consequences = Consequences {
             outcomes,
-            cascaded,
+            cascaded: by_id(closure.deleted),
+            kept: by_id(closure.kept),
+            refusals: Arc::clone(&self.state.cascade_refusals),
             order,
             policies,
             effects: BTreeMap::new(),
@@ -240,7 +252,8 @@ impl<'a> Preview<'a> {
             roots.extend(more.objects.values().map(|cascaded| cascaded.object));
             by_owners.objects.extend(more.objects);
             by_owners.orphaning.extend(more.orphaning);
-            consequences.cascaded = self.cascade_of(&roots, &by_owners.orphaning, &consequences.policies);
+            let closure = self.cascade_of(&roots, &by_owners.orphaning, &consequences.policies);
+            (consequences.cascaded, consequences.kept) = (by_id(closure.deleted), by_id(closure.kept));
             consequences.cascaded.extend(by_owners.objects.iter().map(|(id, cascaded)| (id.clone(), cascaded.clone())));
         }
     }
@@ -250,8 +263,15 @@ impl<'a> Preview<'a> {
         roots: &[&'a ObjectMetadata],
         orphaning: &HashSet<&str>,
         policies: &PolicyChanges,
-    ) -> BTreeMap<ObjectId, CascadedObject<'a>> {
-        let cascaded = self.state.cascade.closure_with(roots.iter().copied(), orphaning, policies);
-        cascaded.into_iter().map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect()
+    ) -> Closure<'a> {
+        let is_refused = |cascaded: &CascadedObject<'_>| {
+            let key = (Actor::from(cascaded.kind), cascaded.object.id.clone());
+            matches!(self.state.cascade_refusals.get(&key), Some(CascadeRefusal::Refused(_)))
+        };
+        self.state.cascade.closure_with(roots.iter().copied(), orphaning, policies, is_refused)
     }
+}
+
+fn by_id(objects: Vec<CascadedObject<'_>>) -> BTreeMap<ObjectId, CascadedObject<'_>> {
+    objects.into_iter().map(|cascaded| (cascaded.object.id.clone(), cascaded)).collect()
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::finalizers::ORPHAN;
 use super::tokens;
 use super::volumes::{PolicyChanges, ReclaimOutcome, Volumes};
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, OwnerReference, ResourceType};
@@ -22,6 +23,15 @@ pub struct CascadedObject<'a> {
     pub kind: CascadeKind,
     /// Live owners of a dependent, which must all be gone first; none for another mechanism.
     pub owners: Vec<&'a ObjectMetadata>,
+}
+
+/// Everything that follows from some deletions, sorted by identity.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Closure<'a> {
+    /// What is deleted, without the roots.
+    pub(crate) deleted: Vec<CascadedObject<'a>>,
+    /// What would be deleted, and stays because each deletion of it is refused.
+    pub(crate) kept: Vec<CascadedObject<'a>>,
 }
 
 /// Mechanism by which one deletion causes another.
@@ -130,34 +140,41 @@ impl<'a> Cascade<'a> {
     ///
     /// A dependent is deleted only if every owner that it references is absent, is being deleted already or is deleted.
     pub(crate) fn closure(&self, roots: impl IntoIterator<Item = &'a ObjectMetadata>) -> Vec<CascadedObject<'a>> {
-        self.closure_with(roots, &HashSet::new(), &PolicyChanges::new())
+        self.closure_with(roots, &HashSet::new(), &PolicyChanges::new(), |_| false).deleted
     }
 
     /// Returns what [`Cascade::closure`] returns, for roots of which some, by uid, are deleted with the propagation policy
-    /// `Orphan`: their dependents stay. Reclaim policies of volumes change meanwhile.
+    /// `Orphan`: their dependents stay. Reclaim policies of volumes change meanwhile, and some deletions are refused.
     pub(crate) fn closure_with(
         &self,
         roots: impl IntoIterator<Item = &'a ObjectMetadata>,
         orphaning: &HashSet<&str>,
         policies: &PolicyChanges,
-    ) -> Vec<CascadedObject<'a>> {
+        is_refused: impl Fn(&CascadedObject<'a>) -> bool,
+    ) -> Closure<'a> {
         let mut queue: Vec<&ObjectMetadata> = roots.into_iter().collect();
         let mut deleted: HashSet<&str> = queue.iter().map(|object| &*object.uid).collect();
         let root_uids = deleted.clone();
         let mut cascaded: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
+        let mut kept: BTreeMap<&ObjectId, CascadedObject<'a>> = BTreeMap::new();
         while let Some(object) = queue.pop() {
-            let orphans = orphaning.contains(&*object.uid);
+            let kind = cascaded.get(&object.id).map(|cascaded| cascaded.kind);
+            let orphans = orphaning.contains(&*object.uid) || keeps_dependents(object, kind);
             for next in self.consequences(object, &deleted, policies) {
                 if orphans && matches!(next.kind, CascadeKind::Dependent { .. }) {
                     continue;
                 }
-                if deleted.insert(&next.object.uid) {
+                if is_refused(&next) {
+                    kept.entry(&next.object.id).or_insert(next);
+                } else if deleted.insert(&next.object.uid) {
                     queue.push(next.object);
                     cascaded.insert(&next.object.id, next);
                 }
             }
         }
-        cascaded.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect()
+        let deletions = cascaded.into_values().filter(|row| !root_uids.contains(&*row.object.uid)).collect();
+        let kept = kept.into_values().filter(|row| !deleted.contains(&*row.object.uid)).collect();
+        Closure { deleted: deletions, kept }
     }
 
     /// Returns a description of the content of a Namespace or a definition that could not be listed, so that its deletion
@@ -304,6 +321,14 @@ impl<'a> Cascade<'a> {
     }
 }
 
+/// Returns true if an object keeps its dependents when it is deleted in this way: whoever names no propagation policy, or the one that
+/// the object asks for, follows its finalizer (Kubernetes v1.36.3 `shouldOrphanDependents` in
+/// apiserver/pkg/registry/generic/registry/store.go). All others name `Background`.
+fn keeps_dependents(object: &ObjectMetadata, kind: Option<CascadeKind>) -> bool {
+    let follows = matches!(kind, Some(CascadeKind::Dependent { .. } | CascadeKind::CustomResource));
+    follows && object.has_finalizer(ORPHAN)
+}
+
 /// Field manager of the controllers of Kubernetes.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
@@ -430,7 +455,23 @@ mod tests {
         let cascade = Cascade::new(&snapshot);
         let root = || snapshot.objects.iter().take(1);
         assert_eq!(cascade.closure(root()).len(), 1);
-        assert_eq!(cascade.closure_with(root(), &HashSet::from(["shop/web"]), &PolicyChanges::new()), []);
+        let orphaned = cascade.closure_with(root(), &HashSet::from(["shop/web"]), &PolicyChanges::new(), |_| false);
+        assert_eq!(orphaned.deleted, []);
+    }
+
+    #[test]
+    fn a_dependent_with_the_finalizer_orphan_keeps_its_own_dependents_unless_its_namespace_goes() {
+        let mut middle = object(ObjectId::new("", "B", "n", "middle"), &["n/root"]);
+        middle.finalizers = vec![ORPHAN.into()];
+        let objects = vec![
+            object(ObjectId::new("", "Namespace", "", "n"), &[]),
+            object(ObjectId::new("", "A", "n", "root"), &[]),
+            middle,
+            object(ObjectId::new("", "B", "n", "leaf"), &["n/middle"]),
+        ];
+        assert_eq!(cascaded(objects.clone(), "root"), ["middle by root"]);
+        assert_eq!(cascaded(objects.clone(), "middle"), ["leaf by middle"], "whoever deletes it names a policy");
+        assert_eq!(cascaded(objects, "n"), ["root by n", "leaf by n", "middle by n"]);
     }
 
     #[test]

@@ -20,11 +20,14 @@ pub(crate) const CLASS_PROTECTION: &str = "kubernetes.io/vac-protection";
 /// Kubernetes 1.31 is part of the cloud-controller-manager alone.
 pub(crate) const LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
 
+/// Finalizer with which an object asks that its dependents stay when it is deleted.
+pub(crate) const ORPHAN: &str = "orphan";
+
 /// Finalizers that the control plane removes, and that of the provisioner of a volume, which it removes when it deletes
 /// the volume. Source: constants of k8s.io/api v0.36, of Kubernetes v1.36.3 and of sig-storage-lib-external-provisioner v11.
 const REMOVED_BY_KUBERNETES: [&str; 14] = [
     "foregroundDeletion",
-    "orphan",
+    ORPHAN,
     "kubernetes",
     CLAIM_PROTECTION,
     VOLUME_PROTECTION,

@@ -1,8 +1,9 @@
 //! References between objects: what an object that stays needs of an object that is deleted.
 //!
-//! `table` has the fields that name other objects, as data. `reader` reads them from manifests and from live objects, and
-//! `staying` finds the deleted objects that something still refers to.
+//! `kinds` has the fields that name other objects, as data, and `table` looks them up. `reader` reads them from manifests and from
+//! live objects, and `staying` finds the deleted objects that something still refers to.
 
+mod kinds;
 mod reader;
 mod staying;
 mod table;

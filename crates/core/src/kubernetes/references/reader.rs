@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::table::{self, Field, POD_FIELDS};
+use super::kinds::kind::{ADMISSION, CERT_MANAGER, Field, GATEWAY, POD_FIELDS, SOURCE};
+use super::table;
 use crate::kubernetes::object::{KeyValues, ObjectId, Resource, group_of};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 
@@ -11,6 +12,8 @@ use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 const MAX_REPLICAS: u64 = 1000;
 /// Label of a HelmChart with the name of its HelmRelease. Source: helm-controller v1.6.3.
 const OF_RELEASE: &str = "helm.toolkit.fluxcd.io/name";
+/// Field of a Job with the seconds after which Kubernetes deletes it once it has finished.
+const TIME_TO_LIVE: &str = "/spec/ttlSecondsAfterFinished";
 
 impl Referrer {
     /// Reads the references of an object from its manifest, or from its content alone. `None` if nothing is known of its kind.
@@ -27,9 +30,10 @@ impl Referrer {
             references.extend(claims_of_templates(id, manifest));
         }
         references.extend(indirect(id, manifest));
-        let issuers = named_by_annotations(id, manifest, kind.annotations);
-        let is_certified = !issuers.is_empty();
-        references.extend(issuers);
+        references.extend(secrets_of_parameters(id, manifest));
+        let annotated = named_by_annotations(id, manifest, kind.annotations);
+        let is_certified = annotated.iter().any(|reference| &*reference.to.group == CERT_MANAGER);
+        references.extend(annotated);
         references.retain(|reference| !reference.to.is_in_every_namespace());
         references.sort();
         references.dedup();
@@ -46,7 +50,16 @@ impl Referrer {
         }
         let selector = kind.selector.and_then(|path| selector_text(first(manifest, path)?));
         let kept_claims = kept_claims(id, manifest);
-        Some(Self { object: id.clone(), references, makes, selector, pod_labels, is_scheduled: false, kept_claims })
+        Some(Self {
+            object: id.clone(),
+            references,
+            makes,
+            selector,
+            pod_labels,
+            is_scheduled: false,
+            expires: id.is("batch", "Job") && manifest.pointer(TIME_TO_LIVE).is_some_and(Value::is_u64),
+            kept_claims,
+        })
     }
 
     /// Reads the references of a live object. What a controller makes of a template that is read anyway is left out, but for
@@ -55,10 +68,11 @@ impl Referrer {
     /// So is a HelmChart that helm-controller makes: it says what its HelmRelease says, and changes and goes with it.
     pub fn of_live(live: &Resource) -> Option<Self> {
         let id = &live.object.id;
-        if id.is(table::SOURCE, "HelmChart") && live.object.labels.get(OF_RELEASE).is_some() {
+        if id.is(SOURCE, "HelmChart") && live.object.labels.get(OF_RELEASE).is_some() {
             return None;
         }
-        let mut referrer = Self::of(id, &live.content).filter(|referrer| !referrer.is_empty())?;
+        // A claim is returned even if it needs nothing: its manifest can say otherwise.
+        let mut referrer = Self::of(id, &live.content).filter(|referrer| !referrer.is_empty() || is_fixed(id))?;
         referrer.kept_claims.clear();
         let mut controllers = live.object.owner_references.iter().filter(|reference| reference.controller);
         let has_template = controllers.any(|by| table::makes_pods(&by.group, &by.kind));
@@ -83,6 +97,12 @@ impl Referrer {
     pub(super) fn is_empty(&self) -> bool {
         self.references.is_empty() && self.makes.is_empty() && self.selector.is_none() && self.pod_labels.is_empty()
     }
+}
+
+/// Returns true if what an object refers to cannot be changed, so that the live one counts and not its manifest: the template of
+/// a Job, and the spec of a claim but for its size and its VolumeAttributesClass.
+pub(super) fn is_fixed(id: &ObjectId) -> bool {
+    id.is("batch", "Job") || id.is("", "PersistentVolumeClaim")
 }
 
 fn in_cluster_of(from: &ObjectId, to: ObjectId) -> ObjectId {
@@ -135,7 +155,9 @@ fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option
         return None;
     }
     let name = value.as_str().or_else(|| text("name")).or_else(|| text("secretName"))?;
-    let kind = text("kind").unwrap_or(field.kind);
+    // A store of external-secrets writes the kind as a type.
+    let of_type = || text("type").filter(|kind| matches!(*kind, "ConfigMap" | "Secret"));
+    let kind = text("kind").or_else(of_type).unwrap_or(field.kind);
     let by_version = text("apiVersion").map(group_of);
     let of_other_kind = if kind == field.kind { None } else { table::group_of_kind(kind) };
     // Gateway API writes the core group as an empty one.
@@ -144,6 +166,20 @@ fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option
     let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
     (!name.is_empty() && !kind.is_empty()).then_some(Reference { to, usage: field.usage })
+}
+
+/// Returns the Secrets that the parameters of a class of volumes or of snapshots name for its CSI driver. A name with a variable is
+/// another one for each volume.
+fn secrets_of_parameters(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
+    let parameters = manifest.get("parameters").and_then(Value::as_object);
+    let secrets = parameters.into_iter().flatten().filter_map(|(key, name)| {
+        let purpose = key.strip_prefix("csi.storage.k8s.io/")?.strip_suffix("-secret-name")?;
+        let namespace = parameters?.get(&format!("csi.storage.k8s.io/{purpose}-secret-namespace"))?.as_str()?;
+        let name = name.as_str().filter(|name| !name.contains('$') && !namespace.contains('$'))?;
+        let to = in_cluster_of(id, ObjectId::new("", "Secret", namespace, name));
+        Some(Reference { to, usage: Usage::Reads })
+    });
+    secrets.collect()
 }
 
 /// Returns the objects that the annotations of a manifest name. The content of a live object has no annotations.
@@ -224,8 +260,8 @@ fn indirect(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
             found.push(reference("", "", &text(params, "namespace"), &name));
         }
     }
-    if !id.is(table::GATEWAY, "ReferenceGrant") {
-        return if &*id.group == table::ADMISSION { found } else { vec![] };
+    if !id.is(GATEWAY, "ReferenceGrant") {
+        return if &*id.group == ADMISSION { found } else { vec![] };
     }
     for path in ["spec/from/*", "spec/to/*"] {
         let mut sides = vec![];

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use super::kinds::kind::GATEWAY;
+use super::reader::is_fixed;
 use super::table;
 use crate::kubernetes::deletion::finalizers::CLAIM_PROTECTION;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
@@ -93,14 +95,14 @@ impl<'a> Staying<'a> {
         let by_id: BTreeMap<&ObjectId, &Referrer> = built.iter().map(|built| (&built.object, built)).collect();
         let stays = |id: &ObjectId| !departures.gone.contains(id);
         let live: Vec<&Referrer> = live.collect();
-        // The template of a Job cannot be changed: a Job that is over needs nothing, unless it is created again.
-        let is_over = |id: &ObjectId| !departures.recreated.contains(id) && id.is("batch", "Job");
-        let over: BTreeSet<&ObjectId> =
-            live.iter().filter(|live| live.is_empty()).map(|live| &live.object).filter(|id| is_over(id)).collect();
+        // A Job that is over needs nothing, nor does a claim that has its volume, unless it is created again.
+        let fixed = live.iter().filter(|live| is_fixed(&live.object) && !departures.recreated.contains(&live.object));
+        let fixed: BTreeMap<&ObjectId, &Referrer> = fixed.map(|live| (&live.object, *live)).collect();
         let is_gone_grant = |it: &&&Referrer| is_grant(it) && !stays(&it.object);
         let grants = live.iter().filter(is_gone_grant).copied().collect();
-        let is_needy = |built: &&Referrer| stays(&built.object) && !over.contains(&built.object);
-        let mut referrers: Vec<&Referrer> = built.iter().filter(is_needy).collect();
+        let built_staying = built.iter().filter(|built| stays(&built.object));
+        let mut referrers: Vec<&Referrer> =
+            built_staying.map(|built| fixed.get(&built.object).copied().unwrap_or(built)).collect();
         let (mut pods, mut made_by) = (vec![], BTreeMap::new());
         // Of a state that a plan predicts, what was read can be gone already.
         let exists = |live: &&Referrer| snapshot.object(&live.object).is_some();
@@ -259,7 +261,7 @@ impl<'a> Staying<'a> {
 }
 
 fn is_grant(referrer: &Referrer) -> bool {
-    referrer.object.is(table::GATEWAY, "ReferenceGrant")
+    referrer.object.is(GATEWAY, "ReferenceGrant")
 }
 
 /// Returns true if a grant allows a reference. A route needs none for its Gateway, which says itself which routes it has.
@@ -272,7 +274,7 @@ fn grants(grant: &Referrer, referrer: &Referrer, reference: &Reference) -> bool 
                 && (side.name.is_empty() || side.name == id.name)
         })
     };
-    &*referrer.object.group == table::GATEWAY
+    &*referrer.object.group == GATEWAY
         && referrer.object.cluster == own.cluster
         && referrer.object.namespace != own.namespace
         && reference.to.namespace == own.namespace

@@ -137,7 +137,7 @@ fn named_by(kind: &str, manifest: &str) -> Vec<String> {
 }
 
 /// Kinds with a manifest, and the objects that it names. What is in `shop` has no namespace here.
-const NAMED: [(&str, &str, &[&str]); 48] = [
+const NAMED: [(&str, &str, &[&str]); 77] = [
     (
         "Pod",
         r#"{"spec": {"volumes": [{"projected": {"sources": [{"clusterTrustBundle": {"name": "ca", "path": "p"}},
@@ -367,6 +367,158 @@ const NAMED: [(&str, &str, &[&str]); 48] = [
     ),
     ("Rollout.argoproj.io", r#"{"spec": {"strategy": {"blueGreen": {"activeService": "live"}}}}"#, &["service/live"]),
     ("IngressClass.networking.k8s.io", r#"{"spec": {"controller": "x"}}"#, &[]),
+    (
+        "Ingress.networking.k8s.io",
+        r#"{"metadata": {"annotations": {"kubernetes.io/ingress.class": "old"}}, "spec": {}}"#,
+        &["ingressclass.networking.k8s.io/old"],
+    ),
+    (
+        "PersistentVolumeClaim",
+        r#"{"spec": {"dataSource": {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"},
+            "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c"}}}"#,
+        &["persistentvolumeclaim/c", "volumesnapshot.snapshot.storage.k8s.io/s"],
+    ),
+    (
+        "PersistentVolumeClaim",
+        r#"{"spec": {"volumeName": "pv", "dataSource": {"kind": "PersistentVolumeClaim", "name": "c"}}}"#,
+        &[],
+    ),
+    (
+        "Pod",
+        r#"{"spec": {"volumes": [{"ephemeral": {"volumeClaimTemplate": {"spec": {"dataSource":
+            {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}}}}}]}}"#,
+        &["volumesnapshot.snapshot.storage.k8s.io/s"],
+    ),
+    (
+        "StorageClass.storage.k8s.io",
+        r#"{"parameters": {"csi.storage.k8s.io/provisioner-secret-name": "p", "type": "ssd",
+            "csi.storage.k8s.io/provisioner-secret-namespace": "csi",
+            "csi.storage.k8s.io/node-stage-secret-name": "${pvc.name}",
+            "csi.storage.k8s.io/node-stage-secret-namespace": "csi"}}"#,
+        &["secret/p -n csi"],
+    ),
+    (
+        "VolumeSnapshotClass.snapshot.storage.k8s.io",
+        r#"{"parameters": {"csi.storage.k8s.io/snapshotter-secret-name": "p",
+            "csi.storage.k8s.io/snapshotter-secret-namespace": "csi"}}"#,
+        &["secret/p -n csi"],
+    ),
+    (
+        "ResourceClaimTemplate.resource.k8s.io",
+        r#"{"spec": {"spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "gpu"}},
+            {"firstAvailable": [{"deviceClassName": "big"}]}, {"deviceClassName": "beta"}]}}}}"#,
+        &["deviceclass.resource.k8s.io/beta", "deviceclass.resource.k8s.io/big", "deviceclass.resource.k8s.io/gpu"],
+    ),
+    (
+        "ResourceClaim.resource.k8s.io",
+        r#"{"spec": {"devices": {"requests": [{"exactly": {"deviceClassName": "gpu"}}]}}}"#,
+        &["deviceclass.resource.k8s.io/gpu"],
+    ),
+    (
+        "FlowSchema.flowcontrol.apiserver.k8s.io",
+        r#"{"spec": {"priorityLevelConfiguration": {"name": "slow"}}}"#,
+        &["prioritylevelconfiguration.flowcontrol.apiserver.k8s.io/slow"],
+    ),
+    (
+        "ListenerSet.gateway.networking.k8s.io",
+        r#"{"spec": {"parentRef": {"name": "gw", "namespace": "edge"}, "listeners": [{"tls": {"certificateRefs":
+            [{"name": "tls"}]}}]}}"#,
+        &["secret/tls", "gateway.gateway.networking.k8s.io/gw -n edge"],
+    ),
+    (
+        "HTTPRoute.gateway.networking.k8s.io",
+        r#"{"spec": {"parentRefs": [{"kind": "ListenerSet", "name": "more"}], "rules": [{"filters": [{"externalAuth":
+            {"backendRef": {"name": "auth", "port": 80}}}]}]}}"#,
+        &["service/auth", "listenerset.gateway.networking.k8s.io/more"],
+    ),
+    (
+        "InferencePool.inference.networking.k8s.io",
+        r#"{"spec": {"endpointPickerRef": {"name": "picker"}}}"#,
+        &["service/picker"],
+    ),
+    (
+        "Middleware.traefik.io",
+        r#"{"spec": {"basicAuth": {"secret": "users"}, "chain": {"middlewares": [{"name": "m"}]}}}"#,
+        &["secret/users", "middleware.traefik.io/m"],
+    ),
+    (
+        "IngressRouteTCP.traefik.io",
+        r#"{"spec": {"routes": [{"services": [{"name": "db", "port": 5432}]}]}}"#,
+        &["service/db"],
+    ),
+    ("TLSStore.traefik.io", r#"{"spec": {"defaultCertificate": {"secretName": "tls"}}}"#, &["secret/tls"]),
+    ("L2Advertisement.metallb.io", r#"{"spec": {"ipAddressPools": ["lan"]}}"#, &["ipaddresspool.metallb.io/lan"]),
+    (
+        "SecretStore.external-secrets.io",
+        r#"{"spec": {"provider": {"vault": {"auth": {"appRole": {"path": "a", "secretRef": {"name": "role", "key": "id"}}},
+            "caProvider": {"type": "Secret", "name": "ca", "key": "crt"}}}}}"#,
+        &["secret/ca", "secret/role"],
+    ),
+    (
+        "ClusterSecretStore.external-secrets.io",
+        r#"{"spec": {"provider": {"kubernetes": {"server": {"caProvider": {"type": "ConfigMap", "name": "ca",
+            "namespace": "es"}}, "auth": {"serviceAccount": {"name": "reader", "namespace": "es"}}}}}}"#,
+        &["configmap/ca -n es", "serviceaccount/reader -n es"],
+    ),
+    (
+        "ClusterExternalSecret.external-secrets.io",
+        r#"{"spec": {"externalSecretSpec": {"secretStoreRef": {"kind": "ClusterSecretStore", "name": "vault"}}}}"#,
+        &["clustersecretstore.external-secrets.io/vault"],
+    ),
+    (
+        "Bundle.trust.cert-manager.io",
+        r#"{"spec": {"sources": [{"useDefaultCAs": true}, {"secret": {"name": "root", "key": "ca.crt"}}]}}"#,
+        &["secret/root -n cert-manager"],
+    ),
+    (
+        "ScaledJob.keda.sh",
+        r#"{"spec": {"triggers": [{"authenticationRef": {"kind": "ClusterTriggerAuthentication", "name": "q"}}],
+            "jobTargetRef": {"template": {"spec": {"volumes": [{"secret": {"secretName": "s"}}]}}}}}"#,
+        &["secret/s", "clustertriggerauthentication.keda.sh/q"],
+    ),
+    (
+        "TriggerAuthentication.keda.sh",
+        r#"{"spec": {"secretTargetRef": [{"parameter": "p", "name": "s", "key": "k"}]}}"#,
+        &["secret/s"],
+    ),
+    (
+        "ObjectStore.barmancloud.cnpg.io",
+        r#"{"spec": {"configuration": {"s3Credentials": {"accessKeyId": {"name": "s3", "key": "id"}}}}}"#,
+        &["secret/s3"],
+    ),
+    (
+        "Prometheus.monitoring.coreos.com",
+        r#"{"spec": {"serviceAccountName": "p", "additionalScrapeConfigs": {"name": "jobs", "key": "k"}, "secrets": ["tls"],
+            "alerting": {"alertmanagers": [{"name": "am", "namespace": "far", "port": "web", "apiVersion": "v2"}]},
+            "remoteWrite": [{"basicAuth": {"password": {"name": "maybe", "key": "p", "optional": true}}}]}}"#,
+        &["secret/jobs", "secret/tls", "serviceaccount/p", "service/am -n far"],
+    ),
+    (
+        "Alertmanager.monitoring.coreos.com",
+        r#"{"spec": {"configSecret": "routes", "alertmanagerConfiguration": {"name": "c"}}}"#,
+        &["secret/routes", "alertmanagerconfig.monitoring.coreos.com/c"],
+    ),
+    (
+        "ServiceMonitor.monitoring.coreos.com",
+        r#"{"spec": {"endpoints": [{"bearerTokenSecret": {"key": ""}, "tlsConfig": {"ca": {"configMap": {"name": "ca"}}}}]}}"#,
+        &["configmap/ca"],
+    ),
+    (
+        "Provider.pkg.crossplane.io",
+        r#"{"spec": {"runtimeConfigRef": {"apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig",
+            "name": "r"}, "packagePullSecrets": [{"name": "pull"}]}}"#,
+        &["deploymentruntimeconfig.pkg.crossplane.io/r", "secret/pull -n crossplane-system"],
+    ),
+    (
+        "Composition.apiextensions.crossplane.io",
+        r#"{"spec": {"pipeline": [{"functionRef": {"name": "patch"}}]}}"#,
+        &["function.pkg.crossplane.io/patch"],
+    ),
+    (
+        "ProviderConfig.aws.upbound.io",
+        r#"{"spec": {"credentials": {"source": "Secret", "secretRef": {"namespace": "x", "name": "aws", "key": "k"}}}}"#,
+        &["secret/aws -n x"],
+    ),
 ];
 
 #[test]
@@ -643,6 +795,7 @@ fn a_secret_that_cert_manager_makes_for_an_ingress_is_not_missed() {
         scene("node").said(&[ingress], &[id("Secret", "tls")], &[]).len()
     };
     assert_eq!((said(json!({})), said(json!({"cert-manager.io/issuer": "acme"}))), (1, 0));
+    assert_eq!(said(json!({"kubernetes.io/ingress.class": "nginx"})), 1, "an annotation of something else");
 }
 
 #[test]
@@ -673,6 +826,29 @@ fn a_job_that_is_over_needs_nothing_unless_it_is_created_again() {
     }
     scene.live.clear();
     assert_eq!(scene.said(&job, &gone, &[]), [needed], "it does not exist yet");
+}
+
+#[test]
+fn a_claim_that_has_its_volume_no_longer_needs_what_it_was_filled_from() {
+    let scene = scene("");
+    let source = json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"});
+    let manifest = json!({"spec": {"dataSource": source}});
+    let built: Vec<Referrer> = Referrer::of(&id("PersistentVolumeClaim", "data"), &manifest)
+        .into_iter()
+        .chain(built(deployment(mounts())))
+        .collect();
+    let snapshot = ObjectId::new("snapshot.storage.k8s.io", "VolumeSnapshot", "shop", "s");
+    let said = |spec: Value, recreated: &[ObjectId]| {
+        let live = Resource { object: object("PersistentVolumeClaim", "data"), content: json!({ "spec": spec }) };
+        let scene = Scene { live: Referrer::of_live(&live).into_iter().collect(), snapshot: scene.snapshot.clone() };
+        scene.said(&built, std::slice::from_ref(&snapshot), recreated)
+    };
+    let needed = "volumesnapshot.snapshot.storage.k8s.io/s -n shop, which is still needed: \
+                  persistentvolumeclaim/data -n shop uses it";
+    assert_eq!(said(json!({"dataSource": source}), &[]), [needed], "it has no volume yet");
+    assert_eq!(said(json!({"dataSource": source, "volumeName": "pv"}), &[]), [""; 0]);
+    let again = [id("PersistentVolumeClaim", "data")];
+    assert_eq!(said(json!({"dataSource": source, "volumeName": "pv"}), &again), [needed], "it is filled again");
 }
 
 fn built_job(manifest: &Value) -> Vec<Referrer> {

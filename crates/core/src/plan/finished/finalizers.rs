@@ -18,11 +18,14 @@ use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::{Action, BlockedByFinalizers, Change, Plan};
+use crate::plan::{Action, Actor, BlockedByFinalizers, Change, Plan};
 use crate::text::join_limited;
 
 /// Part of the names of the Leases and the workloads of the controllers of clouds.
 const CLOUD_CONTROLLER: &str = "cloud-controller-manager";
+
+/// Group and kind of what makes an API group answer.
+const API_SERVICE: (&str, &str) = ("apiregistration.k8s.io", "APIService");
 
 /// Number of objects that a condition names.
 const NAMED_HOLDS: usize = 3;
@@ -68,6 +71,8 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
         let remaining_claim = claim_of(object, snapshot).map(|claim| &claim.id).filter(|claim| !gone.contains(claim));
         if object.id.is("", "Namespace") {
             all.extend(unanswered_group(object, plan, snapshot));
+            all.extend(refused_content(&object.id, plan));
+            all.extend(unserved_group(&object.id, plan));
         }
         let pod = kept_by.get(&object.id).copied();
         let user = class_user(object, plan, snapshot, &gone);
@@ -164,9 +169,7 @@ fn unanswered_group(namespace: &ObjectMetadata, plan: &Plan, snapshot: &Snapshot
     let ends = |gap: &&Gap| {
         let service = gap.subject.split_once('/').map(|(group, version)| format!("{version}.{group}"));
         plan.deletions().map(|change| &change.object.id).any(|id| {
-            id.is("apiregistration.k8s.io", "APIService")
-                && id.cluster == *cluster
-                && service.as_deref() == Some(&*id.name)
+            id.is(API_SERVICE.0, API_SERVICE.1) && id.cluster == *cluster && service.as_deref() == Some(&*id.name)
         })
     };
     let gap = gaps.iter().filter(|gap| gap.kind == GapKind::StaleGroup).find(|gap| !ends(gap))?;
@@ -175,6 +178,37 @@ fn unanswered_group(namespace: &ObjectMetadata, plan: &Plan, snapshot: &Snapshot
         finalizers: vec!["kubernetes".to_owned()],
         controller: None,
         detail: Some(format!("the namespace controller waits for an answer of {}", gap.subject)),
+    })
+}
+
+/// Returns what keeps a Namespace terminating if an APIService stays whose Service the plan deletes: its group no longer answers. A
+/// Namespace that is empty before may end, so one that comes back is left out.
+fn unserved_group(namespace: &ObjectId, plan: &Plan) -> Option<BlockedByFinalizers> {
+    let mut rows = plan.changes().iter().filter(|row| row.object.id == *namespace);
+    if namespace.cluster.is_some() || rows.any(|row| row.action != Action::Delete) {
+        return None;
+    }
+    let (group, service) = plan.still_referenced().iter().find_map(|found| {
+        let mut users = found.users.iter().map(|user| &user.object);
+        Some((users.find(|user| user.is_here(API_SERVICE.0, API_SERVICE.1))?, &found.object))
+    })?;
+    Some(BlockedByFinalizers {
+        object: namespace.clone(),
+        finalizers: vec!["kubernetes".to_owned()],
+        controller: None,
+        detail: Some(format!("the namespace controller waits for an answer of {group}, and {service} is deleted")),
+    })
+}
+
+/// Returns what keeps a Namespace terminating if the API server refuses to let the namespace controller delete an object in it.
+fn refused_content(namespace: &ObjectId, plan: &Plan) -> Option<BlockedByFinalizers> {
+    let mut rows = plan.changes().iter().filter(|row| row.by == Actor::NamespaceController);
+    let kept = rows.find(|row| row.action == Action::Keep && row.cause.as_ref() == Some(namespace))?;
+    Some(BlockedByFinalizers {
+        object: namespace.clone(),
+        finalizers: vec!["kubernetes".to_owned()],
+        controller: None,
+        detail: Some(format!("the server refuses to let the namespace controller delete {}", kept.object.id)),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The end of planning. Every plan gets its consequences, its alarms, the mask of Secrets and the verdict of a policy here,
 //! in this order. Outputs and plan files take only a finished plan.
 
+mod expiring;
 pub mod finalizers;
 mod references;
 pub(crate) mod volumes;
@@ -10,6 +11,7 @@ use std::ops::Deref;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
+use self::expiring::mark_expiring;
 use self::finalizers::{FinalizerOwner, add_blocked_by_finalizers, hold_back_recreations};
 use self::references::add_references;
 use self::volumes::add_volume_outcomes;
@@ -94,6 +96,7 @@ impl<'a> Finish<'a> {
         add_volume_outcomes(&mut plan, self.snapshot);
         if matches!(self.executor, Executor::Controllers(_)) {
             add_references(&mut plan, self.snapshot);
+            mark_expiring(&mut plan, self.snapshot);
         }
         let controllers = controllers(&plan, self.snapshot);
         add_blocked_by_finalizers(&mut plan, self.snapshot, &controllers);

@@ -48,9 +48,14 @@ fn still_referenced(plan: &Plan, snapshot: &Snapshot) -> Vec<StillReferenced> {
     }
     let contents = snapshot.clusters().flat_map(|(_, cluster)| &cluster.resources);
     let with_content: Vec<Referrer> = contents.filter_map(Referrer::of_live).collect();
-    let recorded = snapshot.clusters().filter_map(|(_, cluster)| cluster.referrers.as_ref());
-    let live = plan.referrers().live.iter().chain(recorded).flatten().chain(&with_content);
+    let live = live_referrers(plan, snapshot).chain(&with_content);
     Staying::new(snapshot, &departures, &plan.referrers().built, live).still_referenced()
+}
+
+/// Returns the live objects of which it was read to what they refer.
+pub(super) fn live_referrers<'p>(plan: &'p Plan, snapshot: &'p Snapshot) -> impl Iterator<Item = &'p Referrer> {
+    let recorded = snapshot.clusters().filter_map(|(_, cluster)| cluster.referrers.as_ref());
+    plan.referrers().live.iter().chain(recorded).flatten()
 }
 
 /// Returns true if the reason of an owner names what it lacks.

@@ -38,7 +38,7 @@ use crate::ownership::schemes::helm::HOOK;
 use crate::ownership::schemes::inventory_id;
 use crate::plan::finished::finalizers::add_blocked_by_finalizers;
 use crate::plan::finished::volumes::add_volume_outcomes;
-use crate::plan::{Action, Certainty, Change, Plan, ReasonCode};
+use crate::plan::{Action, Actor, Certainty, Change, Plan, ReasonCode};
 use crate::text::hash_of_parts;
 use metadata::{AppliedMetadata, own_spec};
 
@@ -411,6 +411,7 @@ impl Successor<'_, '_> {
             let is_refused = matches!(change.reason.code, ReasonCode::DeletionRefused | ReasonCode::HeldBack);
             let owner = change.owner.as_ref();
             change.action == Action::Keep
+                && change.by == Actor::KustomizeController
                 && is_refused
                 && owner.is_some_and(|owner| (&owner.namespace, &owner.name) == (&key.namespace, &key.name))
         });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
-use crate::plan::Reason;
+use crate::plan::{Actor, Reason};
 
 /// A refusal of the server to apply an object of a Kustomization.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +82,18 @@ pub(crate) struct Delay {
 }
 /// Messages of the server about deletions that it refuses to the controller of a deleted owner, by owner and object.
 pub(crate) type OwnerRefusals = BTreeMap<(ObjectId, ObjectId), String>;
+
+/// Deletions by the controllers of Kubernetes that the API server refuses them, by the component that deletes and by object.
+pub(crate) type CascadeRefusals = BTreeMap<(Actor, ObjectId), CascadeRefusal>;
+
+/// A refusal of the API server to let a controller of Kubernetes delete an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CascadeRefusal {
+    /// It refuses it for certain, with this message.
+    Refused(String),
+    /// The deletion depends on this condition.
+    Open(String),
+}
 
 /// Validity of an answer of the API server. An answer is true of today's cluster, and the change can end it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -82,6 +82,48 @@ fn reached<'w>(
     Some(all)
 }
 
+/// Returns the live rules that can refuse a request, with the bindings and the configurations of webhooks that they are of; `None` if
+/// they are not known.
+pub(super) fn live_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
+    let policies = world.facts(ADMISSION_V1, &[POLICY]);
+    let bindings = world.facts(ADMISSION_V1, &[BINDING]);
+    let webhooks = live_webhooks(world);
+    let (policies, bindings) = (policies?, bindings?);
+    let of_bindings = bindings.iter().filter_map(|binding| {
+        let content = binding.before?;
+        let policy = policies.iter().find(|policy| *policy.id.name == *text_at(content, "/spec/policyName"))?;
+        Some((binding.id.clone(), AdmissionRule::of_policy(policy.before?, content, None)?))
+    });
+    Some(of_bindings.chain(webhooks?).collect())
+}
+
+/// Returns the live webhooks with their configurations; `None` if they are not known.
+fn live_webhooks(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
+    let configurations = world.facts(ADMISSION_V1, &WEBHOOKS)?;
+    let webhooks = configurations.iter().flat_map(|configuration| {
+        let rules = configuration.before.into_iter().flat_map(AdmissionRule::of_webhooks);
+        rules.map(|(_, rule)| (configuration.id.clone(), rule))
+    });
+    Some(webhooks.collect())
+}
+
+/// Returns the deletions of Services without which a webhook that stays no longer allows that an object is deleted.
+pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, id: &ObjectId) -> Vec<&'w Event> {
+    let lost = world.events.iter().filter(|event| event.is_deleted && event.id.is_here("", "Service"));
+    let mut lost: Vec<&Event> = lost.collect();
+    let webhooks = if lost.is_empty() || id.cluster.is_some() { None } else { live_webhooks(world) };
+    let (Some(kind), Some(webhooks)) = (world.state.input.snapshot.type_of(id), webhooks) else { return vec![] };
+    let labels = world.state.live_object(&id.namespace_object()).map(|live| live.labels.clone()).unwrap_or_default();
+    let request = AdmissionRequest { kind, id, operation: "DELETE", namespace: &labels };
+    let stays =
+        |configuration: &ObjectId| !world.events.iter().any(|event| event.is_deleted && event.id == *configuration);
+    lost.retain(|event| {
+        let mut calling = webhooks.iter().filter(|(_, rule)| rule.awaited_service().as_ref() == Some(&event.id));
+        calling.any(|(configuration, rule)| stays(configuration) && rule.matches(request))
+    });
+    lost
+}
+
 /// Returns the rule of a binding and its policy before and after the change, for objects in a namespace.
 fn rule_of_binding<'w>(
     world: &'w World<'_, '_>,

@@ -11,6 +11,7 @@
 mod admission;
 pub(super) mod applied_builds;
 pub(super) mod asked_change;
+pub(super) mod cascades;
 mod event;
 mod holders;
 mod limit_ranges;
@@ -18,6 +19,7 @@ mod quotas;
 mod rights;
 pub(super) mod world;
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -47,6 +49,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::rows::applied_objects::applied_ids;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::flux::stages::stage;
+use crate::kubernetes::deletion::order::delete_order;
 use crate::kubernetes::object::{GroupKind, ObjectId};
 use crate::plan::{Action, Actor, Certainty, Plan, ReasonCode};
 use crate::text::join_limited;
@@ -236,6 +239,12 @@ impl<'s, 'a> Premises<'s, 'a> {
             Ruling::Open(events) => return open(&events),
             Ruling::Same | Ruling::Free(_) => {}
         }
+        // A run deletes one object after the other.
+        let mut lost = admission::lost_services(&self.world, id);
+        lost.retain(|event| !event.is_of(&owner) || delete_order(&event.id, id) == Ordering::Less);
+        if !lost.is_empty() {
+            return open(&lost);
+        }
         let Some(account) = self.world.account(&owner, question.service_account.as_deref()) else {
             return Standing::Holds;
         };
@@ -277,6 +286,9 @@ impl<'s, 'a> Premises<'s, 'a> {
         let shown = object.built.shown_id();
         let events = self.events_of(message, &object.id, |event| self.can_precede(event, object));
         if events.is_empty() {
+            if let Some(standing) = self.after_expiry(object, message, result) {
+                return standing;
+            }
             return match result {
                 DryRunResult::ServerFailed(_) => Standing::Open(format!("the server fails at {shown} now: {message}")),
                 _ => Standing::Holds,
@@ -313,6 +325,23 @@ impl<'s, 'a> Premises<'s, 'a> {
             "the server refuses {shown} now, and may accept it after {}: {message}",
             clauses(&events)
         ))
+    }
+
+    /// Returns how far a refusal to change a Job holds that Kubernetes deletes some time after it has finished; `None` if it does not.
+    /// The controller tries again, and creates it anew then.
+    fn after_expiry(&self, object: &AppliedObject, message: &str, result: &DryRunResult) -> Option<Standing> {
+        let id = &object.id;
+        let is_refused = matches!(result, DryRunResult::Refused(_)) && Cause::of(message) == Cause::Value;
+        if !(is_refused && id.is_here("batch", "Job")) {
+            return None;
+        }
+        let live = self.world.read("batch/v1", "Job", &id.namespace, &id.name)??;
+        let seconds = live.pointer("/spec/ttlSecondsAfterFinished")?.as_u64()?;
+        let shown = object.built.shown_id();
+        Some(Standing::Open(format!(
+            "the server refuses {shown} now, and accepts it once Kubernetes has deleted the old Job, {seconds} s after that has \
+             finished: {message}"
+        )))
     }
 
     /// Returns the standing of a refusal after which the server accepts an object.

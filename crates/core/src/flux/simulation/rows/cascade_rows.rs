@@ -11,8 +11,9 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
+use crate::ownership::OwnerId;
 use crate::ownership::rules::protection::find_protection;
-use crate::plan::{Action, Change, if_deleted};
+use crate::plan::{Action, Change, Reason, ReasonCode, if_deleted};
 
 /// Returns the row of an object that is deleted with its namespace, its definition, its owners or its release.
 pub(crate) fn cascaded_row(
@@ -21,8 +22,7 @@ pub(crate) fn cascaded_row(
     consequences: &Consequences<'_>,
 ) -> Change {
     let id = &cascaded.object.id;
-    let owner = state.nodes.iter().find(|node| node.inventory.contains(id)).map(|node| owner_id(&node.id.key));
-    let mut row = Change::cascaded(cascaded, owner);
+    let mut row = Change::cascaded(cascaded, owner_of(state, id));
     let is_desired = consequences.outcomes.get(id).is_some_and(|outcomes| outcomes.is_desired);
     let namespace = id.namespace_object();
     if (is_desired && !container_is_deleted(state, id, consequences))
@@ -47,6 +47,9 @@ pub(crate) fn cascaded_row(
             "it stays until {pod}, which finalizers keep, is gone: a Namespace loses its Pods first"
         ));
     }
+    if let Some(condition) = consequences.open_refusal(cascaded) {
+        row.make_race(condition);
+    }
     if let Some(deletion) = consequences.owner_deletion(cascaded) {
         add_owner_deletion(&mut row, &cascaded.cause, deletion);
     } else if let CascadeKind::Dependent { .. } = cascaded.kind {
@@ -66,6 +69,22 @@ pub(crate) fn cascaded_row(
 /// Returns true for a deletion by a controller of Kubernetes, which knows no marks and no owners of GitOps tools.
 fn is_of_kubernetes(kind: CascadeKind) -> bool {
     matches!(kind, CascadeKind::NamespaceContent | CascadeKind::CustomResource | CascadeKind::Dependent { .. })
+}
+
+/// Returns the row of an object that stays because the API server refuses its deletion to a controller of Kubernetes.
+pub(crate) fn kept_row(
+    state: &State<'_>,
+    cascaded: &CascadedObject<'_>,
+    consequences: &Consequences<'_>,
+) -> Option<Change> {
+    let message = consequences.refusal(cascaded)?;
+    let row = Change::cascaded(cascaded, owner_of(state, &cascaded.object.id));
+    Some(Change { action: Action::Keep, reason: Reason::new(ReasonCode::DeletionRefused, message), ..row })
+}
+
+/// Returns the Kustomization whose inventory lists an object.
+fn owner_of(state: &State<'_>, id: &ObjectId) -> Option<OwnerId> {
+    state.nodes.iter().find(|node| node.inventory.contains(id)).map(|node| owner_id(&node.id.key))
 }
 
 /// Adds to the row of a dependent what its deletion by the garbage collector depends on.

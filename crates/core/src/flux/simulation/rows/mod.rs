@@ -14,6 +14,8 @@ pub(crate) mod references;
 pub(crate) mod secret_names;
 mod untouched_owners;
 
+use std::collections::BTreeSet;
+
 use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
@@ -22,7 +24,7 @@ use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, Actor, Change, Plan};
 use crate::text::pluralize;
 use applied_objects::contested;
-use cascade_rows::{cascaded_row, spread_unknown};
+use cascade_rows::{cascaded_row, kept_row, spread_unknown};
 use controller_upgrade::controller_upgrade;
 use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
@@ -60,6 +62,9 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     });
     let mut changes: Vec<Change> = outcomes.flatten().collect();
     changes.extend(consequences.cascaded.values().map(|cascaded| cascaded_row(state, cascaded, consequences)));
+    let listed: BTreeSet<ObjectId> = changes.iter().map(|change| change.object.id.clone()).collect();
+    let kept = consequences.kept.values().filter(|cascaded| !listed.contains(&cascaded.object.id));
+    changes.extend(kept.filter_map(|cascaded| kept_row(state, cascaded, consequences)));
     mark_recreated(state, consequences, &mut changes);
     spread_unknown(&mut changes);
     changes.extend(owner_rows(state, consequences));

@@ -10,15 +10,19 @@ use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::disclosure::Disclosed;
 use crate::flux::simulation::model::held_deletions::Holders;
 use crate::flux::simulation::model::node::SimulationEvent;
+use crate::flux::simulation::model::refusals::{CascadeRefusal, CascadeRefusals};
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::deletion::volumes::PolicyChanges;
 use crate::kubernetes::object::ObjectId;
-use crate::plan::{Action, awaits_finalizer, if_deleted};
+use crate::plan::{Action, Actor, awaits_finalizer, if_deleted};
 
 /// Effects of one state of the Kustomizations on all objects.
 pub(crate) struct Consequences<'a> {
     pub(crate) outcomes: BTreeMap<ObjectId, PossibleOutcomes>,
     pub(crate) cascaded: BTreeMap<ObjectId, CascadedObject<'a>>,
+    /// Objects that a cascade would delete if the API server did not refuse that.
+    pub(crate) kept: BTreeMap<ObjectId, CascadedObject<'a>>,
+    pub(crate) refusals: Arc<CascadeRefusals>,
     /// Reclaim policies of live volumes that change.
     pub(crate) policies: PolicyChanges,
     /// Order of the events that caused them.
@@ -83,6 +87,7 @@ impl Consequences<'_> {
     fn is_doubtful(&self, cascaded: &CascadedObject<'_>) -> bool {
         self.owner_deletion(cascaded).is_some_and(|deletion| deletion.is_doubtful)
             || self.awaited_pod(cascaded).is_some()
+            || self.open_refusal(cascaded).is_some()
             || self.may_lose_its_owners(cascaded)
     }
 
@@ -91,6 +96,33 @@ impl Consequences<'_> {
     pub(crate) fn may_lose_its_owners(&self, cascaded: &CascadedObject<'_>) -> bool {
         let is_desired = self.outcomes.get(&cascaded.object.id).is_some_and(|outcomes| outcomes.is_desired);
         is_desired && matches!(cascaded.kind, CascadeKind::Dependent { .. })
+    }
+
+    /// Returns the message with which the API server refuses a deletion for certain.
+    pub(crate) fn refusal(&self, cascaded: &CascadedObject<'_>) -> Option<&str> {
+        match self.refusals.get(&(Actor::from(cascaded.kind), cascaded.object.id.clone()))? {
+            CascadeRefusal::Refused(message) => Some(message),
+            CascadeRefusal::Open(_) => None,
+        }
+    }
+
+    /// Returns the condition on which the API server lets an object be deleted by a controller of Kubernetes. The namespace controller
+    /// deletes all objects of a kind with one request, which stops at the first one that is refused (Kubernetes v1.36.3 `DeleteCollection`
+    /// in apiserver/pkg/registry/generic/registry/store.go, with one worker).
+    pub(crate) fn open_refusal(&self, cascaded: &CascadedObject<'_>) -> Option<String> {
+        let by = Actor::from(cascaded.kind);
+        let id = &cascaded.object.id;
+        if let Some(CascadeRefusal::Open(condition)) = self.refusals.get(&(by, id.clone())) {
+            return Some(condition.clone());
+        }
+        let is_content = cascaded.kind == CascadeKind::NamespaceContent;
+        let mut refused = self.refusals.keys().filter(|(actor, _)| *actor == by && is_content).map(|(_, id)| id);
+        let earlier = refused.find(|other| {
+            other.namespace_object() == id.namespace_object()
+                && other.name < id.name
+                && other.group_kind() == id.group_kind()
+        })?;
+        Some(format!("the namespace controller may stop at {earlier}, which the server refuses it to delete"))
     }
 
     /// Returns the Pod that finalizers keep in a deleted Namespace, and that must be gone before an object there is deleted.

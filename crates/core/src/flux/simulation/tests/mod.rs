@@ -20,6 +20,7 @@ mod owner_health;
 mod premises;
 mod references;
 mod refusals;
+mod refused_cascades;
 mod release_actions;
 mod release_charts;
 mod release_records;

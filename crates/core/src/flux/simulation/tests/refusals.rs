@@ -203,3 +203,26 @@ fn namespaces_that_kubernetes_needs_are_never_deleted() {
     assert_eq!(rows("kube-node-lease"), set(&["recreate kube-node-lease", "delete content"]));
     assert_eq!(rows("shop"), set(&["delete shop", "delete content"]));
 }
+
+#[test]
+fn a_job_that_is_deleted_once_it_has_finished_is_refused_until_then() {
+    let job = |image: &str| {
+        let template = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": NS},
+            "spec": {"template": template}})
+    };
+    let files = |objects: Vec<Value>| vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", objects)];
+    let mut cluster = TestCluster::new(&files(vec![job("a:1"), cm("a"), cm("b")]));
+    cluster.snapshot.types.push(crate::testing::resource_type("batch", "Job", "jobs", true));
+    cluster.snapshot.normalise();
+    let message = "Job.batch \"j\" is invalid: spec.template: Invalid value: field is immutable".to_owned();
+    let id = ObjectId::new("batch", "Job", NS, "j");
+    cluster.refusals = vec![Refusal { id, message, ..refused("k", job("a:2")) }];
+    let after = files(vec![job("a:2"), cm("b")]);
+    cluster.content.insert("j".to_owned(), json!({"spec": {}}));
+    assert_eq!(cluster.rows(&after), set(&["keep a", "keep j"]));
+    cluster.content.insert("j".to_owned(), json!({"spec": {"ttlSecondsAfterFinished": 60}}));
+    assert_eq!(cluster.rows(&after), set(&["delete? a"]));
+    let outcome = cluster.outcome(&after, "k");
+    assert!(outcome.contains("once Kubernetes has deleted the old Job, 60 s after that has finished"), "{outcome}");
+}
