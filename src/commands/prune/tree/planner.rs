@@ -24,6 +24,7 @@ use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
+use gitops_core::flux::helm_controller::HelmController;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
@@ -58,7 +59,7 @@ pub(super) struct Planner<'s> {
     pinned: BTreeMap<SourceId, String>,
     controller: KustomizeController,
     generators_deny_other_namespaces: bool,
-    release_account: Option<String>,
+    helm_controller: HelmController,
     charts: Option<BTreeSet<String>>,
     fetches_charts: bool,
     /// Extent of the dry-runs of the first step; `None` if the API server is not asked.
@@ -233,8 +234,10 @@ impl<'s> Planner<'s> {
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
-        let release_account =
-            if has_releases { controllers::release_account(cluster.as_ref(), snapshot).await } else { None };
+        let helm_controller = match cluster.as_ref() {
+            Some(cluster) if has_releases => controllers::helm_controller(cluster, snapshot).await,
+            _ => HelmController::default(),
+        };
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
                 let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
@@ -285,7 +288,7 @@ impl<'s> Planner<'s> {
             pinned: found.pinned,
             controller,
             generators_deny_other_namespaces,
-            release_account,
+            helm_controller,
             charts: folder_charts,
             fetches_charts: options.checkout.allow_network,
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
@@ -312,7 +315,7 @@ impl<'s> Planner<'s> {
             deployed: state.deployed.clone(),
             differing_artifacts: state.differing.clone(),
             generators_deny_other_namespaces: self.generators_deny_other_namespaces,
-            release_account: self.release_account.clone(),
+            helm_controller: self.helm_controller.clone(),
             charts: self.charts.clone(),
             fetches_charts: self.fetches_charts,
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),

@@ -7,6 +7,7 @@ mod commands;
 mod deployed;
 mod drift;
 mod installs;
+mod own_chart;
 mod remarks;
 pub(crate) mod render;
 pub(crate) mod replaced_releases;
@@ -19,12 +20,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::actions::action_kind::ActionKind;
-use self::actions::conditions::{dependencies, waits_for_dependency};
+use self::actions::conditions::{denied_chart, dependencies, waits_for_dependency};
 use self::actions::records::left_behind;
 use self::chart_first::with_chart_first;
 use self::installs::installation::{is_not_installed, may_have_release};
+use self::own_chart::with_left_chart;
 use crate::flux::health_exprs::{InvalidExprs, invalid_exprs};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction, Readiness};
+use crate::flux::simulation::model::facts::watch_selector::unwatched_release;
+use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
@@ -67,10 +71,32 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison, id);
         let owner = replaced.or_else(|| changed_owner(comparison, id, &RULES));
+        let owner = with_left_chart(comparison, id, owner);
         let owner = owner.map(|owner| with_expressions(comparison.state(), owner));
-        with_chart_first(comparison, id, owner)
+        let owner = with_chart_first(comparison, id, owner);
+        owner.map(|owner| with_selector(comparison.state(), owner))
     });
     found.collect()
+}
+
+/// Returns an owner that does nothing if helm-controller does not select its labels.
+fn with_selector(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
+    let Some(Blocker { reason, is_certain }) = unwatched_release(state, &owner.id) else { return owner };
+    let AffectedOwner { id, reaction, effect } = owner;
+    if is_certain {
+        let readiness = Readiness::Fails(reason.detail.clone());
+        let effect = Effect { readiness, ..Effect::default() };
+        return AffectedOwner { id, reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) };
+    }
+    let effect = effect.map(|effect| under_condition(&effect, reason.detail));
+    AffectedOwner { id, reaction, effect }
+}
+
+/// Returns an effect that only comes under a condition, with everything in it.
+fn under_condition(effect: &Effect, condition: String) -> Arc<Effect> {
+    let mut effect = Effect { condition: Some(condition), ..effect.clone() };
+    effect.deletes.values_mut().for_each(|deletion| deletion.comes_first = false);
+    Arc::new(effect)
 }
 
 /// Returns an owner that does nothing if its `healthCheckExprs` are refused: helm-controller checks them before anything else.
@@ -87,7 +113,7 @@ fn with_expressions(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
         let reaction = Reaction::Waits(Reason::new(ReasonCode::ExpressionInvalid, detail));
         return AffectedOwner { id, reaction, effect: Some(Arc::new(effect)) };
     }
-    let effect = effect.map(|effect| Arc::new(Effect { condition: Some(detail), ..Effect::clone(&effect) }));
+    let effect = effect.map(|effect| under_condition(&effect, detail));
     AffectedOwner { id, reaction, effect }
 }
 
@@ -132,6 +158,9 @@ fn is_suspended_after(state: &State<'_>, id: &ObjectId) -> bool {
 fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<Asked<Followed>> {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
     let specs = state.specs_after(id);
+    if specs.iter().any(|spec| denied_chart(state, id, spec).is_some()) {
+        return None;
+    }
     let targets: Vec<ReleaseTarget> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None)).collect();
     let releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
     let of_same: Vec<&Resource> = releases
@@ -175,8 +204,25 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
     )
 }
 
+/// Returns the refusal of all specs of a HelmRelease to use the sources of their charts; `None` if they may.
+///
+/// Fails with the reason if only some of them may.
+fn denied(state: &State<'_>, id: &ObjectId) -> Asked<Option<Followed>> {
+    let specs = state.specs_after(id);
+    let refused: Vec<Reason> = specs.iter().filter_map(|spec| denied_chart(state, id, spec)).collect();
+    let is_always = refused.len() == specs.len();
+    match refused.into_iter().next() {
+        None => Ok(None),
+        Some(Reason { code, detail, .. }) if is_always => Ok(Some(Followed::failing(code, detail))),
+        Some(Reason { detail, .. }) => Err(format!("with one of its specs {detail}").into()),
+    }
+}
+
 /// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
+    if let Some(denied) = denied(comparison.state(), id)? {
+        return Ok(denied);
+    }
     match live {
         None if comparison.state().applies_for_a_while(id) => {
             installs::first_installs::installed_for_a_while(comparison, id)

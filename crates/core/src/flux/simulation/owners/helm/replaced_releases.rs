@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::actions::action::ReleaseAction;
 use super::actions::action_kind::ActionKind;
 use super::actions::applied::of_chart;
-use super::actions::conditions::condition;
+use super::actions::conditions::{condition, denied_chart};
 use super::actions::failure::Failure;
 use super::actions::hook_runs::hook_runs;
 use super::actions::remedies::{Remedy, can_fail_later, keeps_name, orphans_dependents, waits_for_objects};
@@ -249,7 +249,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let mut action = ReleaseAction::new(ActionKind::Install);
     action.can_fail_later = can_fail_later(state, spec, action.kind, new);
     action.set_remedy(state, spec, new, None);
-    action.waits_for_objects = waits_for_objects(spec, action.kind, new);
+    action.waits_for_objects = waits_for_objects(&state.input.helm_controller, spec, action.kind, new);
     action.expect(expected);
     let doubt = doubt(&action);
     action.hooks = hook_runs(state, spec, ActionKind::Install, new, None);
@@ -380,6 +380,9 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
     }
     let old = ReleaseTarget::recorded(&release.content)?;
     let specs = state.specs_after(id);
+    if specs.iter().any(|spec| denied_chart(state, id, spec).is_some()) {
+        return None;
+    }
     // It is uninstalled in the other cluster, where it is not.
     if specs.iter().any(|spec| spec.get("kubeConfig") != release.spec().get("kubeConfig")) {
         return None;
