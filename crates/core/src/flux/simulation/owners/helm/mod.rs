@@ -62,6 +62,7 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over,
     stake,
+    restart: uninstall::restarted,
     deleted: uninstall::deleted,
     follow,
 };
