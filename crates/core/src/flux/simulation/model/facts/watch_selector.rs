@@ -29,7 +29,8 @@ pub(crate) fn unwatched_release(state: &State<'_>, id: &ObjectId) -> Option<Bloc
 /// Returns a blocker if none of these selectors selects an object, before or after its labels change.
 fn unselected(state: &State<'_>, id: &ObjectId, watched: &[String]) -> Option<Blocker> {
     let after: KeyValues = labels_after(state, id).into_iter().collect();
-    let before = state.live_object(id).map(|live| is_selected(watched, &live.labels));
+    let live = state.input.snapshot.resource(id);
+    let before = live.map(|live| is_selected(watched, &live.object.labels));
     let (after, selectors) = (is_selected(watched, &after), watched.join(" or "));
     match (before, after) {
         (Some(false), false) | (None, false) => {
@@ -56,7 +57,7 @@ pub(crate) fn labels_after(state: &State<'_>, id: &ObjectId) -> BTreeMap<String,
             labels.extend(owned(texts_at(node.passes[number].spec.value(), "/commonMetadata/labels")));
         }
         None => {
-            let live = state.live_object(id).into_iter().flat_map(|live| live.labels.iter());
+            let live = state.input.snapshot.resource(id).into_iter().flat_map(|live| live.object.labels.iter());
             labels.extend(owned(live));
         }
     }

@@ -73,49 +73,56 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
         let replaced = replaced_releases::replaced_owner(comparison, id);
         let owner = replaced.or_else(|| changed_owner(comparison, id, &RULES));
         let owner = with_left_chart(comparison, id, owner);
-        let owner = owner.map(|owner| with_expressions(comparison.state(), owner));
+        let owner = owner.map(|owner| with_expressions(comparison, owner));
         let owner = with_chart_first(comparison, id, owner);
-        owner.map(|owner| with_selector(comparison.state(), owner))
+        owner.map(|owner| with_selector(comparison, owner))
     });
     found.collect()
 }
 
 /// Returns an owner that does nothing if helm-controller does not select its labels.
-fn with_selector(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
-    let Some(Blocker { reason, is_certain }) = unwatched_release(state, &owner.id) else { return owner };
-    let AffectedOwner { id, reaction, effect } = owner;
-    if is_certain {
-        let readiness = Readiness::Fails(reason.detail.clone());
-        let effect = Effect { readiness, ..Effect::default() };
-        return AffectedOwner { id, reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) };
+fn with_selector(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner) -> AffectedOwner {
+    match unwatched_release(comparison.state(), &owner.id) {
+        None => owner,
+        Some(Blocker { reason, is_certain: true }) => stopped(owner.id, reason),
+        Some(Blocker { reason, .. }) => under_condition(comparison, owner, &reason.detail),
     }
-    let effect = effect.map(|effect| under_condition(&effect, reason.detail));
-    AffectedOwner { id, reaction, effect }
-}
-
-/// Returns an effect that only comes under a condition, with everything in it.
-fn under_condition(effect: &Effect, condition: String) -> Arc<Effect> {
-    let mut effect = Effect { condition: Some(condition), ..effect.clone() };
-    effect.deletes.values_mut().for_each(|deletion| deletion.comes_first = false);
-    Arc::new(effect)
 }
 
 /// Returns an owner that does nothing if its `healthCheckExprs` are refused: helm-controller checks them before anything else.
 ///
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
-fn with_expressions(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
-    let specs = state.specs_after(&owner.id);
+fn with_expressions(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner) -> AffectedOwner {
+    let specs = comparison.state().specs_after(&owner.id);
     let refused: Vec<InvalidExprs> = specs.iter().filter_map(invalid_exprs).collect();
     let is_certain = refused.len() == specs.len() && refused.iter().all(|refused| refused.is_certain);
-    let Some(InvalidExprs { detail, .. }) = refused.into_iter().next() else { return owner };
-    let AffectedOwner { id, reaction, effect } = owner;
-    if is_certain {
-        let effect = Effect { readiness: Readiness::Fails(detail.clone()), ..Effect::default() };
-        let reaction = Reaction::Waits(Reason::new(ReasonCode::ExpressionInvalid, detail));
-        return AffectedOwner { id, reaction, effect: Some(Arc::new(effect)) };
+    match refused.into_iter().next() {
+        None => owner,
+        Some(InvalidExprs { detail, .. }) if is_certain => {
+            stopped(owner.id, Reason::new(ReasonCode::ExpressionInvalid, detail))
+        }
+        Some(InvalidExprs { detail, .. }) => under_condition(comparison, owner, &detail),
     }
-    let effect = effect.map(|effect| under_condition(&effect, detail));
-    AffectedOwner { id, reaction, effect }
+}
+
+/// Returns an owner for which helm-controller does nothing, for this reason.
+fn stopped(id: ObjectId, reason: Reason) -> AffectedOwner {
+    let effect = Effect { readiness: Readiness::Fails(reason.detail.clone()), ..Effect::default() };
+    AffectedOwner { id, reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) }
+}
+
+/// Returns an owner for which helm-controller acts only under a condition.
+fn under_condition(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner, condition: &str) -> AffectedOwner {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    let acting = || replaced_releases::acting(state, state.input.snapshot.resource(&owner.id)?, consequences);
+    let Some(mut effect) = owner.effect.as_deref().cloned().or_else(acting) else { return owner };
+    effect.condition = Some(condition.to_owned());
+    for deletion in effect.deletes.values_mut() {
+        deletion.conditions.insert(0, condition.to_owned());
+        deletion.is_doubtful = true;
+        deletion.comes_first = false;
+    }
+    AffectedOwner { effect: Some(Arc::new(effect)), ..owner }
 }
 
 fn references(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<String>> {

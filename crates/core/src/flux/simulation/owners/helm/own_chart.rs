@@ -62,8 +62,10 @@ fn left_chart(state: &State<'_>, live: &Resource) -> Option<(ObjectId, OwnerDele
     );
     if uses_after.contains(&true) {
         deletion.stays_if("it stays unless helm-controller reads a spec that does not use it");
-        deletion.is_doubtful = true;
     }
+    let awaited = state.applications(id).find_map(|applied| applied.pass.condition.as_ref());
+    deletion.conditions.extend(awaited.map(|condition| condition.detail.clone()));
+    deletion.is_doubtful = !deletion.conditions.is_empty();
     if uses_after.last() == Some(&true) {
         deletion.action = Action::Recreate;
     }
