@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::releases::record;
 use super::unfollowed::{cluster, release};
+use crate::flux::simulation::owners::behaviour::effective_fields::with_defaults;
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::plan::{Action, Outcome, Plan};
 use crate::testing::Build;
@@ -490,13 +491,23 @@ fn values_that_change_and_come_back_upgrade_a_release_that_was_rolled_back() {
     ]);
     status["history"][0]["configDigest"] = "sha256:4".into();
     status["lastAttemptedConfigDigest"] = "sha256:4".into();
-    assert_eq!(cluster.rows(&files("./q", "{}")), set(&[]));
-    // The Kustomization applies the new revision with its old path, and then with the new one.
-    let after = files("./q", "off: [extra.yaml]");
-    assert_eq!(cluster.rows(&after), set(&["recreate? extra"]));
-    let plan = cluster.plan(&after);
-    let text = plan.deletions().next().unwrap().reason.text();
-    assert!(text.contains("unless another upgrade comes before its values are those of its last release"), "{text}");
+    for is_stored in [false, true] {
+        if is_stored {
+            // The API server stores the defaults of the spec.
+            let spec = &mut cluster.kustomization("app").content["spec"];
+            *spec = with_defaults("HelmRelease", spec);
+        }
+        assert_eq!(cluster.rows(&files("./q", "{}")), set(&[]));
+        // The Kustomization applies the new revision with its old path, and then with the new one.
+        let after = files("./q", "off: [extra.yaml]");
+        assert_eq!(cluster.rows(&after), set(&["recreate? extra"]));
+        let plan = cluster.plan(&after);
+        let text = plan.deletions().next().unwrap().reason.text();
+        assert!(
+            text.contains("unless another upgrade comes before its values are those of its last release"),
+            "{text}"
+        );
+    }
 }
 
 #[test]
