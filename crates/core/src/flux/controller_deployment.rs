@@ -40,6 +40,17 @@ pub fn denies_other_namespaces(deployment: &Value) -> bool {
     flag(deployment, "no-cross-namespace-refs").is_some_and(|value| is_true(&value))
 }
 
+/// Returns `--watch-label-selector` of the Deployment of a controller of Flux, if it has one.
+pub fn watch_selector(deployment: &Value) -> Option<String> {
+    flag(deployment, "watch-label-selector")
+}
+
+/// Returns the Deployments of further controllers of this name, which reconcile other objects (sharding).
+pub fn shards<'s>(snapshot: &'s Snapshot, name: &str) -> impl Iterator<Item = &'s ObjectMetadata> {
+    let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment"));
+    deployments.filter(move |object| object.id.name.starts_with(name) && *object.id.name != *name)
+}
+
 /// Returns the last value of a flag by its name without dashes; `None` if it is absent or empty.
 pub(super) fn flag(deployment: &Value, wanted: &str) -> Option<String> {
     let set = flags(container(deployment)?).into_iter().filter(|(name, _)| name == wanted);
@@ -74,6 +85,12 @@ fn parse(arguments: &[&str]) -> Vec<(String, String)> {
         flags.push((name.to_owned(), value.to_owned()));
     }
     flags
+}
+
+/// Returns the feature gates in the value of a flag, with true for those that are on.
+pub(super) fn gates(value: &str) -> impl Iterator<Item = (&str, bool)> {
+    let all = value.split(',').filter_map(|gate| gate.trim().split_once('='));
+    all.map(|(gate, value)| (gate, is_true(value)))
 }
 
 /// Returns true if Go reads a text as a true Boolean.

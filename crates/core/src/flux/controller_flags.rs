@@ -82,13 +82,13 @@ impl ControllerFlags {
     pub(crate) fn watches_namespace(&self, namespace: &str) -> bool {
         self.watched_namespace.as_ref().is_none_or(|watched| watched == namespace)
     }
+}
 
-    /// Returns true if a Deployment of the controller reconciles a Kustomization with these labels. A selector that cannot be
-    /// parsed selects everything.
-    pub(crate) fn watches(&self, labels: &KeyValues) -> bool {
-        let mut selectors = self.watched.iter().map(|text| Selector::parse(text));
-        self.watched.is_empty() || selectors.any(|parsed| parsed.map_or(true, |selector| selector.matches(labels)))
-    }
+/// Returns true if one of the label selectors of a controller's Deployments selects an object with these labels. Without selectors, and
+/// with one that cannot be parsed, everything is selected.
+pub(crate) fn is_selected(selectors: &[String], labels: &KeyValues) -> bool {
+    let mut parsed = selectors.iter().map(|text| Selector::parse(text));
+    selectors.is_empty() || parsed.any(|parsed| parsed.map_or(true, |selector| selector.matches(labels)))
 }
 
 #[cfg(test)]
@@ -131,8 +131,8 @@ mod tests {
     fn a_kustomization_is_watched_if_any_deployment_selects_it() {
         let labels: KeyValues = [("shard".to_owned(), "b".to_owned())].into_iter().collect();
         let watches = |selectors: &[&str]| {
-            let watched = selectors.iter().map(|text| (*text).to_owned()).collect();
-            ControllerFlags { watched, ..ControllerFlags::default() }.watches(&labels)
+            let selectors: Vec<String> = selectors.iter().map(|text| (*text).to_owned()).collect();
+            is_selected(&selectors, &labels)
         };
         assert!(watches(&[]) && watches(&["!shard", "shard=b"]) && !watches(&["!shard", "shard=a"]));
     }

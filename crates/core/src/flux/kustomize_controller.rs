@@ -4,11 +4,10 @@
 
 use serde_json::Value;
 
-use super::controller_deployment::{container, flag, flags, is_stopped, is_true, text};
+use super::controller_deployment::{container, flag, flags, gates, is_stopped, is_true, text, watch_selector};
 use super::controller_flags::ControllerFlags;
 use super::kinds::KUSTOMIZE_CONTROLLER;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, text_at};
-use crate::kubernetes::snapshot::Snapshot;
+use crate::kubernetes::object::{ObjectId, text_at};
 use crate::ownership::schemes::flux_operator;
 
 /// Name of the controller, of its Deployment and of its field manager.
@@ -331,9 +330,9 @@ impl KustomizeController {
             "no-remote-bases" => self.features.no_remote_bases = is_true(value),
             "no-cross-namespace-refs" => self.features.no_cross_namespace_refs = is_true(value),
             "feature-gates" => {
-                for (gate, value) in value.split(',').filter_map(|gate| gate.trim().split_once('=')) {
-                    self.features.set_gate(gate, is_true(value));
-                    self.flags.migrates_versions |= gate == "MigrateAPIVersion" && is_true(value);
+                for (gate, is_on) in gates(value) {
+                    self.features.set_gate(gate, is_on);
+                    self.flags.migrates_versions |= gate == "MigrateAPIVersion" && is_on;
                 }
             }
             _ => self.flags.set(name, value),
@@ -344,17 +343,6 @@ impl KustomizeController {
 /// Returns true if a Deployment of the controller reconciles the Kustomizations of its own namespace only.
 pub fn watches_own_namespace(deployment: &Value) -> bool {
     flag(deployment, "watch-all-namespaces").is_some_and(|value| !is_true(&value))
-}
-
-/// Returns `--watch-label-selector` of a Deployment of the controller, if it has one.
-pub fn watch_selector(deployment: &Value) -> Option<String> {
-    flag(deployment, "watch-label-selector")
-}
-
-/// Returns the Deployments of further controllers, which reconcile other Kustomizations (sharding).
-pub fn shards(snapshot: &Snapshot) -> impl Iterator<Item = &ObjectMetadata> {
-    let deployments = snapshot.objects.iter().filter(|object| object.id.is("apps", "Deployment"));
-    deployments.filter(|object| object.id.name.starts_with(NAME) && &*object.id.name != NAME)
 }
 
 /// Returns true if the rules of a version are known. The newest patch of a minor version is taken to have those of the others.

@@ -13,6 +13,7 @@ pub mod generator;
 pub mod guard;
 pub mod handover;
 pub(crate) mod health_exprs;
+pub mod helm_controller;
 pub mod history;
 pub mod kinds;
 pub mod kustomize_controller;

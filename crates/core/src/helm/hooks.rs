@@ -96,6 +96,8 @@ pub(crate) struct Hook {
     policies: BTreeSet<String>,
     weight: i64,
     kind: String,
+    /// An expression for the health of its kind decides when it has succeeded.
+    has_expression: bool,
     /// Manifest; null for a live object.
     pub(crate) manifest: Value,
 }
@@ -107,7 +109,7 @@ impl Hook {
         // An empty annotation is a policy that deletes nothing, not the default.
         let policies = annotation(HOOK_POLICY).into_iter().flat_map(words).collect();
         let weight = annotation(HOOK_WEIGHT).and_then(|weight| weight.parse().ok()).unwrap_or_default();
-        Some(Self { events, policies, weight, kind: kind.to_owned(), manifest })
+        Some(Self { events, policies, weight, kind: kind.to_owned(), has_expression: false, manifest })
     }
 
     /// Reads the annotations of a live object; `None` if it is no hook.
@@ -126,9 +128,14 @@ impl Hook {
         events.iter().any(|event| self.events.contains(event))
     }
 
+    /// Sets whether an expression for the health of its kind decides when it has succeeded.
+    pub(crate) fn set_expression(&mut self, has_expression: bool) {
+        self.has_expression = has_expression;
+    }
+
     /// Returns true if the hook can fail although the API server accepts it. Helm waits for nothing else to complete.
     pub(crate) fn can_fail(&self) -> bool {
-        ["Job", "Pod"].contains(&&*self.kind)
+        self.has_expression || ["Job", "Pod"].contains(&&*self.kind)
     }
 
     /// Returns the effect of a run on a live object of its identity.

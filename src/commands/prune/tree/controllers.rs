@@ -6,14 +6,14 @@ use crate::commands::prune::rehearsal::ControllerUser;
 use crate::error::{Error, Result};
 use gitops_core::flux::controller_deployment;
 use gitops_core::flux::guard::DELETING_CONTROLLERS;
+use gitops_core::flux::helm_controller::{self, HelmController};
 use gitops_core::flux::kustomize_controller::{self, KustomizeController};
 use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use serde_json::Value;
 
 /// Name of the Deployment of source-watcher.
 const SOURCE_WATCHER: &str = "source-watcher";
-/// Name of the Deployment of helm-controller.
-const HELM_CONTROLLER: &str = "helm-controller";
 /// Name of the Deployment of flux-operator.
 const FLUX_OPERATOR: &str = "flux-operator";
 
@@ -49,20 +49,21 @@ pub(super) async fn kustomize_controller(
     {
         controller.flags.watched_namespace = Some(deployment.id.namespace.to_string());
     }
-    if !controller.flags.watched.is_empty() {
-        add_shards(cluster, snapshot, &mut controller).await;
-    }
+    add_shards(cluster, snapshot, kustomize_controller::NAME, &mut controller.flags.watched).await;
     Ok((controller, account.map_or(ControllerUser::NotInCluster, ControllerUser::Account)))
 }
 
-/// Adds the label selectors of further Deployments of the controller. One without a selector, or one that cannot be read,
-/// may reconcile every Kustomization.
-async fn add_shards(cluster: &Cluster, snapshot: &Snapshot, controller: &mut KustomizeController) {
-    for shard in kustomize_controller::shards(snapshot) {
+/// Adds the label selectors of further Deployments of a controller to those of the first one, if that has one. One without a selector, or
+/// one that cannot be read, may reconcile everything.
+async fn add_shards(cluster: &Cluster, snapshot: &Snapshot, controller: &str, watched: &mut Vec<String>) {
+    if watched.is_empty() {
+        return;
+    }
+    for shard in controller_deployment::shards(snapshot, controller) {
         let content = read_deployment(cluster, &shard.id).await.ok();
-        match content.as_ref().and_then(kustomize_controller::watch_selector) {
-            Some(selector) => controller.flags.watched.push(selector),
-            None => return controller.flags.watched.clear(),
+        match content.as_ref().and_then(controller_deployment::watch_selector) {
+            Some(selector) => watched.push(selector),
+            None => return watched.clear(),
         }
     }
 }
@@ -76,21 +77,23 @@ pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot:
     content.is_ok_and(|content| controller_deployment::denies_other_namespaces(&content))
 }
 
-/// Returns the account of HelmReleases that name none, if the Deployment of helm-controller can be read.
-pub(super) async fn release_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
-    default_account(cluster?, snapshot, HELM_CONTROLLER).await
+/// Returns the rules of helm-controller; its defaults if its Deployment cannot be read.
+pub(super) async fn helm_controller(cluster: &Cluster, snapshot: &Snapshot) -> HelmController {
+    let content = deployment_of(cluster, snapshot, helm_controller::NAME).await;
+    let mut controller = content.as_ref().map(HelmController::from_deployment).unwrap_or_default();
+    add_shards(cluster, snapshot, helm_controller::NAME, &mut controller.watched).await;
+    controller
 }
 
 /// Returns the account of ResourceSets that name none, if the Deployment of flux-operator can be read.
 pub(super) async fn set_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
-    default_account(cluster?, snapshot, FLUX_OPERATOR).await
+    controller_deployment::default_service_account(&deployment_of(cluster?, snapshot, FLUX_OPERATOR).await?)
 }
 
-/// Returns the account of owners that name none, if the Deployment of their controller can be read.
-async fn default_account(cluster: &Cluster, snapshot: &Snapshot, controller: &str) -> Option<String> {
+/// Returns the Deployment of a controller, if it can be read.
+async fn deployment_of(cluster: &Cluster, snapshot: &Snapshot, controller: &str) -> Option<Value> {
     let deployment = controller_deployment::deployment(snapshot, controller)?;
-    let content = read_deployment(cluster, &deployment.id).await.ok()?;
-    controller_deployment::default_service_account(&content)
+    read_deployment(cluster, &deployment.id).await.ok()
 }
 
 /// Returns the accounts of owners that name none, of the controllers whose Deployments can be read.
@@ -98,7 +101,8 @@ pub(super) async fn default_accounts(cluster: Option<&Cluster>, snapshot: &Snaps
     let mut accounts = DefaultAccounts::new();
     let Some(cluster) = cluster else { return accounts };
     for (name, kinds) in DELETING_CONTROLLERS {
-        if let Some(account) = default_account(cluster, snapshot, name).await {
+        let deployment = deployment_of(cluster, snapshot, name).await;
+        if let Some(account) = deployment.as_ref().and_then(controller_deployment::default_service_account) {
             accounts.extend(kinds.iter().map(|(_, kind)| ((*kind).to_owned(), account.clone())));
         }
     }

@@ -24,6 +24,7 @@ use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
+use gitops_core::flux::helm_controller::HelmController;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
@@ -58,7 +59,7 @@ pub(super) struct Planner<'s> {
     pinned: BTreeMap<SourceId, String>,
     controller: KustomizeController,
     generators_deny_other_namespaces: bool,
-    release_account: Option<String>,
+    helm_controller: HelmController,
     set_account: Option<String>,
     charts: Option<BTreeSet<String>>,
     fetches_charts: bool,
@@ -235,8 +236,10 @@ impl<'s> Planner<'s> {
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
         let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
-        let release_account =
-            if has_releases { controllers::release_account(cluster.as_ref(), snapshot).await } else { None };
+        let helm_controller = match cluster.as_ref() {
+            Some(cluster) if has_releases => controllers::helm_controller(cluster, snapshot).await,
+            _ => HelmController::default(),
+        };
         let set_account = if has_sets { controllers::set_account(cluster.as_ref(), snapshot).await } else { None };
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
@@ -288,7 +291,7 @@ impl<'s> Planner<'s> {
             pinned: found.pinned,
             controller,
             generators_deny_other_namespaces,
-            release_account,
+            helm_controller,
             set_account,
             charts: folder_charts,
             fetches_charts: options.checkout.allow_network,
@@ -316,7 +319,7 @@ impl<'s> Planner<'s> {
             deployed: state.deployed.clone(),
             differing_artifacts: state.differing.clone(),
             generators_deny_other_namespaces: self.generators_deny_other_namespaces,
-            release_account: self.release_account.clone(),
+            helm_controller: self.helm_controller.clone(),
             set_account: self.set_account.clone(),
             charts: self.charts.clone(),
             fetches_charts: self.fetches_charts,

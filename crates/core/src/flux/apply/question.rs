@@ -8,6 +8,7 @@ use super::AppliedObject;
 use super::cause::{Cause, without_denial, without_values};
 use super::dry_run::DryRunResult;
 use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::helm_controller;
 use crate::flux::kustomize_controller;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::gap::Gap;
@@ -16,7 +17,7 @@ use crate::ownership::schemes::{flux_kustomization, flux_operator};
 use crate::text::sha256;
 
 /// Name of the controller of HelmReleases.
-pub(crate) const HELM_CONTROLLER: &str = "helm-controller";
+pub(crate) const HELM_CONTROLLER: &str = helm_controller::NAME;
 
 /// Name of the program with the controllers of Kubernetes.
 pub const KUBE_CONTROLLER_MANAGER: &str = "kube-controller-manager";

@@ -63,6 +63,8 @@ pub(crate) struct Effect {
     pub(crate) condition: Option<String>,
     /// Reason why the owner stays terminating once it is deleted, for people; `None` if its finalizer succeeds.
     pub(crate) stuck: Option<String>,
+    /// Conditions under which that can happen, as those under which its objects stay.
+    pub(crate) sticks: Vec<String>,
     /// Health of the owner after it, as far as it is known.
     pub(crate) readiness: Readiness,
     /// Assumption on which the effect rests, for people; `None` if everything is known.
@@ -209,6 +211,8 @@ pub(crate) struct OwnerDeletion {
     pub(crate) is_doubtful: bool,
     /// It is deleted with the propagation policy `Orphan`: the garbage collector leaves what it owns.
     pub(crate) orphans_dependents: bool,
+    /// It does not depend on the condition of the effect.
+    pub(crate) comes_first: bool,
 }
 
 impl AffectedOwner {
@@ -242,6 +246,7 @@ impl OwnerDeletion {
             conditions: vec![],
             is_doubtful: false,
             orphans_dependents: false,
+            comes_first: false,
         }
     }
 

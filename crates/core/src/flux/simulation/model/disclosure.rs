@@ -98,6 +98,12 @@ fn hidden_effect(effect: Effect) -> Effect {
         assumption: effect.assumption.map(|_| CONDITION.to_owned()),
         unknown: effect.unknown.as_ref().map(hidden_reason),
         stuck: effect.stuck.map(|_| DETAIL.to_owned()),
+        sticks: effect
+            .sticks
+            .first()
+            .map(|_| format!("it stays if its finalizer fails; {DETAIL}"))
+            .into_iter()
+            .collect(),
         triggers: effect.triggers,
         applies: effect.applies,
         // Their names can hold values of a Secret.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::flux::controller_flags::ControllerFlags;
+use crate::flux::helm_controller::HelmController;
 use crate::flux::kustomize_controller::{Features, Version};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::tree::Tree;
@@ -41,8 +42,8 @@ pub struct PreviewInput<'a> {
     pub differing_artifacts: BTreeSet<SourceId>,
     /// The flag `--no-cross-namespace-refs` of source-watcher.
     pub generators_deny_other_namespaces: bool,
-    /// The flag `--default-service-account` of helm-controller: account of HelmReleases that name none.
-    pub release_account: Option<String>,
+    /// Rules of helm-controller.
+    pub helm_controller: HelmController,
     /// The flag `--default-service-account` of flux-operator: account of ResourceSets that name none.
     pub set_account: Option<String>,
     /// Charts in the folder of `--charts`, as `NAME-VERSION`; `None` without the flag.

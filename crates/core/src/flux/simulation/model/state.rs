@@ -86,7 +86,7 @@ impl<'a> State<'a> {
     /// Source: helm-controller v1.6.3 `internal/kube/impersonate.go`.
     pub(crate) fn release_account<'s>(&'s self, spec: &'s Value) -> Option<&'s str> {
         let named = Some(text_at(spec, "/serviceAccountName")).filter(|account| !account.is_empty());
-        named.or(self.input.release_account.as_deref())
+        named.or(self.input.helm_controller.default_service_account.as_deref())
     }
 
     /// Returns the source of which a pass builds.

@@ -77,13 +77,29 @@ pub(super) fn add_affected_owners(state: &State<'_>, plan: &mut Plan) {
     }
 }
 
-/// Adds the outcomes of deleted owners whose finalizers fail.
+/// Adds the outcomes of deleted owners whose finalizers fail, and to the rows of owners what makes their finalizers fail.
 pub(super) fn add_stuck_owners(state: &State<'_>, consequences: &Consequences<'_>, plan: &mut Plan) {
     let deleted = consequences.effects.iter().filter(|(id, _)| consequences.may_be_deleted(id));
-    for (id, why) in deleted.filter_map(|(id, effect)| Some((id, effect.stuck.as_ref()?))) {
-        let detail = format!("it is deleted and stays Terminating: {why}");
-        add_outcome(state, plan, id, Outcome::Deleted, &Reason::new(ReasonCode::OwnerStuck, detail));
+    for (id, effect) in deleted {
+        if let Some(why) = &effect.stuck {
+            let detail = format!("it is deleted and stays Terminating: {why}");
+            add_outcome(state, plan, id, Outcome::Deleted, &Reason::new(ReasonCode::OwnerStuck, detail));
+        }
+        let failures = failures_of_finalizer(effect);
+        plan.update_changes(|change| {
+            if change.object.id == *id {
+                failures.iter().for_each(|failure| change.reason.add_detail(failure));
+            }
+        });
     }
+}
+
+/// Describes what makes the finalizer of a deleted owner fail, for its row.
+fn failures_of_finalizer(effect: &Effect) -> Vec<String> {
+    if let Some(why) = &effect.stuck {
+        return vec![format!("it stays Terminating: {why}")];
+    }
+    effect.sticks.iter().map(|condition| condition.replacen("it stays", "it stays Terminating", 1)).collect()
 }
 
 fn add_outcome(state: &State<'_>, plan: &mut Plan, id: &ObjectId, outcome: Outcome, reason: &Reason) {

@@ -66,7 +66,8 @@ impl Consequences<'_> {
         let root = self.root_of(&cascaded.cause);
         let is_certain = !self.is_doubtful(cascaded) && self.doubts(cascaded).is_empty();
         if let Some(effect) = self.acting(root) {
-            return Some((effect.triggers.clone(), effect.is_certain() && is_certain));
+            let comes_first = self.owner_deletion(cascaded).is_some_and(|deletion| deletion.comes_first);
+            return Some((effect.triggers.clone(), (comes_first || effect.is_certain()) && is_certain));
         }
         let outcomes = self.outcomes.get(root)?;
         Some((outcomes.deletions.clone(), is_certain))

@@ -12,6 +12,7 @@ use crate::flux::build::objects;
 use crate::flux::build::{BuildContext, Interrupt};
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::controllers::FluxControllers;
+use crate::flux::helm_controller::HelmController;
 use crate::flux::kustomize_controller::Features;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::flux::simulation::*;
@@ -81,8 +82,7 @@ pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
     pub(crate) features: Features,
     pub(crate) flags: ControllerFlags,
-    /// `--default-service-account` of helm-controller.
-    pub(crate) release_account: Option<String>,
+    pub(crate) helm_controller: HelmController,
     /// `--default-service-account` of flux-operator.
     pub(crate) set_account: Option<String>,
     pub(crate) workers: usize,
@@ -133,7 +133,7 @@ impl TestCluster {
             snapshot: Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default()),
             features: Features::default(),
             flags: ControllerFlags::default(),
-            release_account: None,
+            helm_controller: HelmController::default(),
             set_account: None,
             workers: 4,
             pinned: false,
@@ -324,7 +324,7 @@ impl TestCluster {
             last_applied,
             differing_artifacts: self.differing.iter().cloned().collect(),
             generators_deny_other_namespaces: false,
-            release_account: self.release_account.clone(),
+            helm_controller: self.helm_controller.clone(),
             set_account: self.set_account.clone(),
             deployed,
             fetches_charts: self.remote.is_some(),

@@ -41,6 +41,34 @@ fn hooked(annotations: Value) -> Vec<Template> {
 }
 
 #[test]
+fn an_installation_creates_its_namespace_only_if_that_is_its_target_namespace() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
+    let files = |own: Option<Value>| {
+        let mut files = tree("1", &templates(), json!({}));
+        files[0].1.push(secret.clone());
+        files[1].1 = own.map(release).into_iter().chain([cm("y")]).collect();
+        files
+    };
+    let created = |target: Value| {
+        let mut cluster = cluster(&files(None), true);
+        cluster.move_to_spoke_if(|_| false);
+        cluster.snapshot.spokes.values_mut().for_each(|spoke| spoke.objects.clear());
+        let mut spec =
+            with(json!({"kubeConfig": {"secretRef": {"name": "spoke"}}, "install": {"createNamespace": true}}));
+        spec["targetNamespace"] = target;
+        let plan = cluster.plan(&files(Some(spec)));
+        let there = plan.changes().iter().filter(|row| row.object.id.cluster.is_some());
+        let namespaces =
+            there.filter(|row| &*row.object.id.kind == "Namespace").map(|row| row.object.id.name.to_string());
+        (namespaces.collect::<Vec<_>>(), reason(&plan))
+    };
+    assert_eq!(created("shop".into()).0, ["shop"]);
+    let (namespaces, (outcome, why)) = created(Value::Null);
+    assert_eq!((namespaces, outcome), (vec![], Outcome::Blocked));
+    assert!(why.contains("namespaces \"flux-system\" not found"), "{why}");
+}
+
+#[test]
 fn a_hook_of_a_new_release_deletes_the_object_that_has_its_name() {
     let rows = |annotations: Value, spec: Value| before(&["hook"]).rows(&tree("1", &hooked(annotations), spec));
     let pre = |policy: &str| json!({"helm.sh/hook": "pre-install", "helm.sh/hook-delete-policy": policy});
@@ -207,6 +235,83 @@ fn hooks_that_an_uninstall_leaves_are_created() {
     assert!(rows("ConfigMap", hook("post-upgrade", "")).is_empty());
     assert_eq!(rows("Pod", hook("pre-delete", "")), [certain]);
     assert_eq!(rows("Pod", hook("pre-delete", "hook-failed")), [(Action::Create, Certainty::Race)]);
+}
+
+#[test]
+fn a_hook_is_not_created_and_its_release_stays_terminating_while_another_hook_fails() {
+    let mut before = tree("1", &templates(), spec(json!({})));
+    let mut hook = |kind: &str, path: &'static str, name: &str, event: &str| {
+        let mut hook = cm(name);
+        (hook["kind"], hook["metadata"]["annotations"]) = (kind.into(), json!({"helm.sh/hook": event}));
+        before.push((path, vec![hook]));
+    };
+    hook("Pod", "charts/app/templates/first.yaml", "first", "pre-delete");
+    hook("ConfigMap", "charts/app/templates/last.yaml", "last", "post-delete");
+    let cluster = deployed_from(&before);
+    let after: Files = before.into_iter().filter(|(path, _)| *path != "root/a.yaml").collect();
+    let plan = cluster.plan(&after);
+    let text = |name: &str| plan.changes().iter().find(|row| &*row.object.id.name == name).unwrap().reason.text();
+    let why = "while the hook pod/first -n flux-system fails";
+    assert!(text("last").contains(&format!("it is not created {why}")), "{}", text("last"));
+    assert!(text("web").contains(&format!("it stays {why}")), "{}", text("web"));
+    assert!(text("app").contains(&format!("it stays Terminating {why}")), "{}", text("app"));
+}
+
+#[test]
+fn a_hook_with_an_expression_for_its_health_can_fail_unless_helm_waits_as_before() {
+    let row = |expressions: Value, more: Value| {
+        let mut spec = spec(json!({}));
+        spec["healthCheckExprs"] = expressions;
+        more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
+        let mut hooked = templates();
+        hooked.push(("charts/app/templates/hook.yaml", "hook", json!({"helm.sh/hook": "pre-upgrade"})));
+        let mut cluster = deployed_from(&tree("1", &hooked, spec.clone()));
+        cluster.upgrades = Some([].into());
+        for name in ["web", "kept", "extra"] {
+            let entry = ManagedFieldsEntry { manager: "helm-controller".into(), applies: true, ..Default::default() };
+            cluster.object(name).managed_fields = vec![entry];
+        }
+        let mut smaller = hooked.clone();
+        smaller.retain(|(_, name, _)| *name != "extra");
+        let plan = cluster.plan(&tree("2", &smaller, spec));
+        plan.deletions().find(|row| &*row.object.id.name == "extra").unwrap().reason.text()
+    };
+    let expression = json!([{"apiVersion": "v1", "kind": "ConfigMap", "current": "data.a == 'b'"}]);
+    let legacy = json!({"waitStrategy": {"name": "legacy"}});
+    assert!(!row(json!([]), json!({})).contains("hook"));
+    let text = row(expression.clone(), json!({}));
+    assert!(text.contains("it stays if the upgrade fails"), "{text}");
+    assert!(!row(expression, legacy).contains("fails"));
+}
+
+#[test]
+fn a_release_that_a_deleted_parent_may_create_first_may_lose_what_it_took_over() {
+    let files = |parent: &str, own: Vec<Value>, annotations: Value| -> Files {
+        let mut web = cm("web");
+        web["metadata"]["annotations"] = annotations;
+        vec![
+            ("root/k.yaml", vec![ks(parent, "./team", json!({}))]),
+            ("team/a.yaml", [&[cm("y")], &own[..]].concat()),
+            ("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "app", "version": "1"})]),
+            ("charts/app/templates/web.yaml", vec![web]),
+        ]
+    };
+    let row = |parent: &str, own: Value, annotations: Value| {
+        let mut cluster = cluster(&files("team", vec![], json!({})), true);
+        cluster.add(&cm("web"), None);
+        cluster.snapshot.normalise();
+        let plan = cluster.plan(&files(parent, vec![own], annotations));
+        let web = plan.changes().iter().find(|row| &*row.object.id.name == "web" && row.is_deletion());
+        web.map(|row| (row.action, row.reason.text()))
+    };
+    let (action, text) = row("team2", release(spec(json!({}))), json!({})).unwrap();
+    let first = "it stays unless kustomization/team -n flux-system creates helmrelease.helm.toolkit.fluxcd.io/app";
+    assert!(action == Action::Recreate && text.contains(first), "{action:?} {text}");
+    assert_eq!(row("team", release(spec(json!({}))), json!({})), None, "its parent stays");
+    assert_eq!(row("team2", release(spec(json!({}))), json!({"helm.sh/resource-policy": "keep"})), None);
+    let mut kept = release(spec(json!({})));
+    kept["metadata"]["annotations"] = json!({"kustomize.toolkit.fluxcd.io/prune": "disabled"});
+    assert_eq!(row("team2", kept, json!({})), None);
 }
 
 #[test]

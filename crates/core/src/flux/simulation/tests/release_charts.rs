@@ -270,6 +270,24 @@ fn a_tag_of_an_image_selects_a_version() {
     cluster.charts = Some([("app-2.0.0".to_owned(), packed_chart(&[about, WEB]))].into());
     assert_eq!(cluster.rows(&with("2.0.0")), set(&["delete extra"]));
     assert!(reason(&cluster.plan(&with("latest"))).1.contains("cannot be read"));
+    // The digest of the deployed image names the same chart.
+    let pinned = |digest: &str| {
+        let mut files = with("1");
+        files[1].1[1]["spec"]["ref"]["digest"] = digest.into();
+        files
+    };
+    let same = cluster.plan(&pinned(&digest));
+    assert!(same.is_complete() && same.owners().iter().all(|row| row.owner.kind != "HelmRelease"), "{:?}", same.gaps());
+    let other = format!("sha256:{}", "b".repeat(64));
+    cluster.remote =
+        Some([(format!("{}@{other} ", "oci://r.example.com/charts/app"), packed_chart(&[about, WEB]))].into());
+    assert_eq!(cluster.rows(&pinned(&other)), set(&["delete extra"]));
+    cluster.remote =
+        Some([(format!("{}@{other} ", "oci://r.example.com/charts/app"), packed_chart(&[ABOUT, WEB]))].into());
+    assert_eq!(cluster.rows(&pinned(&other)), set(&["delete extra"]), "the digest is another version");
+    cluster.helm_controller.ignores_digests = true;
+    cluster.kustomization("app").content["status"]["history"][0]["chartVersion"] = "1".into();
+    assert_eq!(cluster.rows(&pinned(&other)), set(&[]), "the version stays");
 }
 
 #[test]

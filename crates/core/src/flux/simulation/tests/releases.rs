@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, release};
 use crate::ownership::schemes::helm::RELEASE_NAME;
-use crate::plan::{Certainty, Outcome, Plan};
+use crate::plan::{Action, Certainty, Outcome, Plan};
 use crate::testing::resource_type;
 
 const KEEP: &str = "helm.sh/resource-policy";
@@ -337,7 +337,7 @@ fn a_release_without_an_account_has_the_default_of_helm_controller() {
     let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
     let rows = |account: &str, spec: Value| {
         let mut cluster = installed(spec);
-        cluster.release_account = Some(account.to_owned());
+        cluster.helm_controller.default_service_account = Some(account.to_owned());
         let account =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team", "namespace": NS}});
         cluster.add(&account, None);
@@ -402,6 +402,9 @@ fn a_definition_that_goes_with_a_release_makes_its_uninstall_a_race() {
     let web = plan.deletions().find(|row| &*row.object.id.name == "web").unwrap();
     let why = "it stays if the definition of widget.e.com is gone before Helm reads the manifest of the release";
     assert!(web.reason.text().contains(why), "{}", web.reason);
+    let app = plan.deletions().find(|row| &*row.object.id.name == "app").unwrap();
+    let why = "it stays Terminating if the definition of widget.e.com is gone";
+    assert!(app.certainty == Certainty::Certain && app.reason.text().contains(why), "{}", app.reason);
     let alone: Files = vec![("root/x.yaml", vec![cm("x")]), files.pop().unwrap()];
     assert!(cluster.rows(&alone).contains("delete web"));
     let renamed: Files =
@@ -414,4 +417,102 @@ fn a_release_without_a_record_of_helm_is_not_uninstalled() {
     let mut cluster = installed(json!({}));
     cluster.snapshot.objects.retain(|object| !object.id.is("", "Secret"));
     assert_eq!(cluster.rows(&vec![("root/x.yaml", vec![cm("x")])]), set(&["delete app"]));
+}
+
+/// Returns a cluster with a release whose HelmChart exists, made for the HelmRepository `charts` in a namespace.
+fn with_chart(spec: &Value, namespace: &str) -> TestCluster {
+    let mut cluster = installed(spec.clone());
+    let chart = json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+        "metadata": {"name": "flux-system-app", "namespace": namespace}, "spec": {"chart": "app"}});
+    cluster.add(&chart, None);
+    cluster.kustomization("app").content["status"]["helmChart"] = format!("{namespace}/flux-system-app").into();
+    cluster.snapshot.normalise();
+    cluster
+}
+
+fn of_repository(namespace: &str) -> Value {
+    let source = json!({"kind": "HelmRepository", "name": "charts", "namespace": namespace});
+    json!({"chart": {"spec": {"chart": "app", "sourceRef": source}}})
+}
+
+#[test]
+fn a_release_deletes_its_helm_chart_whatever_else_becomes_of_it() {
+    let reference = json!({"chartRef": {"kind": "OCIRepository", "name": "c"}});
+    let with = |mut spec: Value, more: Value| {
+        more.as_object().unwrap().iter().for_each(|(key, value)| spec[key] = value.clone());
+        spec
+    };
+    let row = |before: Value, after: Value| {
+        let plan = with_chart(&before, NS).plan(&tree(after));
+        let found = plan.changes().iter().find(|row| &*row.object.id.name == "flux-system-app");
+        found.map(|row| (row.action, row.certainty))
+    };
+    let deleted = Some((Action::Delete, Certainty::Certain));
+    let before = of_repository(NS);
+    assert_eq!(row(before.clone(), reference.clone()), deleted, "its new chart is not known");
+    assert_eq!(
+        row(before.clone(), with(reference.clone(), json!({"releaseName": "other"}))),
+        deleted,
+        "it is replaced"
+    );
+    let waits = json!({"dependsOn": [{"name": "missing"}]});
+    assert_eq!(row(before.clone(), with(reference.clone(), waits)), deleted, "a dependency does not exist");
+    assert_eq!(row(before.clone(), with(reference.clone(), json!({"suspend": true}))), None);
+    assert_eq!(row(before.clone(), of_repository("other")), deleted, "its source is in another namespace");
+    assert_eq!(row(before.clone(), with(before.clone(), json!({"releaseName": "other"}))), None);
+    let suspended = with(reference.clone(), json!({"suspend": true}));
+    assert_eq!(row(suspended, reference), deleted, "its spec changed while it was suspended");
+}
+
+#[test]
+fn helm_controller_may_not_use_or_delete_charts_of_other_namespaces_if_its_flags_say_so() {
+    let plan = |before: &str, after: Option<Value>| {
+        let mut cluster = with_chart(&of_repository(before), before);
+        cluster.helm_controller.no_cross_namespace_refs = true;
+        let gone = || vec![("root/x.yaml", vec![cm("x")])];
+        let files = after.map_or_else(gone, tree);
+        (cluster.rows(&files), outcome(&cluster.plan(&files)))
+    };
+    let mut renamed = of_repository("other");
+    renamed["releaseName"] = "other".into();
+    let (rows, (outcome, reason)) = plan(NS, Some(renamed));
+    assert_eq!((rows, outcome), (set(&["delete flux-system-app"]), Outcome::Blocked));
+    assert!(reason.contains("access-denied: ") && reason.contains("--no-cross-namespace-refs"), "{reason}");
+    let (rows, (outcome, reason)) = plan("other", None);
+    let all = [&UNINSTALLED[..], &["delete app", "keep flux-system-app"]].concat();
+    assert_eq!((rows, outcome), (set(&all), Outcome::Deleted));
+    assert!(
+        reason.starts_with("owner-stuck: it is deleted and stays Terminating: helm-controller may not"),
+        "{reason}"
+    );
+}
+
+#[test]
+fn a_release_that_no_helm_controller_selects_stays_as_it_is() {
+    let shard = |name: &str, spec: Value| {
+        let mut release = release(spec);
+        release["metadata"]["labels"] = json!({ "shard": name });
+        vec![("root/x.yaml", vec![cm("x")]), ("root/a.yaml", vec![release])]
+    };
+    let renamed = json!({"releaseName": "other"});
+    let gone = || vec![("root/x.yaml", vec![cm("x")])];
+    let mut cluster = installed_from(&shard("b", json!({})));
+    cluster.object("app").labels = cluster.object("app").labels.iter().chain([("shard", "b")]).collect();
+    let labels = cluster.object("app").labels.clone();
+    cluster.kustomization("app").object.labels = labels;
+    let all = [&UNINSTALLED[..], &["delete app"]].concat();
+    for (selectors, is_selected) in [(&["shard=b", "!shard"][..], true), (&["!shard"], false)] {
+        cluster.helm_controller.watched = selectors.iter().map(|text| (*text).to_owned()).collect();
+        let (rows, deleted) = (cluster.rows(&shard("b", renamed.clone())), cluster.rows(&gone()));
+        if is_selected {
+            assert_eq!((rows, deleted), (set(&UNINSTALLED), set(&all)));
+            continue;
+        }
+        assert_eq!((rows, deleted), (set(&[]), set(&["delete app"])));
+        let (outcome_of_change, reason) = outcome(&cluster.plan(&shard("b", renamed.clone())));
+        assert!(outcome_of_change == Outcome::Blocked && reason.contains("--watch-label-selector"), "{reason}");
+        assert!(outcome(&cluster.plan(&gone())).1.starts_with("owner-stuck: "));
+        let raced = ["delete? web", "delete? dependent", "keep kept", "delete? sh.helm.release.v1.app.v1"];
+        assert_eq!(cluster.rows(&tree(renamed.clone())), set(&raced), "its labels change");
+    }
 }

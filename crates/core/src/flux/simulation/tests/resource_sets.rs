@@ -103,6 +103,24 @@ fn what_a_deleted_set_may_not_delete_is_left_behind() {
 }
 
 #[test]
+fn a_set_that_a_deleted_parent_may_create_first_may_lose_what_it_took_over() {
+    let files = |parent: &str, own: Vec<Value>| -> Files {
+        vec![("root/k.yaml", vec![ks(parent, "./team", json!({}))]), ("team/a.yaml", [&[cm("y")], &own[..]].concat())]
+    };
+    let mut cluster = cluster(&files("team", vec![]));
+    cluster.add(&cm("a"), None);
+    cluster.snapshot.normalise();
+    let row = |parent: &str| {
+        let plan = cluster.plan(&files(parent, vec![tenants(&["a"], config_maps())]));
+        let row = plan.changes().iter().find(|row| &*row.object.id.name == "a" && row.is_deletion());
+        row.map(|row| (row.action, row.reason.text()))
+    };
+    let (action, text) = row("team2").unwrap();
+    assert!(action == Action::Recreate && text.contains("team -n flux-system creates resourceset."), "{text}");
+    assert_eq!(row("team"), None);
+}
+
+#[test]
 fn a_set_that_stays_deletes_without_its_account_and_a_deleted_one_leaves_everything_behind() {
     let set_of = |names: &[&str]| {
         let mut set_of = tenants(names, config_maps());

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::releases::record;
 use super::unfollowed::{cluster, release};
+use crate::flux::simulation::owners::behaviour::effective_fields::with_defaults;
 use crate::kubernetes::object::ManagedFieldsEntry;
 use crate::plan::{Action, Outcome, Plan};
 use crate::testing::Build;
@@ -464,6 +465,49 @@ fn a_chart_that_is_reverted_after_a_rollback_is_no_upgrade() {
     assert_eq!(cluster.rows(&tree("1", &hooked, spec(json!({})))), set(&["recreate? hook"]), "its values changed too");
     let values = spec(json!({"image": "2"}));
     assert_eq!(cluster.rows(&tree("1", &hooked, values)), set(&["recreate? hook"]), "they may be those of before");
+}
+
+#[test]
+fn values_that_change_and_come_back_upgrade_a_release_that_was_rolled_back() {
+    let values = |text: &str| {
+        vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "values", "namespace": NS},
+            "data": {"values.yaml": text}})]
+    };
+    let files = |path: &str, first: &str| {
+        let mut from = spec(json!({}));
+        from["valuesFrom"] = json!([{"kind": "ConfigMap", "name": "values"}]);
+        let mut files = tree("1", &templates(), from);
+        files.push(("root/k.yaml", vec![ks("k", path, json!({}))]));
+        files.push(("p/values.yaml", values(first)));
+        files.push(("q/values.yaml", values("{}")));
+        files
+    };
+    let mut cluster = deployed_from(&files("./p", "{}"));
+    cluster.upgrades = Some([].into());
+    let status = &mut cluster.kustomization("app").content["status"];
+    status["conditions"] = json!([
+        {"type": "Ready", "status": "False", "reason": "RollbackSucceeded"},
+        {"type": "Remediated", "status": "True", "reason": "RollbackSucceeded"},
+    ]);
+    status["history"][0]["configDigest"] = "sha256:4".into();
+    status["lastAttemptedConfigDigest"] = "sha256:4".into();
+    for is_stored in [false, true] {
+        if is_stored {
+            // The API server stores the defaults of the spec.
+            let spec = &mut cluster.kustomization("app").content["spec"];
+            *spec = with_defaults("HelmRelease", spec);
+        }
+        assert_eq!(cluster.rows(&files("./q", "{}")), set(&[]));
+        // The Kustomization applies the new revision with its old path, and then with the new one.
+        let after = files("./q", "off: [extra.yaml]");
+        assert_eq!(cluster.rows(&after), set(&["recreate? extra"]));
+        let plan = cluster.plan(&after);
+        let text = plan.deletions().next().unwrap().reason.text();
+        assert!(
+            text.contains("unless another upgrade comes before its values are those of its last release"),
+            "{text}"
+        );
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::cycles::has_cycle;
 use crate::flux::simulation::schedule::dependency_order::{has_same_source, waits_for_itself};
 use crate::flux::spec::{Dependency, KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -244,7 +245,7 @@ fn object_state(
     spec: Option<&KustomizationSpec>,
     ready: Option<&str>,
 ) -> Value {
-    let live = state.live.get(key);
+    let (id, live) = (ObjectId::new(GROUP, KIND, &key.namespace, &key.name), state.live.get(key));
     let mut status = live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
     let generation = live.map_or(1, |live| live.object.generation);
     if let Some(ready) = ready {
@@ -256,7 +257,7 @@ fn object_state(
     }
     json!({
         "apiVersion": format!("{GROUP}/v1"), "kind": KIND,
-        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels_after(state, key), "generation": generation},
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels_after(state, &id), "generation": generation},
         "spec": spec.map_or_else(|| json!({}), KustomizationSpec::as_written), "status": status,
     })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::comparison::{Asked, Comparison, Difference, Part};
+use super::restarts::{Restart, with_restart};
 use crate::flux::build::Interrupt;
 use crate::flux::controllers::is_finalizing;
 use crate::flux::kinds::OPERATOR_SWITCH;
@@ -39,6 +40,8 @@ pub(crate) struct ChangeRules {
     pub(crate) taken_over: fn(&mut Comparison<'_, '_, '_>, &ObjectId) -> Option<Asked<Followed>>,
     /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
     pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
+    /// Returns what its controller deletes if a new owner is deleted once it has an effect.
+    pub(crate) restart: Restart,
     /// Returns what its controller does when a live owner is deleted.
     pub(crate) deleted: fn(&State<'_>, &Resource, &Consequences<'_>) -> Effect,
     /// Computes the effect on an owner: the live one, or a new one.
@@ -91,7 +94,10 @@ pub(crate) fn changed_owner(
     rules: &ChangeRules,
 ) -> Option<AffectedOwner> {
     let state = comparison.state();
-    let Some(object) = state.live_object(id) else { return created_owner(comparison, id, rules) };
+    let Some(object) = state.live_object(id) else {
+        let created = created_owner(comparison, id, rules)?;
+        return Some(with_restart(comparison.state(), created, rules.restart));
+    };
     let is_deleted = comparison.derivation.consequences.may_be_deleted(id);
     let is_recreated = comparison.derivation.consequences.may_be_recreated(id) || comes_back(comparison, id);
     if object.deletion_timestamp.is_none() && is_recreated {

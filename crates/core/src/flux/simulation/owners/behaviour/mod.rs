@@ -8,5 +8,6 @@ pub(crate) mod comparison;
 pub(crate) mod effective_fields;
 pub(crate) mod owner_kind;
 pub(crate) mod references;
+pub(crate) mod restarts;
 pub(crate) mod scaling;
 pub(crate) mod source_changes;

@@ -235,12 +235,14 @@ pub(super) fn prepared_again(comparison: &mut Comparison<'_, '_, '_>, live: &Res
             return Ok(Prepared::Blocked(Followed::failing(ReasonCode::ValuesMissing, what)));
         }
     };
+    let passing = values_between(comparison, id, &spec)?.into_iter();
+    let between = passing.map(|values| Version { chart: chart.clone(), values }).collect();
     let new = Version { chart, values };
     let condition = removed_values.map(|what| without_values(&what));
     Ok(Prepared::Changed(Box::new(Change {
         old: None,
         new,
-        between: vec![],
+        between,
         spec,
         assumption,
         changes_all: true,
@@ -257,10 +259,9 @@ fn has_same_input(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, spec
     }
     let id = &live.object.id;
     let (before, after) = (values(comparison, id, spec, false)?, values(comparison, id, spec, true)?);
-    Ok(match (before, after) {
-        (ReleaseValues::Known(before), ReleaseValues::Known(after)) => before.is_same(&after),
-        _ => false,
-    })
+    let (ReleaseValues::Known(before), ReleaseValues::Known(after)) = (before, after) else { return Ok(false) };
+    let mut all = values_between(comparison, id, spec)?.into_iter().chain([after]);
+    Ok(all.all(|values| values.is_same(&before)))
 }
 
 /// Returns the condition that the values still exist when helm-controller upgrades.
@@ -296,19 +297,34 @@ fn caught_up(
         }
         return Ok(Prepared::Changed(change));
     }
-    let changed = "it stays unless its values or the metadata of its objects changed";
-    change.condition = Some(if live.flag("/spec/suspend") {
+    let passing = "another upgrade comes before its values are those of its last release again";
+    let passes = change.between.iter().any(|version| !version.values.is_same(&change.new.values));
+    let differs = if has_same_spec && is_as_rolled_back(live, &change.new.chart) {
+        None
+    } else {
+        Some(difference_to_last_release(live, has_same_spec))
+    };
+    change.condition = match (differs, passes) {
+        (None, false) => return Ok(Prepared::Unchanged),
+        (None, true) => Some(format!("it stays unless {passing}")),
+        (Some(differs), true) => Some(format!("it stays unless {differs}, or {passing}")),
+        (Some(differs), false) => Some(format!("it stays unless {differs}")),
+    };
+    Ok(Prepared::Changed(change))
+}
+
+/// Describes what can make a release differ from its last one that has the same chart and the values of its last spec.
+fn difference_to_last_release(live: &Resource, has_same_spec: bool) -> String {
+    let changed = "its values or the metadata of its objects changed";
+    if live.flag("/spec/suspend") {
         format!("{changed} while it was suspended")
     } else if !was_rolled_back(live) {
         format!("{changed} while it waited")
     } else if !has_same_spec {
-        "it stays unless another upgrade comes before its chart is that of the last release again".to_owned()
-    } else if is_as_rolled_back(live, &change.new.chart) {
-        return Ok(Prepared::Unchanged);
+        "another upgrade comes before its chart is that of the last release again".to_owned()
     } else {
         format!("{changed} in the upgrade that failed")
-    });
-    Ok(Prepared::Changed(change))
+    }
 }
 
 /// Returns true if a release that was rolled back, with the values that it has now, is in sync with this chart: the upgrade that
@@ -320,7 +336,9 @@ fn is_as_rolled_back(live: &Resource, chart: &Chart) -> bool {
     let added = ["/spec/commonMetadata", "/spec/postRenderers"];
     let observed = ["/status/observedCommonMetadataDigest", "/status/observedPostRenderersDigest"];
     let mut others = added.iter().chain(&observed);
-    (name, version) == (&*chart.name, &*chart.version)
+    was_rolled_back(live)
+        && !live.flag("/spec/suspend")
+        && (name, version) == (&*chart.name, &*chart.version)
         && has_attempted_values(live) == Some(true)
         && !waits_for_prerequisite(live)
         && others.all(|field| is_plain(field))

@@ -72,7 +72,9 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
             doubtful_hooks.insert(id.clone());
         }
     }
-    let hooks = rendered.hooks;
+    let mut hooks = rendered.hooks;
+    // An uninstall reads no expressions for health.
+    hooks.values_mut().for_each(|hook| hook.set_expression(false));
     Some(StoredChart { hooks, refused_hooks, doubtful_hooks, kept, changing, has_all_policies, is_private })
 }
 

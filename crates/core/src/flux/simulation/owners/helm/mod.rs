@@ -7,6 +7,7 @@ mod commands;
 mod deployed;
 mod drift;
 mod installs;
+mod own_chart;
 mod remarks;
 pub(crate) mod render;
 pub(crate) mod replaced_releases;
@@ -19,12 +20,15 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::actions::action_kind::ActionKind;
-use self::actions::conditions::{dependencies, waits_for_dependency};
+use self::actions::conditions::{denied_chart, dependencies, waits_for_dependency};
 use self::actions::records::left_behind;
 use self::chart_first::with_chart_first;
 use self::installs::installation::{is_not_installed, may_have_release};
+use self::own_chart::with_left_chart;
 use crate::flux::health_exprs::{InvalidExprs, invalid_exprs};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction, Readiness};
+use crate::flux::simulation::model::facts::watch_selector::unwatched_release;
+use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::{ChangeRules, Followed, changed_owner};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Part};
@@ -58,6 +62,7 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over,
     stake,
+    restart: uninstall::restarted,
     deleted: uninstall::deleted,
     follow,
 };
@@ -67,28 +72,57 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison, id);
         let owner = replaced.or_else(|| changed_owner(comparison, id, &RULES));
-        let owner = owner.map(|owner| with_expressions(comparison.state(), owner));
-        with_chart_first(comparison, id, owner)
+        let owner = with_left_chart(comparison, id, owner);
+        let owner = owner.map(|owner| with_expressions(comparison, owner));
+        let owner = with_chart_first(comparison, id, owner);
+        owner.map(|owner| with_selector(comparison, owner))
     });
     found.collect()
+}
+
+/// Returns an owner that does nothing if helm-controller does not select its labels.
+fn with_selector(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner) -> AffectedOwner {
+    match unwatched_release(comparison.state(), &owner.id) {
+        None => owner,
+        Some(Blocker { reason, is_certain: true }) => stopped(owner.id, reason),
+        Some(Blocker { reason, .. }) => under_condition(comparison, owner, &reason.detail),
+    }
 }
 
 /// Returns an owner that does nothing if its `healthCheckExprs` are refused: helm-controller checks them before anything else.
 ///
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
-fn with_expressions(state: &State<'_>, owner: AffectedOwner) -> AffectedOwner {
-    let specs = state.specs_after(&owner.id);
+fn with_expressions(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner) -> AffectedOwner {
+    let specs = comparison.state().specs_after(&owner.id);
     let refused: Vec<InvalidExprs> = specs.iter().filter_map(invalid_exprs).collect();
     let is_certain = refused.len() == specs.len() && refused.iter().all(|refused| refused.is_certain);
-    let Some(InvalidExprs { detail, .. }) = refused.into_iter().next() else { return owner };
-    let AffectedOwner { id, reaction, effect } = owner;
-    if is_certain {
-        let effect = Effect { readiness: Readiness::Fails(detail.clone()), ..Effect::default() };
-        let reaction = Reaction::Waits(Reason::new(ReasonCode::ExpressionInvalid, detail));
-        return AffectedOwner { id, reaction, effect: Some(Arc::new(effect)) };
+    match refused.into_iter().next() {
+        None => owner,
+        Some(InvalidExprs { detail, .. }) if is_certain => {
+            stopped(owner.id, Reason::new(ReasonCode::ExpressionInvalid, detail))
+        }
+        Some(InvalidExprs { detail, .. }) => under_condition(comparison, owner, &detail),
     }
-    let effect = effect.map(|effect| Arc::new(Effect { condition: Some(detail), ..Effect::clone(&effect) }));
-    AffectedOwner { id, reaction, effect }
+}
+
+/// Returns an owner for which helm-controller does nothing, for this reason.
+fn stopped(id: ObjectId, reason: Reason) -> AffectedOwner {
+    let effect = Effect { readiness: Readiness::Fails(reason.detail.clone()), ..Effect::default() };
+    AffectedOwner { id, reaction: Reaction::Waits(reason), effect: Some(Arc::new(effect)) }
+}
+
+/// Returns an owner for which helm-controller acts only under a condition.
+fn under_condition(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner, condition: &str) -> AffectedOwner {
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    let acting = || replaced_releases::acting(state, state.input.snapshot.resource(&owner.id)?, consequences);
+    let Some(mut effect) = owner.effect.as_deref().cloned().or_else(acting) else { return owner };
+    effect.condition = Some(condition.to_owned());
+    for deletion in effect.deletes.values_mut() {
+        deletion.conditions.insert(0, condition.to_owned());
+        deletion.is_doubtful = true;
+        deletion.comes_first = false;
+    }
+    AffectedOwner { effect: Some(Arc::new(effect)), ..owner }
 }
 
 fn references(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<String>> {
@@ -132,6 +166,9 @@ fn is_suspended_after(state: &State<'_>, id: &ObjectId) -> bool {
 fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<Asked<Followed>> {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
     let specs = state.specs_after(id);
+    if specs.iter().any(|spec| denied_chart(state, id, spec).is_some()) {
+        return None;
+    }
     let targets: Vec<ReleaseTarget> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None)).collect();
     let releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
     let of_same: Vec<&Resource> = releases
@@ -175,8 +212,25 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
     )
 }
 
+/// Returns the refusal of all specs of a HelmRelease to use the sources of their charts; `None` if they may.
+///
+/// Fails with the reason if only some of them may.
+fn denied(state: &State<'_>, id: &ObjectId) -> Asked<Option<Followed>> {
+    let specs = state.specs_after(id);
+    let refused: Vec<Reason> = specs.iter().filter_map(|spec| denied_chart(state, id, spec)).collect();
+    let is_always = refused.len() == specs.len();
+    match refused.into_iter().next() {
+        None => Ok(None),
+        Some(Reason { code, detail, .. }) if is_always => Ok(Some(Followed::failing(code, detail))),
+        Some(Reason { detail, .. }) => Err(format!("with one of its specs {detail}").into()),
+    }
+}
+
 /// Computes the upgrade of a HelmRelease, or the installation of one that has no release.
 fn follow(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: Option<&Resource>) -> Asked<Followed> {
+    if let Some(denied) = denied(comparison.state(), id)? {
+        return Ok(denied);
+    }
     match live {
         None if comparison.state().applies_for_a_while(id) => {
             installs::first_installs::installed_for_a_while(comparison, id)

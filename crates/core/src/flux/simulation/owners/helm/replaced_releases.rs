@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::actions::action::ReleaseAction;
 use super::actions::action_kind::ActionKind;
 use super::actions::applied::of_chart;
-use super::actions::conditions::condition;
+use super::actions::conditions::{condition, denied_chart};
 use super::actions::failure::Failure;
 use super::actions::hook_runs::hook_runs;
 use super::actions::remedies::{Remedy, can_fail_later, keeps_name, orphans_dependents, waits_for_objects};
@@ -54,6 +54,8 @@ struct Replacement {
     spec: Value,
     /// Condition under which it happens, for people; `None` if it is certain.
     condition: Option<String>,
+    /// Reason why the new release is never installed, for people; `None` if nothing prevents it.
+    obstacle: Option<&'static str>,
 }
 
 /// Reason why the effect on an object in the old namespace is not known: helm-controller uninstalls in the new namespace, so
@@ -71,7 +73,7 @@ pub(super) fn replaced_owner(comparison: &mut Comparison<'_, '_, '_>, id: &Objec
         Members::Listed(_) => {
             let detail = format!("its {part} changes");
             let mut reason = Reason::new(ReasonCode::ReleaseReplaced, detail);
-            if let Some(why) = obstacle_to_install(state, live, &replacement) {
+            if let Some(why) = replacement.obstacle {
                 reason.add_detail(&format!("the new release is not installed: {why}"));
             }
             let effect = match installed(comparison, live, &replacement) {
@@ -105,10 +107,12 @@ fn contested(
     consequences: &Consequences<'_>,
     replacement: &Replacement,
 ) -> Option<Effect> {
-    if has_same_records(replacement) || !may_have_release(state, &live.object.id, &replacement.spec) {
+    if has_same_records(&replacement.old, &replacement.new)
+        || !may_have_release(state, &live.object.id, &replacement.spec)
+    {
         return None;
     }
-    let mut effect = acting(state, live, consequences)?;
+    let mut effect = replaced(state, live, consequences, replacement);
     let others = state.input.snapshot.resources.iter().map(|other| &other.object.id);
     let taking: Vec<&ObjectId> = others.filter(|other| other.is(GROUP, KIND) && **other != live.object.id).collect();
     let first_record = |by: &ObjectId, spec: &Value| ReleaseTarget::of_spec(by, spec, None).record(1);
@@ -139,8 +143,18 @@ fn is_unknown(fates: &BTreeMap<ObjectId, Fate>, Replacement { old, new, .. }: &R
 /// Returns what helm-controller does for a live HelmRelease whose release is replaced.
 pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Option<Effect> {
     let replacement = replacement(state, release, consequences).filter(|_| uninstalls(state, release))?;
+    Some(replaced(state, release, consequences, &replacement))
+}
+
+/// Returns the effect of a replacement without its installation.
+fn replaced(
+    state: &State<'_>,
+    release: &Resource,
+    consequences: &Consequences<'_>,
+    replacement: &Replacement,
+) -> Effect {
     let fates = fates(state, release);
-    let namesakes = namesakes(state, &fates, &replacement);
+    let namesakes = namesakes(state, &fates, replacement);
     let mut objects = uninstalled(state, release, &replacement.spec);
     objects.extend(namesakes.iter().filter_map(|id| state.live_object(id)));
     if !flag_at(&replacement.spec, "/install/disableHooks") {
@@ -156,17 +170,16 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
         ..Effect::default()
     };
     let failure = failure(state, release, &replacement.spec);
-    let obstacle = obstacle_to_install(state, release, &replacement);
-    effect.readiness = obstacle.map_or(Readiness::Open, |why| Readiness::Fails(why.to_owned()));
+    effect.readiness = replacement.obstacle.map_or(Readiness::Open, |why| Readiness::Fails(why.to_owned()));
     for object in objects {
         let id = &object.id;
         if let Some(reason) = reason_to_stay(state, release, id, failure.as_ref(), fates.contains_key(id)) {
             effect.keeps.insert(id.clone(), reason);
             continue;
         }
-        let mut deletion = replaced_object(object, fates.get(id), namesakes.contains(id), &replacement);
+        let mut deletion = replaced_object(object, fates.get(id), namesakes.contains(id), replacement);
         deletion.orphans_dependents = fates.contains_key(id) && orphans_dependents(&replacement.spec);
-        if obstacle.is_some() {
+        if replacement.obstacle.is_some() {
             deletion.action = Action::Delete;
             deletion.open = None;
         }
@@ -183,25 +196,22 @@ pub(super) fn acting(state: &State<'_>, release: &Resource, consequences: &Conse
     let (spec, failure, kind) = (&replacement.spec, failure.as_ref(), CascadeKind::ReplacedRelease);
     let uninstall = Uninstall { spec, kind, failure, conditions: &conditions, later: &later, failing: &failing };
     add_hooks(state, release, &uninstall, &mut effect);
-    Some(effect)
+    effect
 }
 
 /// Returns true if Helm records the new release under the same names as the old one.
-fn has_same_records(Replacement { old, new, .. }: &Replacement) -> bool {
+fn has_same_records(old: &ReleaseTarget, new: &ReleaseTarget) -> bool {
     (&old.name, &old.storage_namespace) == (&new.name, &new.storage_namespace)
 }
 
-/// Returns the reason why the new release is never installed, for people; `None` if nothing prevents it.
-fn obstacle_to_install(state: &State<'_>, release: &Resource, replacement: &Replacement) -> Option<&'static str> {
-    if !has_same_records(replacement) {
-        return None;
-    }
+/// Returns the reason why a release with the same records as the old one is never installed, for people; `None` if nothing prevents it.
+fn obstacle_to_install(state: &State<'_>, release: &Resource, spec: &Value) -> Option<&'static str> {
     // helm-controller finds no state of the new release then.
     let has_damaged = records_of(state, release).is_some_and(ReleaseRecords::has_damaged);
     let damaged = has_damaged.then_some("Helm cannot read a record of the old release");
     let kept =
         "uninstall.keepHistory keeps the record of the old release, over which Helm installs only with install.replace";
-    damaged.or(keeps_name(&replacement.spec).then_some(kept))
+    damaged.or(keeps_name(spec).then_some(kept))
 }
 
 /// Returns the effect of a replacement whose releases are rendered.
@@ -209,16 +219,16 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
     let (id, spec) = (&live.object.id, &replacement.spec);
     // Its own record goes with the uninstall.
-    if !has_same_records(replacement) && may_have_release(state, id, spec) {
+    if !has_same_records(&replacement.old, &replacement.new) && may_have_release(state, id, spec) {
         return Err("a release of its name may exist already".to_owned().into());
     }
-    let mut effect = acting(state, live, consequences).ok_or_else(|| "it is not replaced".to_owned())?;
+    let mut effect = replaced(state, live, consequences, replacement);
     if effect.deletes.values().any(|deletion| deletion.action == Action::Unknown) {
         settle_namespaces(&mut effect, &deployed(comparison, live)?, replacement);
     }
     let own: BTreeSet<&ObjectId> = hooks(state, live, spec, UNINSTALL_EVENTS).map(|(object, _)| &object.id).collect();
     effect.deletes.retain(|id, deletion| deletion.code != Some(ReasonCode::Hook) || own.contains(id));
-    if failure(state, live, spec).is_some() || obstacle_to_install(state, live, replacement).is_some() {
+    if failure(state, live, spec).is_some() || replacement.obstacle.is_some() {
         return Ok(effect);
     }
     // Without an installation, the release is uninstalled all the same.
@@ -239,7 +249,7 @@ fn installed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource, replaceme
     let mut action = ReleaseAction::new(ActionKind::Install);
     action.can_fail_later = can_fail_later(state, spec, action.kind, new);
     action.set_remedy(state, spec, new, None);
-    action.waits_for_objects = waits_for_objects(spec, action.kind, new);
+    action.waits_for_objects = waits_for_objects(&state.input.helm_controller, spec, action.kind, new);
     action.expect(expected);
     let doubt = doubt(&action);
     action.hooks = hook_runs(state, spec, ActionKind::Install, new, None);
@@ -348,7 +358,7 @@ fn replaced_object(
         deletion.stays_if("it stays if the new release does not have this hook");
     } else if fate.is_none() {
         // The installation records revision 1 of the new release.
-        if has_same_records(replacement) && id.name.ends_with(".v1") {
+        if has_same_records(old, new) && id.name.ends_with(".v1") {
             deletion.action = Action::Recreate;
         }
     } else if old.namespace != new.namespace && *id.namespace == *old.namespace {
@@ -370,6 +380,9 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
     }
     let old = ReleaseTarget::recorded(&release.content)?;
     let specs = state.specs_after(id);
+    if specs.iter().any(|spec| denied_chart(state, id, spec).is_some()) {
+        return None;
+    }
     // It is uninstalled in the other cluster, where it is not.
     if specs.iter().any(|spec| spec.get("kubeConfig") != release.spec().get("kubeConfig")) {
         return None;
@@ -400,7 +413,8 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
     } else {
         Some("it depends on which Kustomization applies it last".to_owned())
     };
-    Some(Replacement { part, old, new, spec: spec.clone(), condition })
+    let obstacle = if has_same_records(&old, &new) { obstacle_to_install(state, release, spec) } else { None };
+    Some(Replacement { part, old, new, spec: spec.clone(), condition, obstacle })
 }
 
 /// Returns true if the uninstall of a replaced release deletes anything, once the HelmRelease is resumed.

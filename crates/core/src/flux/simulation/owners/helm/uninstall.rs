@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::actions::conditions::may_delete_chart;
 use super::actions::hook_runs::{
     FailingHooks, REPLACEMENT_REFUSED, Reached, Stage, StepPlace, is_gone_later, not_replaced, uninstall_runs,
 };
@@ -13,11 +14,14 @@ use super::actions::records::{applied_members, compared, revision};
 use super::actions::remedies::orphans_dependents;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
+use crate::flux::simulation::model::facts::watch_selector::unwatched_release;
+use crate::flux::simulation::model::node::Blocker;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::owner_kind::unrecorded;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::hooks::{Hook, HookEvent, HookFate};
 use crate::helm::records::{Recorded, ReleaseRecords, Revision};
+use crate::helm::rendered::has_policy;
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{
     Fate, StoredChart, is_of_helm, live_hooks, records, uninstalled_objects, without_release,
@@ -25,12 +29,16 @@ use crate::helm::uninstall::{
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, flag_at, text_at};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_helmrelease::{helm_chart, is_record};
+use crate::ownership::schemes::flux_helmrelease::{helm_chart, is_record, is_record_of, release_record};
+use crate::ownership::schemes::helm::HOOK;
 use crate::plan::{Action, Reason, ReasonCode};
 use crate::text::pluralize;
 
 /// Events of an uninstall.
 pub(super) const UNINSTALL_EVENTS: &[HookEvent] = &[HookEvent::PreDelete, HookEvent::PostDelete];
+
+/// Condition under which an object of the inventory stays.
+const ONLY_IN_CRDS: &str = "it stays if it is in the crds/ of the chart, and in no template";
 
 /// Returns the events of an uninstall, or those that come before it fails.
 fn events(failure: Option<&Failure>) -> &'static [HookEvent] {
@@ -76,7 +84,8 @@ pub(super) struct Uninstall<'u> {
 pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Effect {
     let mut effect = Effect { unknown: unknown(state, release), ..Effect::default() };
     let skipped = skipped(state, release, consequences);
-    let own = conditions(state, release, consequences);
+    let missing = missing(state, release, consequences);
+    let own: Vec<String> = suspended_first(state, release).into_iter().chain(missing.iter().cloned()).collect();
     let spec = release.spec();
     let failing = failing_hooks(state, release, spec);
     let later = leaving_kinds(state, release, consequences);
@@ -88,11 +97,16 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     let (conditions, of_chart) = (with(&skipped), with(&[]));
     let chart = helm_chart(&release.content);
     let failure = failure(state, release, spec);
-    effect.stuck = failure.as_ref().map(|failure| failure.why.clone());
+    let denied = undeletable_chart(state, release);
+    let unwatched = unwatched(state, release).filter(|blocker| blocker.is_certain).map(|blocker| blocker.reason.detail);
+    let why = unwatched.or_else(|| failure.as_ref().map(|failure| failure.why.clone()));
+    effect.stuck = why.or_else(|| denied.as_ref().map(|(_, why)| why.clone()));
     let is_run = uninstall_prevented(state, release).is_none();
     if is_run {
+        effect.sticks = missing.into_iter().chain(while_failing(&failing)).chain(later.iter().cloned()).collect();
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
     }
+    effect.keeps.extend(denied.map(|(chart, why)| (chart, Reason::new(ReasonCode::AccessDenied, why))));
     let members = fates(state, release);
     for object in finalized_objects(state, release) {
         let id = &object.id;
@@ -116,6 +130,34 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         add_hooks(state, release, &uninstall, &mut effect);
     }
     effect
+}
+
+/// Returns what an uninstall deletes of that which exists, if it comes once a new HelmRelease has this effect.
+pub(super) fn restarted(state: &State<'_>, id: &ObjectId, effect: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
+    let (Some(spec), Some(applies)) = (state.specs_after(id).pop(), &effect.applies) else { return BTreeMap::new() };
+    let deletion = |id: &ObjectId| {
+        let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
+        deletion.action = Action::Recreate;
+        deletion.orphans_dependents = orphans_dependents(&spec);
+        if id.is_definition() {
+            deletion.stays_if(ONLY_IN_CRDS);
+        }
+        deletion
+    };
+    let all = applies.steps().flatten();
+    let is_hook =
+        |manifest: &Value| manifest.pointer("/metadata/annotations").is_some_and(|all| all.get(HOOK).is_some());
+    let objects = all.filter(|(_, built)| !has_policy(&built.manifest) && !is_hook(&built.manifest));
+    let taken = objects.filter(|(id, _)| state.is_live(id)).map(|(id, _)| (id.clone(), deletion(id)));
+    let (name, namespace) = release_record(id, &spec);
+    let cluster = state.cluster_of_spec(&id.namespace, &spec).filter(|_| !flag_at(&spec, "/uninstall/keepHistory"));
+    let all = cluster.into_iter().flat_map(|cluster| &cluster.objects);
+    let records = all.filter(|object| is_record_of(object, &namespace, &name)).map(|record| {
+        // The installation that follows records revision 1.
+        let action = if record.id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
+        (record.id.clone(), OwnerDeletion { action, ..OwnerDeletion::new(CascadeKind::HelmRelease) })
+    });
+    taken.chain(records).collect()
 }
 
 /// Returns the reason why an object stays that an uninstall would delete: the server refuses that, or the uninstall fails before.
@@ -146,10 +188,22 @@ fn finalized_objects<'a>(state: &State<'a>, release: &Resource) -> Vec<&'a Objec
     if uninstall_prevented(state, release).is_none() {
         objects = uninstalled(state, release, release.spec());
     }
-    if suspensions(state, release).contains(&false) {
-        objects.extend(helm_chart(&release.content).and_then(|chart| state.live_object(&chart)));
+    if suspensions(state, release).contains(&false)
+        && unwatched(state, release).is_none_or(|blocker| !blocker.is_certain)
+    {
+        let chart = helm_chart(&release.content).filter(|chart| may_delete_chart(state, &release.object.id, chart));
+        objects.extend(chart.and_then(|chart| state.live_object(&chart)));
     }
     objects
+}
+
+/// Returns the HelmChart that helm-controller may not delete with its HelmRelease, with the reason. The HelmRelease then stays terminating.
+fn undeletable_chart(state: &State<'_>, release: &Resource) -> Option<(ObjectId, String)> {
+    let is_active = !suspensions(state, release).contains(&true);
+    let chart = helm_chart(&release.content)
+        .filter(|chart| is_active && !may_delete_chart(state, &release.object.id, chart))?;
+    let why = format!("helm-controller may not delete {chart}, because it runs with --no-cross-namespace-refs");
+    Some((chart, why))
 }
 
 /// Returns the live objects that Helm asks the API server to delete. helm-controller deletes the HelmChart with its own
@@ -277,7 +331,7 @@ pub(super) fn add_hooks(
 ) {
     let runs_first = |hook: &Hook| hook.runs_at(&[HookEvent::PreDelete]);
     let is_at_start = failure.is_some_and(|failure| failure.at == Step::Start);
-    let all: Vec<String> = conditions.iter().cloned().chain(while_failing(failing)).collect();
+    let all: Vec<String> = conditions.iter().cloned().chain(while_failing(*failing)).collect();
     let runs = uninstall_runs(&stored_hooks(state, release, spec, UNINSTALL_EVENTS).unwrap_or_default());
     let end = refused_hook(state, release, spec).map(|hook| hook.place);
     for (object, hook) in hooks(state, release, spec, events(*failure)) {
@@ -297,7 +351,7 @@ pub(super) fn add_hooks(
         let created = created_hooks(state, release, spec, events(*failure), conditions, failing).into_iter();
         let left = created.filter(|(id, ..)| end.is_none() || runs.get(id).is_none_or(|run| run.is_left(end)));
         let with_later = left.map(|(id, (hook, mut conditions))| {
-            conditions.extend(later.iter().filter(|_| !runs_first(&hook)).cloned());
+            conditions.extend(later.iter().filter(|_| !runs_first(&hook)).map(|later| of_creation(later)));
             (id, conditions)
         });
         effect.creates = with_later.collect();
@@ -334,8 +388,13 @@ fn hook_deletion(hook: &Hook, reached: Reached, kind: CascadeKind) -> Option<Own
 }
 
 /// Returns the conditions that hooks which an uninstall runs first succeed.
-pub(super) fn while_failing(hooks: &[ObjectId]) -> impl Iterator<Item = String> {
-    hooks.iter().map(|hook| format!("it stays while the hook {hook} fails"))
+pub(super) fn while_failing<'h>(hooks: impl IntoIterator<Item = &'h ObjectId>) -> impl Iterator<Item = String> {
+    hooks.into_iter().map(|hook| format!("it stays while the hook {hook} fails"))
+}
+
+/// Returns the condition under which an object stays as that under which an object is not created.
+fn of_creation(condition: &str) -> String {
+    condition.strip_prefix("it stays ").map_or_else(|| condition.to_owned(), |when| format!("it is not created {when}"))
 }
 
 /// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
@@ -378,18 +437,25 @@ fn without(needed: &ObjectId) -> String {
     format!("it stays if {needed} does not exist by then")
 }
 
-/// Returns the conditions under which the finalizer of a deleted HelmRelease does nothing, or fails.
-fn conditions(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
-    let id = &release.object.id;
-    let mut conditions = vec![];
-    if suspensions(state, release).len() > 1 {
-        conditions.push(format!("it stays if {id} is suspended when it is deleted"));
-    }
+/// Returns the condition under which the finalizer of a deleted HelmRelease does nothing, because the HelmRelease is suspended by then;
+/// `None` if that is certain.
+fn suspended_first(state: &State<'_>, release: &Resource) -> Option<String> {
+    let is_open = suspensions(state, release).len() > 1;
+    is_open.then(|| format!("it stays if {} is suspended when it is deleted", release.object.id))
+}
+
+/// Returns the conditions under which the finalizer of a deleted HelmRelease fails, because the rights of its account or Helm's record
+/// are missing.
+fn missing(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
     let rights =
         service_account(state, release).iter().flat_map(|_| rights_of_accounts(state, release)).collect::<Vec<_>>();
-    conditions.extend(rights.iter().filter(|needed| consequences.may_be_deleted(needed)).map(without));
-    if let Some(Err(why)) = state.stored_releases.get(id).and_then(|stored| stored.records.as_ref()) {
+    let mut conditions: Vec<String> =
+        rights.iter().filter(|needed| consequences.may_be_deleted(needed)).map(without).collect();
+    if let Some(Err(why)) = state.stored_releases.get(&release.object.id).and_then(|stored| stored.records.as_ref()) {
         conditions.push(format!("it stays if Helm's record of the release is damaged, which is not known: {why}"));
+    }
+    if unwatched(state, release).is_some_and(|blocker| !blocker.is_certain) {
+        conditions.push("it stays unless a helm-controller selects the labels of its HelmRelease then".to_owned());
     }
     conditions
 }
@@ -428,9 +494,9 @@ fn created_hooks(
     let all = stored_hooks(state, release, spec, events).unwrap_or_default().into_iter();
     let absent = all.filter(|(id, _)| !is_private && !state.is_live(id));
     let created = absent.filter_map(|(id, hook)| {
-        let others = failing.iter().filter(|other| **other != id);
-        let mut conditions: Vec<String> = conditions.to_vec();
-        conditions.extend(others.map(|other| format!("it is not created while the hook {other} fails")));
+        let others = while_failing(failing.iter().filter(|other| **other != id));
+        let mut conditions: Vec<String> =
+            conditions.iter().cloned().chain(others).map(|condition| of_creation(&condition)).collect();
         match hook.fate() {
             HookFate::Recreated | HookFate::Applied => {}
             HookFate::Deleted if hook.can_fail() => conditions.push("it is deleted once it has succeeded".to_owned()),
@@ -490,6 +556,9 @@ pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value)
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
 pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Option<&'static str> {
+    if unwatched(state, release).is_some_and(|blocker| blocker.is_certain) {
+        return Some("no helm-controller reconciles it");
+    }
     if service_account(state, release).is_some_and(|account| state.stays_absent(&account)) {
         return Some("its service account does not exist");
     }
@@ -497,6 +566,11 @@ pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Opti
         return Some("it is suspended");
     }
     without_release(state.cluster_of(release), release)
+}
+
+/// Returns a blocker if helm-controller does not select the labels of a HelmRelease, so that its finalizer is not removed either.
+fn unwatched(state: &State<'_>, release: &Resource) -> Option<Blocker> {
+    unwatched_release(state, &release.object.id)
 }
 
 /// Returns whether a HelmRelease is suspended: now, and after each application of its manifest, any of which may come
@@ -548,7 +622,7 @@ fn release_members<'a>(state: &State<'a>, release: &Resource) -> Vec<(&'a Object
     }
     if records_of(state, release).is_none() {
         for (_, fate) in members.iter_mut().filter(|(object, fate)| *fate == Fate::Deleted && !is_of_helm(object)) {
-            *fate = Fate::Uncertain("it stays if it is in the crds/ of the chart, and in no template".to_owned());
+            *fate = Fate::Uncertain(ONLY_IN_CRDS.to_owned());
         }
     }
     members

@@ -23,21 +23,19 @@ use super::remarks::described;
 use super::render::release_charts::UNKNOWN_REVISION;
 use super::render::rendering::{Place, Rendering, Version};
 use crate::flux::apply::question::HELM_CONTROLLER;
-use crate::flux::simulation::model::affected_owner::{Effect, OwnerApply, OwnerDeletion};
+use crate::flux::simulation::model::affected_owner::OwnerApply;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::scaling::released_claims;
-use crate::flux::spec::SourceId;
 use crate::helm::hooks::Hook;
 use crate::helm::records::ReleaseRecords;
 use crate::helm::rendered::{POLICY, Rendered, is_kept_live};
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::kubernetes::recording::check_recorded;
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, helm_chart};
+use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE};
 use crate::ownership::schemes::helm::RELEASE_NAME;
 use crate::plan::{Action, Reason, ReasonCode};
 
@@ -63,50 +61,10 @@ struct Renders {
 /// Fails with the reason why the effect is not known.
 pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
     let specs = Specs::find(comparison.state(), live)?;
-    let followed = match followed(comparison, live, specs)? {
-        Some(followed) => followed,
-        None => corrected(comparison, live)?,
-    };
-    let state = comparison.state();
-    let chart = helm_chart(&live.content).filter(|chart| leaves_chart(state, live, chart));
-    let Some(chart) = chart.filter(|chart| state.live_object(chart).is_some()) else { return Ok(followed) };
-    let mut deletion = OwnerDeletion::new(CascadeKind::Upgrade);
-    deletion.code = Some(ActionKind::Upgrade.code());
-    deletion.remark(
-        "helm-controller deletes the HelmChart that it made once the release has a chartRef, or a source in another namespace",
-    );
-    Ok(match followed {
-        Followed::Unchanged => {
-            let effect = Effect {
-                triggers: state.applying_events(&live.object.id),
-                deletes: [(chart, deletion)].into(),
-                ..Effect::default()
-            };
-            let remarks = vec!["its chart and its values stay the same".to_owned()];
-            Followed::Acts { effect: Box::new(effect), code: ActionKind::Upgrade.code(), remarks }
-        }
-        Followed::Acts { mut effect, code, remarks } => {
-            effect.deletes.insert(chart, deletion);
-            Followed::Acts { effect, code, remarks }
-        }
-        Followed::Blocked { reason, mut effect } => {
-            effect.triggers = state.applying_events(&live.object.id);
-            effect.deletes.insert(chart, deletion);
-            Followed::Blocked { reason, effect }
-        }
-        Followed::No => Followed::No,
-    })
-}
-
-/// Returns true if helm-controller deletes the HelmChart of a release: afterwards the release has a `chartRef`, or its source is in
-/// another namespace, and a HelmChart is always in the namespace of its source.
-fn leaves_chart(state: &State<'_>, live: &Resource, own: &ObjectId) -> bool {
-    let makes = |spec: &Value| {
-        let chart = spec.pointer("/chart/spec");
-        chart.is_some_and(|chart| SourceId::of_chart(chart, &live.object.id.namespace).namespace == *own.namespace)
-    };
-    let specs = state.specs_after(&live.object.id);
-    makes(live.spec()) && !specs.is_empty() && !specs.iter().any(makes)
+    match followed(comparison, live, specs)? {
+        Some(followed) => Ok(followed),
+        None => corrected(comparison, live),
+    }
 }
 
 /// Returns the upgrade of a release for these specs; `None` if nothing changes that is a reason for one.
@@ -287,7 +245,7 @@ fn acted(
     }
     action.has_steps = !between.is_empty();
     action.can_fail_later = can_fail_later(state, spec, kind, new);
-    action.waits_for_objects = waits_for_objects(spec, kind, new);
+    action.waits_for_objects = waits_for_objects(&state.input.helm_controller, spec, kind, new);
     action.set_remedy(state, spec, new, Some(old));
     if matches!(action.remedy, Remedy::Uninstall { .. }) && !flag_at(spec, "/uninstall/keepHistory") {
         action.remedied.extend(forgotten_records(state, live, change.records.as_ref()));

@@ -7,7 +7,7 @@
 mod patches;
 mod sync;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -60,6 +60,7 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over: |_, _| None,
     stake: |_, _| Some("it may take over a source and a Kustomization that exist"),
+    restart: |_, _, _| BTreeMap::new(),
     deleted,
     follow,
 };

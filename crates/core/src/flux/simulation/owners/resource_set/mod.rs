@@ -49,6 +49,7 @@ const RULES: ChangeRules = ChangeRules {
     taken_over: |_, _| None,
     // Without the program no new ResourceSet is generated, and its row says so.
     stake: |state, _| state.input.generates_sets.then_some("it may take over objects that exist"),
+    restart: pruning::restarted,
     deleted,
     follow: expansion::expand,
 };

@@ -1,11 +1,16 @@
 //! Objects of a ResourceSet that flux-operator can delete.
 
+use std::collections::BTreeMap;
+
 use crate::flux::kinds::OPERATOR_SWITCH;
+use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
+use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
 use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_operator::SET;
 use crate::ownership::schemes::{flux_helmrelease, flux_kustomization};
+use crate::plan::Action;
 
 /// Label or annotation that keeps an object of flux-operator, with the value `disabled`.
 const PRUNE: &str = "fluxcd.controlplane.io/prune";
@@ -30,6 +35,14 @@ pub(super) fn deletable<'s, 'a>(
 /// Source: flux-operator v0.58.1 `deleteAllStaged` in `internal/controller/resourceset_controller.go`.
 pub(super) fn is_deleted_first(id: &ObjectId) -> bool {
     [flux_kustomization::GROUP, flux_helmrelease::GROUP].contains(&&*id.group)
+}
+
+/// Returns what flux-operator deletes of that which exists if it deletes a new ResourceSet once that has this effect.
+pub(super) fn restarted(state: &State<'_>, _: &ObjectId, effect: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
+    let all = effect.applies.iter().flat_map(|applies| applies.steps()).flatten();
+    let taken = all.filter(|(id, built)| state.is_live(id) && !built.has_label_or_annotation(PRUNE, "disabled"));
+    let recreated = OwnerDeletion { action: Action::Recreate, ..OwnerDeletion::new(CascadeKind::ResourceSet) };
+    taken.map(|(id, _)| (id.clone(), recreated.clone())).collect()
 }
 
 /// Returns the service account with whose rights flux-operator acts for a ResourceSet: the one that it names, or the default of

@@ -95,7 +95,7 @@ impl ReleaseAction {
 
     /// Sets what helm-controller does if the action fails. `old` is the manifest before it.
     pub(crate) fn set_remedy(&mut self, state: &State<'_>, spec: &Value, new: &Rendered, old: Option<&Rendered>) {
-        self.remedy = Remedy::of(spec, self.kind);
+        self.remedy = Remedy::of(&state.input.helm_controller, spec, self.kind);
         self.remedied = self.remedy.deletions(state, spec, new, old);
         self.orphans_dependents = matches!(self.remedy, Remedy::Uninstall { .. }) && orphans_dependents(spec);
     }

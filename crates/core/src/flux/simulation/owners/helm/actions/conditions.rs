@@ -10,6 +10,7 @@ use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::effective_fields::with_defaults;
 use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::spec::SourceId;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at, list_at, text_at};
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -64,6 +65,29 @@ pub(crate) fn condition(
     }
     let reason = release.and_then(missing_prerequisite)?;
     Some(format!("it waits until this is resolved: {reason}"))
+}
+
+/// Returns the reason why the controller denies a release with this spec the access to the source of its chart.
+///
+/// Source: helm-controller v1.6.3 `internal/acl/acl.go`, `AllowsAccessTo`, and `getSourceFromExternalArtifact`.
+pub(crate) fn denied_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
+    let controller = &state.input.helm_controller;
+    let of_reference = || Some(SourceId::read(spec.get("chartRef")?, "", &id.namespace));
+    let source =
+        spec.pointer("/chart/spec").map(|chart| SourceId::of_chart(chart, &id.namespace)).or_else(of_reference)?;
+    let why = if controller.no_cross_namespace_refs && *source.namespace != *id.namespace {
+        "with --no-cross-namespace-refs"
+    } else if controller.denies_external_artifacts && source.kind == "ExternalArtifact" {
+        "without the feature gate ExternalArtifact"
+    } else {
+        return None;
+    };
+    Some(Reason::new(ReasonCode::AccessDenied, format!("it may not use {source}, because helm-controller runs {why}")))
+}
+
+/// Returns true if helm-controller may delete the HelmChart of a release.
+pub(crate) fn may_delete_chart(state: &State<'_>, release: &ObjectId, chart: &ObjectId) -> bool {
+    !state.input.helm_controller.no_cross_namespace_refs || chart.namespace == release.namespace
 }
 
 /// Returns the dependencies of a release with this spec, each with its `readyExpr` or nothing.

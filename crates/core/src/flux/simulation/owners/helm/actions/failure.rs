@@ -318,9 +318,7 @@ impl Attempt<'_> {
     /// Returns true if Helm applies the objects on the server. If it patches them, it is not known what the server refuses.
     pub(super) fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         match (self.kind, text_at(self.spec, "/upgrade/serverSideApply"), self.old) {
-            (ActionKind::Install, _, _) => {
-                self.spec.pointer("/install/serverSideApply").and_then(Value::as_bool).unwrap_or(true)
-            }
+            (ActionKind::Install, _, _) => comparison.state().input.helm_controller.installs_on_server(self.spec),
             (ActionKind::Upgrade, "enabled", _) => true,
             (ActionKind::Upgrade, "disabled", _) => false,
             (ActionKind::Upgrade, _, old) => {
@@ -360,7 +358,8 @@ impl Attempt<'_> {
     }
 
     fn creates_namespace(&self) -> bool {
-        self.kind == ActionKind::Install && flag_at(self.spec, "/install/createNamespace")
+        let has_own = !text_at(self.spec, "/targetNamespace").is_empty();
+        self.kind == ActionKind::Install && has_own && flag_at(self.spec, "/install/createNamespace")
     }
 
     /// Returns the definitions in `crds/` that the action applies.
@@ -507,9 +506,11 @@ impl Attempt<'_> {
 
     /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it over.
     fn is_retried_without(&self, state: &State<'_>, id: &ObjectId) -> bool {
-        let is_retried = Remediation::of(self.spec, self.kind).is_some_and(|remediation| remediation.retries != 0);
+        let controller = &state.input.helm_controller;
+        let remediation = Remediation::of(controller, self.spec, self.kind);
+        let is_retried = remediation.is_some_and(|remediation| remediation.retries != 0);
         let is_taken_over = state.is_live(id) && self.old.is_some_and(|old| !old.objects.contains(id));
-        is_taken_over && is_retried && Remedy::of(self.spec, self.kind) == Remedy::Rollback
+        is_taken_over && is_retried && Remedy::of(controller, self.spec, self.kind) == Remedy::Rollback
     }
 
     /// Returns true if the change itself creates, changes or deletes what the refusal of an object depends on.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::action::ReleaseAction;
 use super::failure::Failure;
 use super::remedies::{Remedy, attempts};
+use crate::flux::helm_controller::HelmController;
 use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
@@ -250,7 +251,7 @@ pub(crate) fn outdated_records(
     let fails_always = matches!(action.failure, Failure::Always(_)) && !action.has_steps;
     let condition = (!fails_always && !action.fails_later()).then_some("it stays unless the upgrade fails");
     if action.failure != Failure::Unexpected || action.may_fail_later() {
-        let failed = failed(history, spec, action.remedy);
+        let failed = failed(history, &state.input.helm_controller, spec, action.remedy);
         failed.removed.into_iter().for_each(|id| _ = removed.entry(id).or_insert(condition));
     }
     if action.has_steps {
@@ -270,8 +271,8 @@ pub(crate) fn outdated_records(
 }
 
 /// Returns the records after the upgrade and all its retries have failed.
-fn failed<'s>(mut history: History<'s>, spec: &Value, remedy: Remedy) -> History<'s> {
-    let (attempts, remedies) = attempts(spec, remedy);
+fn failed<'s>(mut history: History<'s>, controller: &HelmController, spec: &Value, remedy: Remedy) -> History<'s> {
+    let (attempts, remedies) = attempts(controller, spec, remedy);
     for attempt in 0..attempts.min(FAILURES) {
         history.add(false);
         if attempt < remedies && remedy == Remedy::Rollback {
@@ -308,8 +309,9 @@ mod tests {
         let records = live.iter().enumerate().map(|(at, record)| (Some(record), at + 1 == number)).collect();
         let history = History { records, limit, removed: BTreeSet::new() };
         let spec = json!({"upgrade": {"remediation": remediation}});
-        let remedy = Remedy::of(&spec, ActionKind::Upgrade);
-        failed(history, &spec, remedy).removed.into_iter().map(|id| id.name.to_string()).collect()
+        let controller = HelmController::default();
+        let remedy = Remedy::of(&controller, &spec, ActionKind::Upgrade);
+        failed(history, &controller, &spec, remedy).removed.into_iter().map(|id| id.name.to_string()).collect()
     }
 
     #[test]

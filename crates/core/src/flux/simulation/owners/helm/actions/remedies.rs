@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::action_kind::ActionKind;
 use super::hook_runs::{FailingHooks, ignores_tests};
 use crate::flux::health_exprs::expr_of;
+use crate::flux::helm_controller::HelmController;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::{Rendered, is_kept_live};
@@ -74,9 +75,9 @@ pub(crate) struct Remediation {
 
 impl Remediation {
     /// Returns the settings of a spec; `None` if failures are only retried.
-    pub(crate) fn of(spec: &Value, kind: ActionKind) -> Option<Self> {
+    pub(crate) fn of(controller: &HelmController, spec: &Value, kind: ActionKind) -> Option<Self> {
         let action = kind.field();
-        if text_at(spec, &format!("/{action}/strategy/name")) == "RetryOnFailure" {
+        if controller.retries(spec, action) {
             return None;
         }
         let remediation = spec.pointer(&format!("/{action}/remediation")).unwrap_or(&Value::Null);
@@ -101,8 +102,9 @@ pub(crate) fn orphans_dependents(spec: &Value) -> bool {
 
 impl Remedy {
     /// Returns the remedy of an action with this spec.
-    pub(crate) fn of(spec: &Value, kind: ActionKind) -> Self {
-        let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, kind) else { return Self::None };
+    pub(crate) fn of(controller: &HelmController, spec: &Value, kind: ActionKind) -> Self {
+        let found = Remediation::of(controller, spec, kind);
+        let Some(Remediation { retries, remediates_last }) = found else { return Self::None };
         let is_retried = !keeps_name(spec);
         match kind {
             _ if retries == 0 && !remediates_last => Self::None,
@@ -168,10 +170,9 @@ impl Remedy {
 }
 
 /// Returns the number of times that an upgrade which always fails is tried, and the number of remedies.
-pub(crate) fn attempts(spec: &Value, remedy: Remedy) -> (u64, u64) {
-    let Some(Remediation { retries, remediates_last }) = Remediation::of(spec, ActionKind::Upgrade) else {
-        return (u64::MAX, 0);
-    };
+pub(crate) fn attempts(controller: &HelmController, spec: &Value, remedy: Remedy) -> (u64, u64) {
+    let found = Remediation::of(controller, spec, ActionKind::Upgrade);
+    let Some(Remediation { retries, remediates_last }) = found else { return (u64::MAX, 0) };
     let Ok(retries) = u64::try_from(retries) else { return (u64::MAX, u64::MAX) };
     let all = retries.saturating_add(1);
     let remedies = if remediates_last { all } else { retries };
@@ -203,16 +204,16 @@ pub(crate) fn can_fail_later(state: &State<'_>, spec: &Value, kind: ActionKind, 
     let may_fail = FailingHooks::of(state, spec, action);
     let has_failing = |event| new.hooks_at([event]).any(|(id, hook)| may_fail.has(id, hook));
     let is_tested = flag_at(spec, "/test/enable") && !ignores_tests(spec, kind);
-    waits_for_objects(spec, kind, new)
+    waits_for_objects(&state.input.helm_controller, spec, kind, new)
         || (runs_hooks && has_failing(after))
         || (is_tested && has_failing(HookEvent::Test))
 }
 
 /// Returns true if an action waits until objects are ready, and fails if they are not.
-pub(crate) fn waits_for_objects(spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
+pub(crate) fn waits_for_objects(controller: &HelmController, spec: &Value, kind: ActionKind, new: &Rendered) -> bool {
     let action = kind.field();
     let waits = !flag_at(spec, &format!("/{action}/disableWait"));
-    let is_legacy = text_at(spec, "/waitStrategy/name") == "legacy";
+    let is_legacy = controller.waits_as_helm3(spec);
     let waits_for_jobs = !flag_at(spec, &format!("/{action}/disableWaitForJobs"));
     let is_waited_for = |kind: &GroupKind| {
         let words = (&*kind.group, &*kind.kind);
@@ -234,30 +235,34 @@ mod tests {
 
     #[test]
     fn retries_and_the_strategy_decide_the_remedy() {
-        let install =
-            |remediation: Value| Remedy::of(&json!({"install": {"remediation": remediation}}), ActionKind::Install);
+        let of = |spec: Value, kind| Remedy::of(&HelmController::default(), &spec, kind);
+        let install = |remediation: Value| of(json!({"install": {"remediation": remediation}}), ActionKind::Install);
         assert_eq!(install(json!({})), Remedy::None);
         assert_eq!(install(json!({"retries": 3})), Remedy::Uninstall { is_retried: true });
         assert_eq!(install(json!({"retries": -1})), Remedy::Uninstall { is_retried: true });
         assert_eq!(install(json!({"remediateLastFailure": true})), Remedy::Uninstall { is_retried: false });
         for (replace, is_retried) in [(false, false), (true, true)] {
             let spec = json!({"install": {"remediation": {"retries": 1}, "replace": replace}, "uninstall": {"keepHistory": true}});
-            assert_eq!(Remedy::of(&spec, ActionKind::Install), Remedy::Uninstall { is_retried });
+            assert_eq!(of(spec, ActionKind::Install), Remedy::Uninstall { is_retried });
         }
-        let upgrade =
-            |remediation: Value| Remedy::of(&json!({"upgrade": {"remediation": remediation}}), ActionKind::Upgrade);
+        let upgrade = |remediation: Value| of(json!({"upgrade": {"remediation": remediation}}), ActionKind::Upgrade);
         assert_eq!(upgrade(json!({"strategy": "uninstall"})), Remedy::None);
         assert_eq!(upgrade(json!({"retries": 1})), Remedy::Rollback);
         assert_eq!(upgrade(json!({"retries": 1, "strategy": "uninstall"})), Remedy::Uninstall { is_retried: true });
         let retried = json!({"upgrade": {"strategy": {"name": "RetryOnFailure"}, "remediation": {"retries": 1}}});
-        assert_eq!(Remedy::of(&retried, ActionKind::Upgrade), Remedy::None);
+        assert_eq!(of(retried, ActionKind::Upgrade), Remedy::None);
+        let by_default = HelmController { retries_by_default: true, ..HelmController::default() };
+        let spec = |name: Value| json!({"install": {"strategy": {"name": name}, "remediation": {"retries": 1}}});
+        let by_default = [Value::Null, "RemediateOnFailure".into()]
+            .map(|name| Remedy::of(&by_default, &spec(name), ActionKind::Install));
+        assert_eq!(by_default, [Remedy::None, Remedy::Uninstall { is_retried: true }]);
     }
 
     #[test]
     fn an_upgrade_is_tried_once_more_than_its_retries() {
         let of = |upgrade: Value| {
-            let spec = json!({"upgrade": upgrade});
-            attempts(&spec, Remedy::of(&spec, ActionKind::Upgrade))
+            let (controller, spec) = (HelmController::default(), json!({"upgrade": upgrade}));
+            attempts(&controller, &spec, Remedy::of(&controller, &spec, ActionKind::Upgrade))
         };
         assert_eq!(of(json!({})), (1, 0));
         assert_eq!(of(json!({"remediation": {"retries": 2}})), (3, 3));
@@ -273,7 +278,9 @@ mod tests {
             let text = format!("apiVersion: v1\nkind: {kind}\nmetadata: {{name: a}}\n");
             Rendered::read(&text, "shop", &[], None, false).unwrap()
         };
-        let can_fail = |kind: &str, spec: Value| waits_for_objects(&spec, ActionKind::Upgrade, &rendered(kind));
+        let can_fail = |kind: &str, spec: Value| {
+            waits_for_objects(&HelmController::default(), &spec, ActionKind::Upgrade, &rendered(kind))
+        };
         assert!(!can_fail("ConfigMap", json!({})));
         assert!(can_fail("Pod", json!({})));
         assert!(!can_fail("Pod", json!({"upgrade": {"disableWait": true}})));

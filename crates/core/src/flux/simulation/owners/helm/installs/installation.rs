@@ -142,7 +142,7 @@ pub(crate) fn prepared(
     action.does_not_wait = flag_at(spec, "/install/disableWait");
     action.hooks = hook_runs(comparison.state(), spec, kind, new, None);
     action.can_fail_later = can_fail_later(comparison.state(), spec, kind, new);
-    action.waits_for_objects = waits_for_objects(spec, kind, new);
+    action.waits_for_objects = waits_for_objects(&comparison.state().input.helm_controller, spec, kind, new);
     action.set_remedy(comparison.state(), spec, new, None);
     let has_consequences = action.can_delete(comparison.state());
     let none = BTreeSet::new();

@@ -346,9 +346,15 @@ pub(crate) fn first_chart(
     match live.filter(|live| live.spec() == chart) {
         Some(live) => {
             check_unchanged(comparison, &id.namespace, spec)?;
-            Ok((stored_chart(comparison, live)?, None))
+            let revision = live.text("/status/artifact/revision").unwrap_or_default();
+            let digest = revision.rsplit('@').next().unwrap_or_default();
+            let stored = stored_chart(comparison, live)?;
+            Ok((of_image(comparison.state(), &source, digest, stored), None))
         }
-        None => other_chart(comparison, &id.namespace, &source, &wanted),
+        None => {
+            let (found, assumption) = other_chart(comparison, &id.namespace, &source, &wanted)?;
+            Ok((of_image(comparison.state(), &source, text_at(&wanted.spec, "/ref/digest"), found), assumption))
+        }
     }
 }
 
@@ -389,11 +395,12 @@ fn stored_charts(
         let version = packed_version(&old.version, &new_chart.spec, generation);
         return Ok(ReleaseCharts { new: old.clone().with_version(&version), old, assumption: None });
     }
+    if is_deployed_image(live, &new_source, &old_chart, &new_chart) {
+        return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
+    }
     if !is_same_source || old_chart.origin != new_chart.origin {
         let (found, assumption) = other_chart(comparison, &live.object.id.namespace, &new_source, &new_chart)?;
-        // helm-controller adds the digest of an image.
-        let version = format!("{}+{UNKNOWN_REVISION}", found.version);
-        let new = if &*new_source.kind == "OCIRepository" { found.with_version(&version) } else { found };
+        let new = of_image(comparison.state(), &new_source, text_at(&new_chart.spec, "/ref/digest"), found);
         return Ok(ReleaseCharts { old, new, assumption });
     }
     let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
@@ -416,6 +423,27 @@ fn stored_charts(
     let version = format!("{}+{}", without_metadata(&old.version), generation + 1);
     let new = old.with_values_files(&new_chart.spec)?.with_version(&version);
     Ok(ReleaseCharts { old, new, assumption: None })
+}
+
+/// Returns true if a release asks for the image that is deployed, by its digest: from wherever it comes, its chart then has the same
+/// version.
+fn is_deployed_image(live: &Resource, source: &ObjectId, old: &Requested, new: &Requested) -> bool {
+    let digest = text_at(&new.spec, "/ref/digest");
+    let is_recorded = !digest.is_empty() && live.text("/status/history/0/ociDigest") == Some(digest);
+    is_recorded && &*source.kind == "OCIRepository" && old.spec.get("layerSelector") == new.spec.get("layerSelector")
+}
+
+/// Returns the chart of an image with the version that helm-controller gives it: with the digest of the image, unless its flags say
+/// otherwise. The digest is empty if it is not known.
+///
+/// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `mutateChartWithSourceRevision`.
+fn of_image(state: &State<'_>, source: &ObjectId, digest: &str, chart: Chart) -> Chart {
+    if &*source.kind != "OCIRepository" || state.input.helm_controller.ignores_digests {
+        return chart;
+    }
+    let shown = digest.split_once(':').and_then(|(_, digest)| digest.get(..12)).unwrap_or(UNKNOWN_REVISION);
+    let version = format!("{}+{shown}", without_metadata(&chart.version));
+    chart.with_version(&version)
 }
 
 /// Returns true if a release asks for the same version of a chart in a HelmRepository of another name, which is the same repository.

@@ -13,12 +13,15 @@ use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
 use crate::flux::build::objects::served_versions as defined_versions;
 use crate::flux::build::post_renderers::{passes_hooks, post_rendered};
 use crate::flux::build::{BuildContext, BuildFailure, Interrupt};
+use crate::flux::health_exprs::expr_of;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::owner_names::NOT_READ;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::helm::hooks::HookEvent;
 use crate::helm::rendered::{ChartManifests, Rendered};
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, flag_at};
 use crate::kubernetes::snapshot::Snapshot;
 
 /// The place of a release.
@@ -228,6 +231,7 @@ impl<'s> Place<'s> {
                 let (namespace, types) = (&*self.target.namespace, &self.snapshot.types);
                 let mut rendered = Rendered::new(&manifests, namespace, types, self.cluster.as_ref(), is_private);
                 (rendered.definitions, rendered.beside_definitions) = (definitions, beside_definitions);
+                watch_hooks(comparison.state(), spec, &mut rendered);
                 // helm-controller fails in its post-renderer, before anything is applied.
                 rendered.failure = repeated_key.map(|key| twice(&key, is_private)).or(rendered.failure);
                 if rendered.has_unnamed_hook && rendered.failure.is_none() {
@@ -239,6 +243,20 @@ impl<'s> Place<'s> {
                 Ok(Rendering::Done(Box::new(rendered)))
             }
         }
+    }
+}
+
+/// Sets which hooks wait for an expression for the health of their kind. The wait strategy of Helm 3 has none, and is that of no test, and
+/// of no action that waits for hooks only.
+///
+/// Source: helm-controller v1.6.3 `internal/action/wait.go` and `client.go`; Helm v4.2.2 `pkg/action/release_testing.go`.
+fn watch_hooks(state: &State<'_>, spec: &Value, rendered: &mut Rendered) {
+    let waits_for_all = |field| !flag_at(spec, &format!("/{field}/disableWait"));
+    let is_legacy = state.input.helm_controller.waits_as_helm3(spec)
+        && ["install", "upgrade", "rollback"].into_iter().all(waits_for_all);
+    for (id, hook) in &mut rendered.hooks {
+        let has_expression = expr_of(spec, &id.group_kind()).is_some();
+        hook.set_expression(has_expression && (!is_legacy || hook.runs_at(&[HookEvent::Test])));
     }
 }
 
