@@ -33,7 +33,7 @@ enum Effect {
 
 impl Effect {
     fn race(container: &ObjectId) -> Self {
-        Self::Depends(format!("it applies only if this comes before {container} is deleted"))
+        Self::Depends(format!("nothing more is applied once {container} is deleted"))
     }
 }
 
@@ -140,7 +140,7 @@ fn kept_container(derivation: &Derivation<'_, '_>, id: &ObjectId, apply: &Simula
     let may_be_earlier = deletions.is_some_and(|outcomes| !outcomes.deletions.iter().all(is_later));
     (may_be_earlier || consequences.cascaded.contains_key(id)).then(|| {
         Effect::Depends(format!(
-            "it applies only once {id} is gone, whose deletion waits for the finalizers of {keeper}"
+            "nothing more is applied until {id} is gone, whose deletion waits for the finalizers of {keeper}"
         ))
     })
 }
@@ -154,7 +154,9 @@ fn effect_of_container(
     apply: &SimulationEvent,
 ) -> Option<Effect> {
     if is_being_deleted(derivation.state, container) {
-        return Some(Effect::Depends(format!("it applies only once {container}, which is being deleted, is gone")));
+        return Some(Effect::Depends(format!(
+            "nothing more is applied until {container}, which is being deleted, is gone"
+        )));
     }
     if objects.contains_key(container) {
         return kept_container(derivation, container, apply);

@@ -43,7 +43,7 @@ fn a_kustomization_fails_once_the_namespace_of_its_objects_is_deleted() {
 fn the_order_that_decides_is_named() {
     let cluster = TestCluster::new(&files(json!({}), json!({}), false));
     let outcome = cluster.outcome(&files(json!({}), json!({}), true), "k");
-    assert!(outcome.contains("applies only if this comes before namespace/shop is deleted"), "{outcome}");
+    assert!(outcome.contains("nothing more is applied once namespace/shop is deleted"), "{outcome}");
 }
 
 #[test]
