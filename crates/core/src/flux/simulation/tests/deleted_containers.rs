@@ -69,7 +69,7 @@ fn a_namespace_that_is_being_deleted_holds_its_kustomization() {
     assert_eq!(cluster.rows(&after), set(&["delete a"]));
     cluster.object("shop").deletion_timestamp = Some(chrono::DateTime::UNIX_EPOCH);
     assert_eq!(cluster.rows(&after), set(&["delete? a"]));
-    assert!(cluster.outcome(&after, "k").contains("once namespace/shop, which is being deleted, is gone"));
+    assert!(cluster.outcome(&after, "k").contains("until namespace/shop, which is being deleted, is gone"));
 }
 
 fn definition(served: &[&str]) -> Value {
