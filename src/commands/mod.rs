@@ -193,7 +193,8 @@ impl Session {
 
     fn warn_of_gap(&mut self, answer_gap: &AnswerGap) {
         let AnswerGap { gap, .. } = answer_gap;
-        let text = format!("{}{} could not be read: {}", gap.subject, gaps::place(answer_gap), gap.message);
+        let unread = if gap.is_computed() { "" } else { " could not be read" };
+        let text = format!("{}{}{unread}: {}", gap.subject, gaps::place(answer_gap), gap.message);
         self.terminal.warning(&text);
     }
 }

@@ -511,7 +511,7 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that. `flags` select the same
 /// checkout, each after a space.
 pub fn way_without_loss(plan: &Plan, flags: &str) -> Option<String> {
-    let moved = plan.deletions().filter(|change| is_moved_with_loss(change)).count();
+    let moved = plan.deletions().filter(|change| change.is_moved_with_loss()).count();
     if moved > 0 {
         let all = plan.deletions().count();
         return Some(format!(
@@ -530,12 +530,4 @@ pub fn way_without_loss(plan: &Plan, flags: &str) -> Option<String> {
 fn loses_objects(row: &OwnerOutcome) -> bool {
     let codes = [ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
     row.owner.system == "flux" && row.owner.kind == "Kustomization" && codes.contains(&row.reason.code)
-}
-
-/// Returns true for an object that an owner deletes because it lets go of it, and that another one creates again.
-fn is_moved_with_loss(change: &Change) -> bool {
-    let let_go = [ReasonCode::OwnerDeleted, ReasonCode::Uninstalled, ReasonCode::NotInChart, ReasonCode::NotGenerated];
-    let code = change.reason.code;
-    let is_recreated = change.action == Action::Recreate && let_go.contains(&code);
-    is_recreated || (change.is_deletion() && code == ReasonCode::Moved)
 }

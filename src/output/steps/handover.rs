@@ -141,7 +141,13 @@ fn left_over(handover: &Handover) -> String {
         let blocked = handover.steps.iter().flat_map(|step| step.plan.blocked_by_finalizers());
         blocked.into_iter().any(|blocked| blocked.object == **id)
     };
-    let (stuck, dropped): (Vec<&ObjectId>, Vec<&ObjectId>) = objects.iter().partition(is_stuck);
+    // What stays in one order of events is deleted in another one.
+    let is_racing = |id: &&ObjectId| {
+        let mut deletions = handover.steps.iter().flat_map(|step| step.plan.deletions());
+        deletions.any(|change| change.object.id == **id)
+    };
+    let (stuck, others): (Vec<&ObjectId>, Vec<&ObjectId>) = objects.iter().partition(is_stuck);
+    let (racing, dropped): (Vec<&ObjectId>, Vec<&ObjectId>) = others.into_iter().partition(is_racing);
     let mut text = String::from("Left over:");
     if !dropped.is_empty() {
         text += &format!(
@@ -150,6 +156,9 @@ fn left_over(handover: &Handover) -> String {
             pluralize(dropped.len(), "object"),
             join_limited(&dropped, NAMED)
         );
+    }
+    if !racing.is_empty() {
+        text += &format!(" perhaps {}: a plan above says on what it depends.", join_limited(&racing, NAMED));
     }
     if !stuck.is_empty() {
         let stays = if stuck.len() == 1 { "stays" } else { "stay" };

@@ -45,9 +45,12 @@ fn heading(retirement: &Retirement) -> String {
 fn fate(fate: &ClaimFate) -> String {
     let volume = fate.volume.as_ref().map(|volume| format!(" in {volume}")).unwrap_or_default();
     let verb = if fate.loses_data { "may be lost" } else { "remains" };
-    let snapshots = match &fate.snapshots[..] {
-        [] => "no VolumeSnapshot is in its namespace".to_owned(),
-        found => format!("in its namespace: {}", join_limited(found, NAMED)),
+    let deleted = join_limited(&fate.deleted_snapshots, NAMED);
+    let snapshots = match (&fate.snapshots[..], &fate.deleted_snapshots[..]) {
+        ([], []) => "no VolumeSnapshot is in its namespace".to_owned(),
+        ([], _) => format!("no VolumeSnapshot in its namespace stays; deleted too: {deleted}"),
+        (found, []) => format!("in its namespace: {}", join_limited(found, NAMED)),
+        (found, _) => format!("in its namespace: {}; deleted too: {deleted}", join_limited(found, NAMED)),
     };
     format!("Data of {}{volume} {verb} in step {} ({}); {snapshots}.", fate.claim, fate.step, fate.reason)
 }

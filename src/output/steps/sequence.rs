@@ -63,6 +63,9 @@ pub(crate) fn summary(sequence: &Sequence) -> String {
     let lost = sequence.lost.len();
     let back = sequence.lost.iter().filter(|lost| lost.created_again_in.is_some()).count();
     let steps = pluralize(sequence.steps.len(), "step");
+    if lost == 0 && !sequence.is_complete() {
+        return format!("{steps}: a plan is incomplete, so it is not known what is deleted");
+    }
     if lost == 0 {
         return format!("{steps}: no object that exists now is deleted");
     }
@@ -74,7 +77,11 @@ pub(crate) fn summary(sequence: &Sequence) -> String {
 
 fn cells(lost: &LostObject) -> [String; 3] {
     let deleted = format!("step {}{}", lost.deleted_in, certainty(lost));
-    let created = lost.created_again_in.map_or("never".to_owned(), |number| format!("step {number}"));
+    let created = match lost.created_again_in {
+        Some(number) => format!("step {number}"),
+        None if lost.may_come_back => format!("perhaps step {}", lost.deleted_in),
+        None => "never".to_owned(),
+    };
     [deleted, created, lost.not_restored.join(", ")]
 }
 

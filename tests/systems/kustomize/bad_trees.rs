@@ -230,7 +230,7 @@ fn a_failure_of_another_kustomize_is_a_gap() {
     planning SUBJECT
     warning: kustomize v5.4.2 builds here, and the controller links 5.8.x: builds may differ
     no known deletions; 1 owner unknown: kustomization/apps -n flux-system: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing; any of its 2 objects may be deleted; the plan is incomplete
-    warning: build of kustomization/apps -n flux-system could not be read: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
+    warning: build of kustomization/apps -n flux-system: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
     ");
 }
 

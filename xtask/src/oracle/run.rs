@@ -269,7 +269,11 @@ impl Run<'_> {
         git::run(&self.folder, &["remote", "add", "origin", &url])?;
         let patch = json!({"spec": {"url": url}}).to_string();
         self.cluster.kubectl(&["patch", "gitrepository", "repo", "-n", &self.prefix, "--type=merge", "-p", &patch])?;
-        Ok(())
+        let is_read = || {
+            let mut urls = self.reader.each(|item| (item["spec"]["url"] == url).then_some(()))?.into_iter();
+            Ok(urls.next().is_some())
+        };
+        self.cluster.wait_for("the address of the source", Duration::from_secs(10), is_read)
     }
 
     pub(super) fn namespaces_of_kustomizations(&self) -> Result<BTreeSet<String>> {

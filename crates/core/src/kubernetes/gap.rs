@@ -167,6 +167,11 @@ impl Gap {
         self.subject.starts_with(DRY_RUNS)
     }
 
+    /// Returns true if the gap is about something that is computed, such as a build or the state after a step.
+    pub fn is_computed(&self) -> bool {
+        self.unread_type().contains(' ')
+    }
+
     fn unread_type(&self) -> &str {
         self.subject.strip_prefix(DRY_RUNS).unwrap_or(&self.subject)
     }
@@ -287,6 +292,9 @@ mod tests {
         let in_shop = Gap { namespace: Some("shop".to_owned()), ..gap(GapKind::Forbidden) };
         assert_eq!(in_shop.refusal(), format!("{right} namespace shop"));
         assert_eq!(gap(GapKind::Timeout).refusal(), "could not be read: late");
+        let is_computed = |subject: &str| Gap { subject: subject.to_owned(), ..gap(GapKind::Failed) }.is_computed();
+        let computed = ["build of kustomization/web -n flux-system", "answers to dry-runs of pods", "apps/v1", "pods"];
+        assert_eq!(computed.map(is_computed), [true, false, false, false]);
     }
 
     fn served_type(group: &str, version: &str, kind: &str, plural: &str) -> ResourceType {

@@ -150,7 +150,7 @@ pub struct Change {
     /// Object whose deletion causes this one; `null` for a deletion in the object's own right. For a volume that stays,
     /// the claim that is deleted.
     pub cause: Option<ObjectId>,
-    /// The object is deleted, and whether its owner creates it again is not known without the chart of the owner.
+    /// The object is deleted, and whether it is created again depends on a condition, or is not known without the chart of its owner.
     #[serde(default, rename = "mayComeBack", skip_serializing_if = "Not::not")]
     pub may_come_back: bool,
 }
@@ -201,6 +201,16 @@ impl Change {
     /// Returns true if this object, identified by its uid, is deleted, and is not an old record of a release.
     pub fn is_deletion(&self) -> bool {
         matches!(self.action, Action::Delete | Action::Recreate) && !self.is_old_record()
+    }
+
+    /// Returns true for an object that its owner deletes because it lets go of it, and that another owner creates again, or may create
+    /// again: a rename or a move.
+    pub fn is_moved_with_loss(&self) -> bool {
+        let let_go =
+            [ReasonCode::OwnerDeleted, ReasonCode::Uninstalled, ReasonCode::NotInChart, ReasonCode::NotGenerated];
+        let comes_back = self.action == Action::Recreate || self.may_come_back;
+        self.is_deletion()
+            && (self.reason.code == ReasonCode::Moved || (comes_back && let_go.contains(&self.reason.code)))
     }
 
     /// Returns true for Helm's record of a revision that is beyond `maxHistory`. It holds nothing that is deployed, so it

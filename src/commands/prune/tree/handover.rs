@@ -14,7 +14,8 @@ use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree};
 use gitops_core::flux::handover::{
-    Hold, Holds, Loss, MAX_LISTS, contested, left_behind, listed, losses, next_holds, parked, resume, set_holds,
+    Hold, Holds, Loss, MAX_LISTS, all_holds, contested, left_behind, listed, losses, managed_from_roots, next_holds,
+    parked, resume, set_holds,
 };
 use gitops_core::flux::simulation::DryRunScope;
 use gitops_core::flux::simulation::questions::FinishedPreview;
@@ -85,6 +86,8 @@ pub(crate) async fn find_handover(
     let dry_runs = planner.end_dry_runs();
     let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
     let first = trees.play(&mut planner, &start, &holds).await?;
+    let wanted = trees.wanted(&mut planner, &start, &first).await?;
+    let lost = |played: &Played| lost(played, &wanted);
     let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
     let managed_at_once = listed(&first.last);
     let (mut best, mut vain) = (first, Holds::new());
@@ -115,7 +118,7 @@ pub(crate) async fn find_handover(
         }
     }
     ensure_one_owner(snapshot, &best)?;
-    trees.ensure_resumable(&mut planner, &start, &holds, &best).await?;
+    trees.ensure_resumable(&mut planner, &start, &holds, &best, &wanted).await?;
     if let Some(scope) = dry_runs {
         trees.ensure_applied(&mut planner, &start, &holds, scope, offline).await?;
     }
@@ -159,8 +162,9 @@ struct Played {
     without_effect: Holds,
 }
 
-fn lost(played: &Played) -> Vec<Loss> {
-    losses(played.steps.iter().map(|found| (&found.step.plan, &found.step.secrets)), &played.last)
+/// `wanted` are objects that the change lets something manage, even if it does not come to that.
+fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
+    losses(played.steps.iter().map(|found| (&found.step.plan, &found.step.secrets)), &played.last, wanted)
 }
 
 impl Trees {
@@ -211,6 +215,25 @@ impl Trees {
 }
 
 impl Trees {
+    /// Returns what owners have after the change if nothing is deleted on the way: a deletion can take a new owner along, so that it
+    /// has nothing. `first` is the change alone.
+    async fn wanted(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        first: &Played,
+    ) -> Result<BTreeSet<ObjectId>> {
+        let holds: Holds = first.steps.iter().flat_map(|found| all_holds(&found.step.plan, &start.snapshot)).collect();
+        if holds.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let mut state = start.clone();
+        state.edit_settings(|snapshot| set_holds(&holds, snapshot));
+        let held = planner.files(&self.held_target(&holds, &start.snapshot));
+        let (_, after) = planner.step(&state, &held).await?;
+        Ok(managed_from_roots(&start.snapshot, &after.snapshot))
+    }
+
     /// Fails if the steps lose something once the Kustomizations that are suspended now are resumed.
     async fn ensure_resumable(
         &self,
@@ -218,6 +241,7 @@ impl Trees {
         start: &StepState<'_>,
         holds: &Holds,
         played: &Played,
+        wanted: &BTreeSet<ObjectId>,
     ) -> Result<()> {
         let parked = parked(&start.snapshot, &played.last);
         if parked.is_empty() {
@@ -226,7 +250,7 @@ impl Trees {
         let mut resumed = start.clone();
         resumed.edit_settings(|snapshot| resume(&parked, snapshot));
         let later = self.play(planner, &resumed, holds).await?;
-        let Some(loss) = lost(&later).into_iter().next() else { return Ok(()) };
+        let Some(loss) = lost(&later, wanted).into_iter().next() else { return Ok(()) };
         let owners = join_limited(&parked, NAMED);
         let message = format!(
             "no steps without loss: {} is deleted once what is suspended is resumed ({owners}): {}",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::planner::{Planner, StepState, StepTrees};
 use crate::commands::resource_args::served_types;
@@ -88,14 +89,16 @@ impl StepsFile {
         if value.is_null() {
             return Err("it is empty".to_owned());
         }
+        if !value.is_object() {
+            return Err("it has no `steps:`".to_owned());
+        }
+        let steps = value.get("steps").and_then(Value::as_array).map_or(&[][..], |steps| steps);
+        for (number, step) in (1..).zip(steps) {
+            let entry = serde_json::from_value::<StepEntry>(step.clone()).map_err(|error| error.to_string());
+            entry.and_then(|entry| entry.act().map(drop)).map_err(|why| format!("step {number}: {why}"))?;
+        }
         let file: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
-        if file.entries.is_empty() {
-            return Err("it has no steps".to_owned());
-        }
-        for (at, step) in file.entries.iter().enumerate() {
-            step.act().map_err(|why| format!("step {}: {why}", at + 1))?;
-        }
-        Ok(file)
+        if file.entries.is_empty() { Err("it has no steps".to_owned()) } else { Ok(file) }
     }
 
     /// Returns the steps of `--then`: what is checked out, and then these revisions.
@@ -178,7 +181,8 @@ impl StepEntry {
                         state.edit(|snapshot| annotate(snapshot, &id, &BTreeMap::from([(key.to_owned(), value)])));
                     }
                     Some(Suspends::Nothing) | None => {
-                        return Err(in_step(number, Error::usage(format!("{id} cannot be suspended"))));
+                        let error = Error::usage(format!("{id} cannot be suspended"));
+                        return Err(in_step(number, error.hint("name an object of Flux, such as a Kustomization")));
                     }
                 }
             }

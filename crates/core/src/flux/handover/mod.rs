@@ -70,12 +70,16 @@ pub fn without_effect(holds: &Holds, state: &Snapshot) -> Holds {
 }
 
 /// Returns the objects that the plans of a list delete, certainly or in some order of events, although they are managed
-/// in the end. Each plan comes with the names that it must not show.
-pub fn losses<'p>(steps: impl IntoIterator<Item = (&'p Plan, &'p SecretMask)>, last: &Snapshot) -> Vec<Loss> {
+/// in the end, or although they are `wanted`. Each plan comes with the names that it must not show.
+pub fn losses<'p>(
+    steps: impl IntoIterator<Item = (&'p Plan, &'p SecretMask)>,
+    last: &Snapshot,
+    wanted: &BTreeSet<ObjectId>,
+) -> Vec<Loss> {
     let managed = listed(last);
     let deletions = steps.into_iter().flat_map(|(plan, secrets)| plan.deletions().map(move |change| (change, secrets)));
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
-    let is_lost = |id: &ObjectId| last.object(id).is_some() && managed.contains(id);
+    let is_lost = |id: &ObjectId| wanted.contains(id) || (last.object(id).is_some() && managed.contains(id));
     let lost = deletions.filter(|(change, _)| is_lost(&change.object.id) || change.may_come_back);
     lost.map(|(change, secrets)| loss(change, secrets)).collect()
 }
@@ -88,6 +92,30 @@ pub fn listed(snapshot: &Snapshot) -> BTreeSet<ObjectId> {
         _ => None,
     });
     members.flatten().collect()
+}
+
+/// Returns a hold for each owner and object that prevents a deletion of a plan: the one that costs least. With all of them the change
+/// deletes nothing that would take a new owner along, such as its namespace.
+pub fn all_holds(plan: &Plan, live: &Snapshot) -> Holds {
+    let index = Index::build(live);
+    let losses = plan.deletions().map(|change| loss(change, &SecretMask::default()));
+    let holders = losses.filter_map(|loss| live_holder(&loss, &index));
+    holders.filter_map(|(holder, order)| Some((holder, *order.first()?))).collect()
+}
+
+/// Returns the objects that owners have in the last state, from the owners on that no other one has. One that another owner had at
+/// first, and none has in the end, was only kept.
+pub fn managed_from_roots(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let (before, after) = (Index::build(first), Index::build(last));
+    let is_listed = |index: &Index<'_>, id: &ObjectId| index.recorded_by(id).iter().any(|owner| !owner.is_object(id));
+    let mut queue: Vec<&ObjectId> = after.owners().filter_map(|owner| Some(&owner.object?.id)).collect();
+    queue.retain(|id| !is_listed(&before, id) && !is_listed(&after, id));
+    let mut managed = BTreeSet::new();
+    while let Some(id) = queue.pop() {
+        let Some(Members::Listed(members)) = after.owner_of_object(id).map(|owner| &owner.members) else { continue };
+        queue.extend(members.iter().filter(|member| managed.insert((*member).clone())));
+    }
+    managed
 }
 
 fn loss(change: &Change, secrets: &SecretMask) -> Loss {
@@ -521,14 +549,44 @@ mod tests {
         let plan = plan(deletion("old", ReasonCode::Moved));
         let object = || vec![testing::object("", "ConfigMap", "shop", "a")];
         let lists = |objects, id: &str| testing::snapshot(objects, vec![testing::kustomization("new", &[id])]);
-        let lost_of = |plan: &Plan, last: &Snapshot| losses([(plan, &SecretMask::default())], last);
+        let with = |wanted: &[ObjectId], plan: &Plan, last: &Snapshot| {
+            losses([(plan, &SecretMask::default())], last, &wanted.iter().cloned().collect())
+        };
+        let lost_of = |plan: &Plan, last: &Snapshot| with(&[], plan, last);
         let lost = lost_of(&plan, &lists(object(), "shop_a__ConfigMap"));
         assert_eq!(lost.iter().map(|loss| &*loss.object.name).collect::<Vec<_>>(), ["a"]);
         assert_eq!(lost_of(&plan, &lists(object(), "shop_b__ConfigMap")), []);
         assert_eq!(lost_of(&plan, &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
+        let wanted = [object()[0].id.clone()];
+        assert_eq!(with(&wanted, &plan, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its new owner goes with it");
         let replaced = Change { may_come_back: true, ..deletion("", ReasonCode::ReleaseReplaced) };
         let of_replaced = self::plan(replaced);
         assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");
+    }
+
+    #[test]
+    fn what_an_owner_has_that_is_only_kept_is_not_managed_from_a_root() {
+        let child = |name: &str| format!("flux-system_{name}_kustomize.toolkit.fluxcd.io_Kustomization");
+        let state = |root: &[&str]| {
+            let root: Vec<String> = root.iter().map(|name| child(name)).collect();
+            let root = testing::kustomization("root", &root.iter().map(String::as_str).collect::<Vec<_>>());
+            let owners = vec![
+                root,
+                testing::kustomization("old", &[&child("inner"), "shop_a__ConfigMap"]),
+                testing::kustomization("inner", &["shop_b__ConfigMap"]),
+                testing::kustomization("new", &["shop_c__ConfigMap"]),
+            ];
+            let objects = owners.iter().map(|owner| owner.object.clone());
+            testing::snapshot(objects.collect(), owners)
+        };
+        let names = |last: &[&str]| -> Vec<String> {
+            managed_from_roots(&state(&["root", "old", "new"]), &state(last))
+                .iter()
+                .map(|id| id.name.to_string())
+                .collect()
+        };
+        assert_eq!(names(&["root", "old", "new"]), ["a", "b", "c", "inner", "new", "old", "root"]);
+        assert_eq!(names(&["root", "new"]), ["c", "new", "root"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`order`] proposes the order. [`Order::judge`] reads the plan of each step, in every order of events, and refuses what it does not
 //! allow: something that an owner which stays manages, an object that stays terminating, an owner that is blocked.
 
+mod callers;
 mod finalizers;
 mod order;
 #[cfg(test)]
@@ -64,8 +65,10 @@ pub struct ClaimFate {
     pub reason: Reason,
     /// The data may be gone afterwards.
     pub loses_data: bool,
-    /// VolumeSnapshots in the namespace of the claim. Whether they are of this claim was not read.
+    /// VolumeSnapshots in the namespace of the claim that stay. Whether they are of this claim was not read.
     pub snapshots: Vec<ObjectId>,
+    /// VolumeSnapshots in the namespace of the claim that a step deletes too.
+    pub deleted_snapshots: Vec<ObjectId>,
 }
 
 impl ClaimFate {
@@ -74,9 +77,10 @@ impl ClaimFate {
     pub fn masked(self, secrets: &SecretMask) -> Self {
         let written = |id: &ObjectId| secrets.written(id);
         let reason = self.reason.with_texts(|text| secrets.mask(text));
-        let snapshots = self.snapshots.iter().map(written).collect();
+        let [snapshots, deleted_snapshots] =
+            [&self.snapshots, &self.deleted_snapshots].map(|ids| ids.iter().map(written).collect());
         let volume = self.volume.as_ref().map(written);
-        Self { claim: written(&self.claim), volume, reason, snapshots, ..self }
+        Self { claim: written(&self.claim), volume, reason, snapshots, deleted_snapshots, ..self }
     }
 }
 
@@ -85,12 +89,17 @@ impl Retirement {
     /// plans must not show.
     pub fn new(
         order: &Order,
-        data: Vec<ClaimFate>,
+        mut data: Vec<ClaimFate>,
         steps: Vec<HandoverStep>,
         (first, last): (&Snapshot, &Snapshot),
         secrets: &[SecretMask],
     ) -> Self {
         let complete = steps.iter().all(|step| step.plan.is_complete());
+        let deleted: BTreeSet<&ObjectId> =
+            steps.iter().flat_map(|step| step.plan.deletions()).map(|change| &change.object.id).collect();
+        for fate in &mut data {
+            fate.deleted_snapshots.extend(fate.snapshots.extract_if(.., |id| deleted.contains(id)));
+        }
         let masked = |owner: &OwnerId| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner));
         let owners = order.owners.iter().map(masked).collect();
         let left_over = SecretMask::written_by_all(secrets, order.left_over(first, last));
@@ -138,6 +147,7 @@ pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<Claim
             reason,
             loses_data,
             snapshots: snapshots.clone(),
+            deleted_snapshots: vec![],
         };
         match &found.of(claim, plan.policy_changes())[..] {
             // It has no data.
@@ -184,6 +194,13 @@ impl Order {
             let calling = found.users.iter().find(|user| user.usage == Usage::Calls);
             if found.kept_by.is_some() || calling.is_some() {
                 return Err(NoOrder::new(&found.object, format!("it is {}", found.remark())));
+            }
+        }
+        for caller in &self.callers {
+            if let Some(workload) = caller.loses(before, after) {
+                let (calling, service) = (&caller.object, &caller.service);
+                let rule = format!("{calling}, which stays, calls {service}, and no other workload answers");
+                return Err(NoOrder::new(workload, rule).hint(format!("remove {calling} first")));
             }
         }
         for row in plan.owners().iter().filter(|row| !self.owners.contains(&row.owner)) {

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::callers::{Caller, callers};
 use super::finalizers;
 use crate::flux::apply::cause::is_right;
 use crate::flux::apply::rights::RBAC;
@@ -84,6 +85,8 @@ pub struct Order {
     /// Live objects without which an owner may leave its objects behind when it is deleted: its account, what may give that its
     /// rights, and what says how to reach its cluster.
     pub(super) needs: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
+    /// Live objects because of which the API server calls workloads.
+    pub(super) callers: Vec<Caller>,
 }
 
 /// Names of the accounts of owners that name none, by the kind of the owners: `--default-service-account` of their controllers.
@@ -125,7 +128,7 @@ pub fn order(
     let keeping = units.keeping()?;
     let owners = units.owners.iter().filter_map(|id| index.owner_of_object(id)).map(|owner| owner.id.clone()).collect();
     let (claims, needs) = (std::mem::take(&mut units.claims), std::mem::take(&mut units.needs));
-    Ok(Order { owners, keeping, claims, needs, steps: units.layers()? })
+    Ok(Order { owners, keeping, claims, needs, callers: callers(referrers), steps: units.layers()? })
 }
 
 /// Units so far, and which of them must be gone before another one.
@@ -403,6 +406,12 @@ impl<'a> Units<'a> {
                     }
                     None => {}
                 }
+            }
+        }
+        for Caller { object, service, workloads } in callers(referrers) {
+            for then in workloads.iter().filter_map(|workload| self.unit_of(workload)).collect::<Vec<_>>() {
+                let why = || format!("{object} calls {service}, which sends requests to its Pods");
+                self.add_edge(self.unit_of(&object), then, why);
             }
         }
         // Last, because these are left out where they contradict what is certain.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use super::{DefaultAccounts, NoOrder, Way, order};
+use super::{DefaultAccounts, NoOrder, Retirement, Way, order};
+use crate::flux::handover::HandoverStep;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
@@ -186,21 +187,56 @@ fn a_namespace_goes_last_and_a_webhook_before_the_service_that_it_calls() {
     assert_eq!(found, [vec!["a", "s"], vec!["shop"]], "objects leave the Kustomizations that stay");
     let hooks = object("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "", "hooks");
     let reference = Reference { to: ObjectId::new("", "Service", "shop", "s"), usage: Usage::Calls };
-    let calling = Referrer {
-        object: hooks.id.clone(),
-        references: vec![reference],
-        makes: vec![],
-        selector: None,
-        pod_labels: Default::default(),
-        expires: false,
-        is_scheduled: false,
-        kept_claims: vec![],
-    };
+    let calling = Referrer { references: vec![reference], ..referrer(&hooks.id) };
     let id = "_hooks_admissionregistration.k8s.io_ValidatingWebhookConfiguration";
     let owners = vec![kustomization("hooks", &[id]), kustomization("service", &["shop_s__Service"])];
     let called = snapshot([objects(), vec![hooks]].concat(), owners);
     let both = [ks("hooks"), ks("service")];
     assert_eq!(steps_with(&both, &called, &[calling], &[]).unwrap(), [["hooks by hand"], ["service by hand"]]);
+}
+
+/// A referrer without references.
+fn referrer(object: &ObjectId) -> Referrer {
+    let (references, makes, kept_claims) = (vec![], vec![], vec![]);
+    let (selector, pod_labels, is_scheduled, expires) = (None, Default::default(), false, false);
+    Referrer { object: object.clone(), references, makes, selector, pod_labels, is_scheduled, expires, kept_claims }
+}
+
+#[test]
+fn a_webhook_is_answered_until_it_goes() {
+    let hooks = object("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "", "hooks");
+    let [service, run, beside] =
+        [("", "Service", "s"), ("apps", "Deployment", "run"), ("apps", "Deployment", "beside")]
+            .map(|(group, kind, name)| object(group, kind, "shop", name));
+    let calls = vec![Reference { to: service.id.clone(), usage: Usage::Calls }];
+    let labels = |name: &str| [("app", name)].into_iter().collect();
+    let referrers = [
+        Referrer { references: calls, ..referrer(&hooks.id) },
+        Referrer { selector: Some("app=hooks".into()), ..referrer(&service.id) },
+        Referrer { pod_labels: labels("hooks"), ..referrer(&run.id) },
+        Referrer { pod_labels: labels("web"), ..referrer(&beside.id) },
+    ];
+    let owners = vec![
+        kustomization("hooks", &["_hooks_admissionregistration.k8s.io_ValidatingWebhookConfiguration"]),
+        kustomization("run", &["shop_run_apps_Deployment"]),
+        kustomization("beside", &["shop_beside_apps_Deployment"]),
+    ];
+    let state = snapshot(vec![hooks.clone(), service.clone(), run.clone(), beside], owners);
+    let all = ["hooks", "run", "beside"].map(ks);
+    let found = steps_with(&all, &state, &referrers, &[]).unwrap();
+    assert_eq!(found, [vec!["beside by hand", "hooks by hand"], vec!["run by hand"]]);
+
+    let judged = |after: &Snapshot| {
+        let found = order(&[ks("run")].into(), &state, &referrers, &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
+        found
+            .judge(&[], &Plan::default().into(), &state, after)
+            .map_err(|NoOrder { object, rule, .. }| format!("{object}: {rule}"))
+    };
+    let refused = judged(&snapshot(vec![hooks, service], vec![])).unwrap_err();
+    assert!(refused.starts_with("deployment.apps/run -n shop: validatingwebhookconfiguration"), "{refused}");
+    assert!(refused.ends_with("which stays, calls service/s -n shop, and no other workload answers"), "{refused}");
+    assert_eq!(judged(&snapshot(vec![], vec![])), Ok(()), "it goes too");
+    assert_eq!(judged(&state), Ok(()));
 }
 
 #[test]
@@ -261,6 +297,25 @@ fn the_reclaim_policy_decides_about_the_data_of_a_claim() {
     assert_eq!(fate(vec![volume("Retain")], read()), [(false, true)]);
     assert_eq!(fate(vec![], read()), [], "it is not bound");
     assert_eq!(fate(vec![], vec![]), [(true, false)], "volumes were not read");
+}
+
+#[test]
+fn a_snapshot_that_goes_with_its_claim_is_no_copy() {
+    let copy = |name: &str| object("snapshot.storage.k8s.io", "VolumeSnapshot", "shop", name);
+    let claim = object("", "PersistentVolumeClaim", "shop", "data");
+    let state = snapshot(vec![claim.clone(), copy("daily"), copy("other")], vec![]);
+    let mut plan = Plan::default();
+    let row =
+        |object: &ObjectMetadata| Change::new(Action::Delete, object, None, Actor::User, ReasonCode::DeletedByHand);
+    plan.add_changes([row(&claim), row(&copy("daily"))]);
+    let (title, way_back) = (String::new(), String::new());
+    let (patches, commands, notes, done_when) = (vec![], vec![], vec![], vec![]);
+    let plan = plan.into();
+    let step = HandoverStep { number: 1, title, patches, plan, commands, notes, done_when, way_back };
+    let data = super::fates(&step.plan, &state, 1);
+    let retirement = Retirement::new(&Default::default(), data, vec![step], (&state, &state), &[]);
+    let [fate] = &retirement.data[..] else { panic!("one claim") };
+    assert_eq!((&fate.snapshots, &fate.deleted_snapshots), (&vec![copy("other").id], &vec![copy("daily").id]));
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";

@@ -1,6 +1,7 @@
 //! Plans of several steps, and what all of them together lose.
 
 use std::collections::BTreeMap;
+use std::ops::Not;
 
 use serde::Serialize;
 
@@ -45,10 +46,13 @@ pub struct LostObject {
     pub uid: String,
     /// Step that deletes it first.
     pub deleted_in: usize,
-    /// Certainty of that deletion.
+    /// Certainty of the deletion, in that step or in a later one.
     pub certainty: Certainty,
     /// Step that creates an object of the same identity, which no later step deletes for certain; `null` if none does.
     pub created_again_in: Option<usize>,
+    /// Whether the step that deletes it creates it again depends on a condition, or is not known.
+    #[serde(skip_serializing_if = "Not::not")]
+    pub may_come_back: bool,
     /// Properties that a new object of the same identity does not have: `uid`, `data`, …
     pub not_restored: Vec<&'static str>,
 }
@@ -62,6 +66,11 @@ impl Sequence {
         let lost = lost_objects(&steps);
         Self { schema: SCHEMA, complete, steps, lost }
     }
+
+    /// Returns true if every plan is complete.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
 }
 
 fn lost_objects(steps: &[Step]) -> Vec<LostObject> {
@@ -70,10 +79,12 @@ fn lost_objects(steps: &[Step]) -> Vec<LostObject> {
     for step in steps {
         for change in step.plan.changes() {
             let id = &change.object.id;
-            if let Some(lost) =
-                lost.get_mut(id).filter(|_| change.action == Action::Delete && change.certainty == Certainty::Certain)
-            {
-                lost.created_again_in = None;
+            let is_certain = change.is_deletion() && change.certainty == Certainty::Certain;
+            if let Some(lost) = lost.get_mut(id).filter(|_| is_certain) {
+                lost.certainty = Certainty::Certain;
+                if change.action == Action::Delete {
+                    (lost.created_again_in, lost.may_come_back) = (None, change.may_come_back);
+                }
             }
             // What a step creates is nothing that exists now.
             if change.is_deletion() && !created.contains_key(id) {
@@ -83,6 +94,7 @@ fn lost_objects(steps: &[Step]) -> Vec<LostObject> {
                     deleted_in: step.number,
                     certainty: change.certainty,
                     created_again_in: None,
+                    may_come_back: change.may_come_back,
                     not_restored: not_restored(id),
                 });
             }
@@ -100,7 +112,8 @@ fn lost_objects(steps: &[Step]) -> Vec<LostObject> {
 /// Returns what a new object of a kind does not have of the one that was deleted.
 fn not_restored(id: &ObjectId) -> Vec<&'static str> {
     let more: &[&str] = match (&*id.group, &*id.kind) {
-        ("", "PersistentVolumeClaim" | "PersistentVolume") => &["data"],
+        ("", "PersistentVolumeClaim" | "PersistentVolume")
+        | ("snapshot.storage.k8s.io", "VolumeSnapshot" | "VolumeSnapshotContent") => &["data"],
         ("", "Service") => &["cluster IP", "node ports", "external address"],
         ("networking.k8s.io", "Ingress") | ("gateway.networking.k8s.io", "Gateway") => &["external address"],
         ("", "Namespace") => &["objects that Git does not have"],
@@ -154,6 +167,24 @@ mod tests {
         assert_eq!(created_again(&[delete, create, delete, create]), Some(4));
         let replace = &[(Action::Recreate, "Service", "u")][..];
         assert_eq!(created_again(&[replace, delete]), None, "a rename, and its revert without the object");
+    }
+
+    #[test]
+    fn what_depends_on_a_condition_in_one_step_can_be_certain_in_the_next() {
+        let race = |may_come_back| {
+            let (title, plan) = plan(&[(Action::Delete, "Service", "u")]);
+            let row = Change { certainty: Certainty::Race, may_come_back, ..plan.changes()[0].clone() };
+            let mut plan = Plan::default();
+            plan.add_changes([row]);
+            (title, FinishedPlan::from(plan))
+        };
+        let lost = |plans| {
+            let lost = Sequence::new(plans).lost.remove(0);
+            (lost.certainty, lost.may_come_back)
+        };
+        assert_eq!(lost(vec![race(true)]), (Certainty::Race, true));
+        assert_eq!(lost(vec![race(true), plan(&[(Action::Delete, "Service", "u")])]), (Certainty::Certain, false));
+        assert_eq!(lost(vec![race(false), race(false)]), (Certainty::Race, false));
     }
 
     #[test]

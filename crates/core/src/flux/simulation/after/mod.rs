@@ -449,6 +449,7 @@ fn is_hook(built: &BuiltObject) -> bool {
 
 fn described(change: &Change) -> &'static str {
     match change.action {
+        Action::Delete if change.may_come_back => "it is deleted, and created again or not, or it stays",
         Action::Delete => "it is deleted, or it stays",
         Action::Recreate => "it is deleted and created again, or it stays",
         Action::Create => "it is created, or it does not exist",

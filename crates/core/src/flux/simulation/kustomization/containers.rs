@@ -33,7 +33,7 @@ enum Effect {
 
 impl Effect {
     fn race(container: &ObjectId) -> Self {
-        let condition = format!("it applies only if this comes before {container} is deleted");
+        let condition = format!("nothing more is applied once {container} is deleted");
         Self::Depends(Reason::new(ReasonCode::ContainerDeleted, condition))
     }
 
@@ -145,7 +145,9 @@ fn kept_container(derivation: &Derivation<'_, '_>, id: &ObjectId, apply: &Simula
     let is_later = |deletion| consequences.order.precedes(apply, deletion);
     let may_be_earlier = deletions.is_some_and(|outcomes| !outcomes.deletions.iter().all(is_later));
     (may_be_earlier || consequences.cascaded.contains_key(id)).then(|| {
-        Effect::waits(format!("it applies only once {id} is gone, whose deletion waits for the finalizers of {keeper}"))
+        Effect::waits(format!(
+            "nothing more is applied until {id} is gone, whose deletion waits for the finalizers of {keeper}"
+        ))
     })
 }
 
@@ -158,7 +160,9 @@ fn effect_of_container(
     apply: &SimulationEvent,
 ) -> Option<Effect> {
     if is_being_deleted(derivation.state, container) {
-        return Some(Effect::waits(format!("it applies only once {container}, which is being deleted, is gone")));
+        return Some(Effect::waits(format!(
+            "nothing more is applied until {container}, which is being deleted, is gone"
+        )));
     }
     if objects.contains_key(container) {
         return kept_container(derivation, container, apply);

@@ -312,7 +312,7 @@ impl Derivation<'_, '_> {
                 node.passes.iter_mut().for_each(|pass| self.inherit_condition(pass));
             }
             if finalizes_again {
-                let detail = format!("it applies only once {id}, which is being deleted, is gone");
+                let detail = format!("nothing is applied until {id}, which is being deleted, is gone");
                 let condition = Reason::new(ReasonCode::NotReady, detail);
                 node.passes.iter_mut().for_each(|pass| pass.add_condition(condition.clone()));
             }

@@ -97,7 +97,8 @@ pub(crate) fn row(
     let listing = nodes.iter().find(|node| is_by_hand && node.inventory.contains(id)).map(|node| &node.id.key);
     let actor = if is_by_hand { Actor::User } else { Actor::KustomizeController };
     let row = Change::new(action, object, owner.or(listing).map(owner_id), actor, reason);
-    let mut row = Change { cause, ..row };
+    let may_come_back = action == Action::Delete && may_be_recreated && !loses_container;
+    let mut row = Change { cause, may_come_back, ..row };
     // A live object is deleted with its namespace or its definition at the latest.
     let is_kept = consequences.holders.pod_in(&id.namespace_object()).is_some();
     let is_deleted_anyway = live.is_some() && loses_container && !is_kept;

@@ -858,7 +858,7 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
     second.plan.add_gaps(open);
     let steps = [(&preview.plan, &preview.secrets), (&second.plan, &second.secrets)];
     let mut searches = format!("{declared}{declared_then}");
-    for loss in losses(steps, &last.snapshot) {
+    for loss in losses(steps, &last.snapshot, &BTreeSet::new()) {
         writeln!(searches, "{} {:?} {}", loss.object, loss.owner, loss.reason).expect("a text takes everything");
     }
     for id in left_over(&first, &last.snapshot, steps.map(|(_, secrets)| secrets)) {

@@ -1,15 +1,17 @@
 //! The predicted state after a plan is the one in which the controllers leave the cluster, in everything that plans read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, set};
+use super::cluster::{Files, NS, TestCluster, annotated, cluster_scoped, cm, in_namespace, ks, set};
 use super::releases;
+use crate::flux::handover::{all_holds, losses, managed_from_roots, set_holds};
 use crate::flux::simulation::questions::Progress;
 use crate::flux::simulation::{Preview, StateAfter};
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::snapshot::Snapshot;
+use crate::plan::mask::SecretMask;
 
 pub(super) fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
     let mut preview = Preview::new(cluster.input(files));
@@ -168,4 +170,34 @@ fn a_release_that_is_suspended_first_gives_its_objects_to_a_kustomization() {
     let second = TestCluster { snapshot, ..releases::installed(json!({})) };
     let rows = second.rows(&moved);
     assert!(rows.contains("delete app") && !rows.iter().any(|row| row.starts_with("delete web")), "{rows:?}");
+}
+
+/// The old Kustomization deletes the namespace of the new one, unless it is held.
+#[test]
+fn a_kustomization_that_moves_into_its_own_namespace_wants_its_objects() {
+    let files = |namespace: &str, more: Value| {
+        let source = json!({"kind": "GitRepository", "name": "repo", "namespace": NS});
+        let mut owner = in_namespace(ks("k", "./p", more), namespace);
+        owner["spec"]["sourceRef"] = source;
+        vec![
+            ("root/k.yaml", vec![owner]),
+            ("p/a.yaml", vec![cluster_scoped("Namespace", "shop"), in_namespace(cm("a"), "shop")]),
+        ]
+    };
+    let (before, moved) = (files(NS, json!({})), files("shop", json!({})));
+    let cluster = TestCluster::new(&before);
+    let at_once = cluster.plan(&moved);
+    let (secrets, last) = (SecretMask::default(), after(&cluster, &moved).snapshot);
+    let lost = |wanted: &BTreeSet<ObjectId>| -> Vec<String> {
+        losses([(&at_once, &secrets)], &last, wanted).iter().map(|loss| loss.object.name.to_string()).collect()
+    };
+    assert_eq!(lost(&BTreeSet::new()), [""; 0], "nothing manages them in the end");
+
+    let holds = all_holds(&at_once, &cluster.snapshot);
+    let held = holds.iter().map(|(id, hold)| format!("{} {}", id.name, hold.field())).collect::<Vec<_>>();
+    assert_eq!(held, ["k deletionPolicy: Orphan", "root prune: false"]);
+    let mut first = TestCluster::new(&before);
+    set_holds(&holds, &mut first.snapshot);
+    let wanted = managed_from_roots(&cluster.snapshot, &after(&first, &moved).snapshot);
+    assert_eq!(lost(&wanted), ["a", "shop"]);
 }

@@ -43,7 +43,7 @@ fn a_kustomization_fails_once_the_namespace_of_its_objects_is_deleted() {
 fn the_order_that_decides_is_named() {
     let cluster = TestCluster::new(&files(json!({}), json!({}), false));
     let outcome = cluster.outcome(&files(json!({}), json!({}), true), "k");
-    assert!(outcome.contains("applies only if this comes before namespace/shop is deleted"), "{outcome}");
+    assert!(outcome.contains("nothing more is applied once namespace/shop is deleted"), "{outcome}");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_namespace_that_is_being_deleted_holds_its_kustomization() {
     assert_eq!(cluster.rows(&after), set(&["delete a"]));
     cluster.object("shop").deletion_timestamp = Some(chrono::DateTime::UNIX_EPOCH);
     assert_eq!(cluster.rows(&after), set(&["delete? a"]));
-    assert!(cluster.outcome(&after, "k").contains("once namespace/shop, which is being deleted, is gone"));
+    assert!(cluster.outcome(&after, "k").contains("until namespace/shop, which is being deleted, is gone"));
 }
 
 fn definition(served: &[&str]) -> Value {

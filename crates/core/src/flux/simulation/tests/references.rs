@@ -253,12 +253,14 @@ fn what_a_finalizer_keeps_is_not_created_again_before_it_is_gone() {
     let (action, certainty, text) = row("held");
     assert_eq!((action, certainty), (Action::Recreate, Certainty::Race), "{text}");
     assert!(text.ends_with(&format!("{again} its finalizers keep it")), "{text}");
-    let waits =
-        "it applies only once namespace/shop is gone, whose deletion waits for the finalizers of configmap/inside-held";
+    let waits = "nothing more is applied until namespace/shop is gone, whose deletion waits for the finalizers of configmap/inside-held";
     for name in ["inside-held", "shop", "inside-free", "beside"] {
         let (action, certainty, text) = row(name);
         assert_eq!((action, certainty), (Action::Delete, Certainty::Race), "{name}: {text}");
         assert!(text.contains(waits), "{name}: {text}");
     }
+    let moved: Vec<&str> =
+        plan.deletions().filter(|change| change.is_moved_with_loss()).map(|change| &*change.object.id.name).collect();
+    assert_eq!(moved, ["beside", "free", "held", "inside-free", "inside-held", "shop"], "the claim does not come back");
     assert_eq!((row("free").0, row("free").1), (Action::Recreate, Certainty::Certain));
 }
