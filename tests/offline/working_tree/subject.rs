@@ -316,7 +316,7 @@ fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
     assert_eq!(titles[2..], [format!("resume {kustomization}"), format!("wait until ready: {kustomization}")]);
     for (text, why) in [
         ("steps: []", "it has no steps"),
-        ("- commit: main", "invalid type"),
+        ("- commit: main", "it has no `steps:`"),
         ("steps:\n- {}", "step 1: it does nothing"),
         ("steps:\n- commit: main\n- {commit: main, delete: a/b}", "step 2: it does several things"),
         ("steps:\n- apply: main", "unknown field `apply`"),

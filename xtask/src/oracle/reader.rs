@@ -15,7 +15,7 @@ use crate::cluster::{self, Cluster};
 use crate::{child, items, text};
 
 /// Paths of the types of the objects of scenarios, except custom resources.
-const TYPES: [&str; 39] = [
+const TYPES: [&str; 41] = [
     "/api/v1/namespaces",
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -34,6 +34,8 @@ const TYPES: [&str; 39] = [
     "/apis/apps/v1/statefulsets",
     "/apis/autoscaling/v2/horizontalpodautoscalers",
     "/apis/batch/v1/jobs",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+    "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
     "/apis/networking.k8s.io/v1/ingresses",
     "/apis/policy/v1/poddisruptionbudgets",
     "/apis/scheduling.k8s.io/v1/priorityclasses",

@@ -138,7 +138,7 @@ impl<'a> Rehearsal<'a> {
                     if sender.subject.is_account || question.is_answered_to_anybody(&result) {
                         Ok(result)
                     } else {
-                        Err(Failure::unreadable("you may not impersonate it"))
+                        Err(Failure::of_request("you may not impersonate that account"))
                     }
                 }
                 None => Ok(DryRunResult::Accepted),

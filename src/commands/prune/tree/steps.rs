@@ -79,7 +79,7 @@ impl StepsFile {
     pub(super) fn read(path: &Path) -> Result<Self> {
         Self::read_steps(path).map_err(|why| {
             Error::usage(format!("cannot use --steps {}: {}", path.display(), one_line(&why)))
-                .hint("it has `steps:`, a list of one each of commit, suspend, resume, annotate, delete and wait")
+                .hint("such a file has `steps:`, a list, and each item is one of commit, suspend, resume, annotate, delete or wait")
         })
     }
 

@@ -63,7 +63,7 @@ pub(in crate::flux::simulation) fn cascade_refusals(
                 Some(CascadeRefusal::Open(format!("it stays while the server fails to answer: {message}")))
             }
             Some(DryRunAnswer::Missing(gap)) => Some(CascadeRefusal::Open(format!(
-                "an admission rule decides whether {account} may delete it, as which it could not be asked: {}",
+                "an admission rule decides whether {account} may delete it, and could not be asked as that account: {}",
                 gap.message
             ))),
             _ => matching.iter().find_map(|(configuration, rule)| lost_service(consequences, configuration, rule)),
