@@ -191,7 +191,7 @@ impl Session {
 
     fn warn_of_gap(&mut self, answer_gap: &AnswerGap) {
         let AnswerGap { gap, .. } = answer_gap;
-        let text = format!("{}{} could not be read: {}", gap.subject, gaps::place(answer_gap), gap.message);
+        let text = format!("{}{} {}: {}", gap.subject, gaps::place(answer_gap), gap.predicate(), gap.message);
         self.terminal.warning(&text);
     }
 }

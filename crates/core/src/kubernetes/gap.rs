@@ -130,6 +130,12 @@ impl<'a> GapGroup<'a> {
     }
 }
 
+/// Beginning of the subject of a build that is not known. Its owner follows.
+pub(crate) const BUILDS: &str = "build of ";
+/// Beginning of the subject of an effect that is not known. Its owner follows.
+pub(crate) const EFFECTS: &str = "effect of the change on ";
+/// Subject of a plan whose end is not known.
+pub(crate) const PREVIEW: &str = "preview";
 /// Beginning of the subject of dry-runs without an answer. Their type follows.
 pub const DRY_RUNS: &str = "answers to dry-runs of ";
 /// Beginning of what a message says about the part that was read.
@@ -150,6 +156,12 @@ impl Gap {
     /// Returns true if the gap is about the dry-runs of a type.
     pub fn is_of_dry_runs(&self) -> bool {
         self.subject.starts_with(DRY_RUNS)
+    }
+
+    /// Returns what is wrong with the subject: it could not be read, or it could not be computed.
+    pub fn predicate(&self) -> &'static str {
+        let is_computed = [BUILDS, EFFECTS, PREVIEW].iter().any(|beginning| self.subject.starts_with(beginning));
+        if is_computed { "is not known" } else { "could not be read" }
     }
 
     fn unread_type(&self) -> &str {
@@ -226,6 +238,20 @@ fn usual_resource(what: &GroupKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_computed_is_not_said_to_be_read() {
+        for (subject, expected) in [
+            ("pods", "could not be read"),
+            ("build of kustomization/a -n x", "is not known"),
+            ("effect of the change on helmrelease/a -n x", "is not known"),
+            ("preview", "is not known"),
+        ] {
+            let gap =
+                Gap { kind: GapKind::Failed, subject: subject.to_owned(), namespace: None, message: String::new() };
+            assert_eq!(gap.predicate(), expected, "{subject}");
+        }
+    }
 
     #[test]
     fn gaps_of_one_cause_and_place_are_one_group() {
