@@ -116,12 +116,77 @@ pub fn command() -> clap::Command {
         }),
         _ => verb,
     });
-    root.mut_args(|argument| {
+    let root = root.mut_args(|argument| {
         let is_shown = argument.get_help_heading() != Some(CONNECTION) && argument.get_id() != "verbosity";
         match argument.get_id().as_str() {
-            "namespace" => argument.help_heading(None),
+            NAMESPACE => argument.help_heading(None),
             _ if is_shown => argument,
             _ => argument.hide(true),
         }
-    })
+    });
+    let namespace = root.get_arguments().find(|argument| argument.get_id() == NAMESPACE).cloned();
+    match namespace {
+        Some(namespace) => root.mut_subcommands(|verb| with_namespace(verb, &namespace)),
+        None => root,
+    }
+}
+
+/// Argument of the namespace, whose meaning depends on the command.
+const NAMESPACE: &str = "namespace";
+
+/// Returns a command whose help says what its `-n` means, and that of its subcommands. The help of a command that reads no
+/// cluster does not show it.
+fn with_namespace(command: clap::Command, namespace: &clap::Arg) -> clap::Command {
+    let own = match namespace_help(command.get_name()) {
+        Some(help) => namespace.clone().help(help),
+        None => namespace.clone().hide(true),
+    };
+    command.arg(own).mut_subcommands(|subcommand| with_namespace(subcommand, namespace))
+}
+
+/// Returns what `-n` means for a command; `None` if it has no effect.
+fn namespace_help(command: &str) -> Option<&'static str> {
+    match command {
+        "get" | "suspend" | "resume" => Some("Namespace of the objects; the context's when absent"),
+        "inventory" | "plan" | "prune" => Some("Limit to owners in this namespace; KIND/NAME means one of them"),
+        "retire" => Some("Namespace of an OWNER that is given as KIND/NAME"),
+        "guard" => Some("Namespace of the ConfigMap with the approvals; kube-system when absent"),
+        "applyset" => Some("Namespace of the parent, and of manifests that have none"),
+        "mcp" => Some("Namespace for tools that are called without one"),
+        "handover" | "snapshot" | "qbec" | "flux-v1" => Some("Namespace to read if you may not read all of them"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_a_command_says_what_its_namespace_means() {
+        let mut root = command();
+        root.build();
+        let help = |path: &[&str]| {
+            let command = path.iter().fold(&root, |command, name| command.find_subcommand(name).expect("a command"));
+            let mut found = command.get_arguments().filter(|argument| argument.get_id() == NAMESPACE);
+            let argument = found.next().filter(|argument| !argument.is_hide_set());
+            assert!(found.next().is_none(), "{path:?}");
+            argument.and_then(|argument| argument.get_help()).map(ToString::to_string).unwrap_or_default()
+        };
+        for (path, expected) in [
+            (&["get"][..], "the context's"),
+            (&["guard"], "kube-system"),
+            (&["prune"], "Limit to owners"),
+            (&["prune", "applyset"], "of the parent"),
+            (&["prune", "qbec"], "may not read"),
+            (&["snapshot"], "may not read"),
+        ] {
+            assert!(help(path).contains(expected), "{path:?}: {}", help(path));
+        }
+        for name in ["completion", "man", "options", "version"] {
+            assert_eq!(help(&[name]), "", "{name}");
+        }
+        let hidden = root.get_subcommands().filter(|verb| !verb.is_hide_set() && help(&[verb.get_name()]).is_empty());
+        assert_eq!(hidden.count(), 4, "a new command needs a line in namespace_help");
+    }
 }

@@ -98,7 +98,14 @@ struct UsageContext<'a> {
 impl<'a> UsageContext<'a> {
     fn new(root: &'a Command, words: &[OsString]) -> Self {
         let (mut command, mut arguments) = (root, vec![]);
-        for word in words.iter().skip(1).map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')) {
+        let mut words = words.iter().skip(1).map(|word| word.to_string_lossy());
+        while let Some(word) = words.next() {
+            if word.starts_with('-') {
+                if takes_next_word(command, &word) {
+                    words.next();
+                }
+                continue;
+            }
             match command.find_subcommand(&*word) {
                 Some(subcommand) if arguments.is_empty() => command = subcommand,
                 _ => arguments.push(word.into_owned()),
@@ -177,6 +184,21 @@ impl<'a> UsageContext<'a> {
     }
 }
 
+/// Returns true if the word after a flag is its value. Of several short flags in one word, the first that takes a value
+/// has the rest of the word as its value.
+fn takes_next_word(command: &Command, flag: &str) -> bool {
+    let takes_word = |argument: &&clap::Arg| {
+        argument.get_action().takes_values()
+            && !argument.is_require_equals_set()
+            && argument.get_num_args().is_none_or(|number| number.min_values() > 0)
+    };
+    if let Some(long) = flag.strip_prefix("--") {
+        return command.get_arguments().filter(takes_word).any(|argument| argument.get_long() == Some(long));
+    }
+    let shorts: Vec<char> = command.get_arguments().filter(takes_word).filter_map(clap::Arg::get_short).collect();
+    flag.find(&*shorts).is_some_and(|at| flag[at..].chars().count() == 1)
+}
+
 /// Verbs that look at the whole cluster unless `-n` limits them.
 const WHOLE_CLUSTER: [&str; 6] = ["inventory", "prune", "plan", "handover", "retire", "guard"];
 
@@ -232,5 +254,31 @@ fn context(error: &clap::Error, kind: ContextKind) -> Option<String> {
         ContextValue::String(text) => Some(text.clone()),
         ContextValue::Strings(texts) => Some(texts.join(", ")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_a_flag_is_no_argument() {
+        let mut root = cli::command();
+        root.build();
+        for (line, path, arguments) in [
+            ("-s URL -n x suspend ks web", "kubectl gitops suspend", &["ks", "web"][..]),
+            ("--context get suspend ks", "kubectl gitops suspend", &["ks"]),
+            ("--context=get suspend", "kubectl gitops suspend", &[]),
+            ("-nx prune qbec", "kubectl gitops prune qbec", &[]),
+            ("--insecure-skip-tls-verify get a", "kubectl gitops get", &["a"]),
+            ("get -Al app=x ks", "kubectl gitops get", &["ks"]),
+            ("prune --plan --by flux a/b qbec", "kubectl gitops prune", &["a/b", "qbec"]),
+            ("-n", "kubectl gitops", &[]),
+        ] {
+            let words: Vec<OsString> = ["kubectl-gitops"].into_iter().chain(line.split(' ')).map(Into::into).collect();
+            let context = UsageContext::new(&root, &words);
+            assert_eq!(path_of(context.command), path, "{line}");
+            assert_eq!(context.arguments, arguments, "{line}");
+        }
     }
 }

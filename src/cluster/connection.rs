@@ -193,6 +193,8 @@ impl Cluster {
             let user = HeaderValue::from_str(user).map_err(Failure::of_request)?;
             request.headers_mut().insert("impersonate-user", user);
         }
+        let takes_any_content = request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "*/*");
+        let asked = format!("{} {}", request.method(), request.uri().path());
         let (started, line) = (Instant::now(), format!("{} {}{}", request.method(), self.server, request.uri()));
         let send = self.client.send(request.map(kube::client::Body::from));
         let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;
@@ -202,6 +204,9 @@ impl Cluster {
         tracing::debug!("{line}: {} in {} ms, {} bytes", parts.status, started.elapsed().as_millis(), body.len());
         if !parts.status.is_success() {
             return Err(Failure::of_answer(parts.status, &parts.headers, &body));
+        }
+        if let Some(failure) = Failure::of_foreign_content(&self.host, &asked, &body).filter(|_| !takes_any_content) {
+            return Err(failure);
         }
         let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         Ok(Response { code: parts.status.as_u16(), content_type: content_type.unwrap_or_default().to_owned(), body })

@@ -43,8 +43,8 @@ const NAMED: usize = 3;
 #[command(
     override_usage = "kubectl gitops guard [OPTIONS]",
     after_help = "Examples:
-  kubectl gitops guard | kubectl apply --server-side -f -    # install it
-  kubectl gitops plan --as-approved --out plan.json          # what goes once it is approved
+  kubectl gitops guard | kubectl apply --server-side -f -  # install it
+  kubectl gitops plan --as-approved --out plan.json        # what it is to allow
   kubectl gitops guard --approve plan.json | kubectl apply --server-side -f -",
     after_long_help = "Examples:
   # Install the guard
@@ -54,7 +54,7 @@ const NAMED: usize = 3;
   kubectl gitops plan --as-approved --out plan.json
   kubectl gitops guard --approve plan.json | kubectl apply --server-side -f -
 
-  # Is the guard installed as this cluster needs it, and which approvals are over?
+  # Is the guard installed as this cluster needs it? Which approvals are over?
   kubectl gitops guard --check"
 )]
 pub struct GuardArgs {

@@ -193,8 +193,7 @@ impl Session {
 
     fn warn_of_gap(&mut self, answer_gap: &AnswerGap) {
         let AnswerGap { gap, .. } = answer_gap;
-        let unread = if gap.is_computed() { "" } else { " could not be read" };
-        let text = format!("{}{}{unread}: {}", gap.subject, gaps::place(answer_gap), gap.message);
+        let text = format!("{}{} {}: {}", gap.subject, gaps::place(answer_gap), gap.predicate(1), gap.message);
         self.terminal.warning(&text);
     }
 }

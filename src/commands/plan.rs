@@ -47,7 +47,7 @@ const HERE: &str = ".";
   kubectl gitops plan --contexts eu,us
 
   # Plan in one job, and write the comment in another one that does not trust it
-  kubectl gitops plan -o json > plan.json
+  kubectl gitops plan --out plan.json
   kubectl gitops plan --show plan.json -o markdown"
 )]
 pub struct PlanArgs {

@@ -37,8 +37,8 @@ use gitops_core::text::{and_more, pluralize};
 #[command(
     override_usage = "kubectl gitops resume {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
-  kubectl gitops resume --wait kustomization cart     # wait until it is reconciled
-  kubectl gitops resume -m INC-2081                   # the objects of one incident; asks first",
+  kubectl gitops resume --wait ks cart  # wait until it is reconciled
+  kubectl gitops resume -m INC-2081     # the objects of one incident; asks",
     after_long_help = "Examples:
   # Resume a Kustomization and wait until it is reconciled
   kubectl gitops resume --wait kustomization cart -n flux-system
@@ -77,7 +77,7 @@ pub struct ResumeArgs {
     #[arg(long)]
     pub wait: bool,
     /// Time limit of --wait, such as 30s or 5m
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = crate::cluster::config::args::request_timeout)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", requires = "wait", value_parser = crate::cluster::config::args::duration)]
     pub timeout: Duration,
 }
 

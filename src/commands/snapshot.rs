@@ -1,6 +1,6 @@
 //! `snapshot FILE`: records what every reading verb needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -9,7 +9,7 @@ use futures::{StreamExt, stream};
 use super::Session;
 use crate::cluster::Cluster;
 use crate::cluster::read::snapshot::{add_stored_versions, add_suspendable, read_referrers};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
 use gitops_core::flux::build::charts::stored_artifact::charts_of_releases;
@@ -56,6 +56,10 @@ pub struct SnapshotArgs {
 
 /// Records a snapshot of the cluster. Fails if nothing can be read, or if the file cannot be written.
 pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode> {
+    if args.file == Path::new("-") {
+        return Err(Error::usage("a snapshot is written to a file, not to standard output")
+            .hint("name a file, such as cluster.json.gz"));
+    }
     let cluster = session.cluster().await?;
     let mut snapshot = session.snapshot_of(&cluster).await?;
     add_suspendable(&cluster, &mut snapshot).await;

@@ -2,12 +2,11 @@
 
 use chrono::TimeDelta;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use futures::future::join;
 
 use super::change::{ChangeArgs, ChangeResult, Verb};
 use super::{Session, elsewhere};
-use crate::cluster::config::args::parse_duration;
+use crate::cluster::config::args::duration;
 use crate::cluster::read::access::user_name;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
@@ -38,15 +37,16 @@ use gitops_core::kubernetes::object::Resource;
     override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
   kubectl gitops suspend --spec -m \"bank is down\" kustomization cart
-  kubectl gitops suspend --spec -m INC-2081 --all     # asks first; resume -m INC-2081 ends it",
+  kubectl gitops suspend --spec -m INC-2081 --all  # resume -m INC-2081 ends it",
     after_long_help = "Examples:
-  # Suspend a Kustomization with a message, so that the controllers of today stop
-  kubectl gitops suspend --spec -m \"bank is down\" kustomization cart -n flux-system
+  # Suspend a Kustomization with a message, so that today's controllers stop
+  kubectl gitops suspend --spec -m \"bank is down\" ks cart -n flux-system
 
   # Suspend for two hours, with a link to the incident
-  kubectl gitops suspend --spec --for 2h --link https://inc.example.com/2081 -m INC-2081 ks cart -n flux-system
+  kubectl gitops suspend --spec --for 2h -m INC-2081 \\
+    --link https://inc.example.com/2081 kustomization cart -n flux-system
 
-  # Set the annotation alone: the generation does not move, and the controllers of today go on
+  # Set the annotation alone: the generation stays, and controllers go on
   kubectl gitops suspend --spec=false -m drill kustomization web -n flux-system
 
   # Suspend all Flux objects of a namespace, after confirmation
@@ -90,30 +90,20 @@ pub struct SuspendArgs {
         hide_possible_values = true
     )]
     pub record_user: Option<bool>,
-    /// State that the controllers of this cluster honour the annotation
-    #[arg(
-        long,
-        env = "KUBECTL_GITOPS_ANNOTATION_HONOURED",
-        hide = true,
-        value_parser = BoolishValueParser::new(),
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
-    pub annotation_honoured: bool,
 }
 
 /// Environment variable with a user's answer to the question whether to set `spec.suspend` too.
 const DEFAULT_VARIABLE: &str = "KUBECTL_GITOPS_SUSPEND";
+
+/// Environment variable that states that the controllers of the cluster honour the annotation.
+const HONOURED_VARIABLE: &str = "KUBECTL_GITOPS_ANNOTATION_HONOURED";
 
 /// Longest suspension with an end, in days.
 const LONGEST: i64 = 365;
 
 /// Parses `--for`: a duration of at least a second.
 fn lasting(text: &str) -> Result<TimeDelta, String> {
-    let duration = parse_duration(text).ok_or("it must be a duration such as 30m, 2h or 1h30m")?;
-    let lasting = TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
+    let lasting = TimeDelta::from_std(duration(text)?).unwrap_or(TimeDelta::MAX);
     if lasting < TimeDelta::seconds(1) {
         return Err("it must be at least 1s".to_owned());
     }
@@ -139,6 +129,15 @@ fn default_of(value: &str) -> Result<Option<bool>> {
         "spec" => Ok(Some(true)),
         "annotation" => Ok(Some(false)),
         _ => Err(Error::usage(format!("invalid value {value:?} in {DEFAULT_VARIABLE}")).hint("use spec or annotation")),
+    }
+}
+
+/// Parses [`HONOURED_VARIABLE`]. An empty value is none.
+fn honoured_of(value: &str) -> Result<bool> {
+    match &*value.to_lowercase() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "" | "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => Err(Error::usage(format!("invalid value {value:?} in {HONOURED_VARIABLE}")).hint("use true or false")),
     }
 }
 
@@ -172,7 +171,8 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
         message::validate(message)?;
     }
     let mut choice = args.choice()?;
-    let verb = Verb::Suspend { annotation_honoured: args.annotation_honoured };
+    let annotation_honoured = honoured_of(&std::env::var(HONOURED_VARIABLE).unwrap_or_default())?;
+    let verb = Verb::Suspend { annotation_honoured };
     let cluster = session.cluster().await?;
     let flags = [("-m", args.message.as_deref()), ("--link", args.link.as_deref())];
     let (selected, user) = join(args.change.read(&cluster, verb, &flags), args.user(&cluster)).await;
@@ -188,7 +188,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
         until: args.lasting.map(|lasting| session.now + lasting),
         link: args.link.clone(),
         user,
-        annotation_honoured: args.annotation_honoured,
+        annotation_honoured,
     };
     let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();
     if choice.is_none() && args.can_ask(session) && changing.iter().any(|full| options.leaves_running(full)) {
@@ -292,6 +292,24 @@ fn print_effect(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_suspension_lasts_a_duration_or_a_number_of_seconds() {
+        for (text, seconds) in [("1h30m", Some(5400)), ("90", Some(90)), ("0", None), ("abc", None), ("9000h", None)] {
+            assert_eq!(lasting(text).ok(), seconds.map(TimeDelta::seconds), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_variable_is_named() {
+        for (value, expected) in [("", false), ("true", true), ("1", true), ("Yes", true), ("0", false), ("off", false)]
+        {
+            assert_eq!(honoured_of(value).unwrap(), expected, "{value:?}");
+        }
+        let error = honoured_of("foo").unwrap_err();
+        assert_eq!(error.message, "invalid value \"foo\" in KUBECTL_GITOPS_ANNOTATION_HONOURED");
+        assert_eq!((error.exit, error.hint.as_deref()), (ExitCode::Usage, Some("use true or false")));
+    }
 
     #[test]
     fn the_default_is_spec_or_annotation() {

@@ -22,7 +22,8 @@ pub(crate) fn unread(group: &GapGroup<'_>, named: usize) -> Prose {
     if group.has_one_message() && !group.others.is_empty() {
         let more = and_more(group.others.len() + 1, named).map(|more| format!(" {more}")).unwrap_or_default();
         let message = &first.gap.message;
-        return list(group.gaps().map(subject), named).own(more).own(" could not be read: ").foreign(message);
+        let predicate = format!(" {}: ", first.gap.predicate(group.others.len() + 1));
+        return list(group.gaps().map(subject), named).own(more).own(predicate).foreign(message);
     }
     let subjects: Vec<&str> = group.subjects().collect();
     let begun = Prose::from(if first.is_of_dry_runs() { DRY_RUNS } else { "" });

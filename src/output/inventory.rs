@@ -416,7 +416,8 @@ fn label(node: &TreeNode) -> String {
             "Ready" => String::new(),
             state => format!(", {state}"),
         };
-        write!(label, " ({}{state})", pluralize(row.objects, "object")).expect("a String takes any text");
+        let leaked = if row.leaked > 0 { format!(", {} leaked", row.leaked) } else { String::new() };
+        write!(label, " ({}{leaked}{state})", pluralize(row.objects, "object")).expect("a String takes any text");
     }
     if let Some(row) = node.object.as_ref().filter(|row| row.exists == Some(false) || row.terminating.is_some()) {
         write!(label, " [{}]", object_state(row)).expect("a String takes any text");

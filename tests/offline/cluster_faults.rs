@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::json;
 use test_support::fake_api::{Answer, FakeApi};
 use test_support::folder::Folder;
-use test_support::gitops::gitops_as;
+use test_support::gitops::{Transcript, gitops_as};
 
 #[test]
 fn an_unknown_context_is_named() {
@@ -33,7 +33,7 @@ fn a_server_that_is_down_is_named_within_five_seconds() {
     exit code 1
     --- stderr
     The connection to the server SERVER was refused - did you specify the right host or port?
-    hint: check the address with `kubectl config view --minify`, and the network connection to it
+    hint: check the address with `kubectl config view`, and the network connection to it
     ");
     assert!(start.elapsed() < Duration::from_secs(5));
 }
@@ -50,6 +50,35 @@ fn rejected_credentials_are_said_in_kubectls_words() {
     --- stderr
     You must be logged in to the server (Unauthorized)
     hint: log in again, or check the credentials with `kubectl auth whoami`
+    ");
+}
+
+#[test]
+fn what_answers_in_place_of_the_api_server_is_named() {
+    let mut transcript = Transcript::default();
+    for (name, body) in [("a login page", "<html>log in</html>"), ("an empty body", ""), ("text", "hello")] {
+        let (folder, api) = (Folder::new("cluster-faults"), FakeApi::start());
+        api.on("GET *", [Answer::raw(200, "text/html", body)]);
+        transcript.add(name, &gitops_as(&api.kubeconfig(&folder), &["prune", "--plan"]).with("SERVER", api.host()));
+    }
+    assert_snapshot!(transcript, @"
+    === a login page
+    exit code 1
+    --- stderr
+    error: the server SERVER answered GET /api with a web page, as no Kubernetes API server does
+    hint: check the address with `kubectl config view`, and whether a proxy or a login page answers in place of the API server
+
+    === an empty body
+    exit code 1
+    --- stderr
+    error: the server SERVER answered GET /api with an empty body, as no Kubernetes API server does
+    hint: check the address with `kubectl config view`, and whether a proxy or a login page answers in place of the API server
+
+    === text
+    exit code 1
+    --- stderr
+    error: the server SERVER answered GET /api with text, as no Kubernetes API server does
+    hint: check the address with `kubectl config view`, and whether a proxy or a login page answers in place of the API server
     ");
 }
 

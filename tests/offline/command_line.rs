@@ -113,6 +113,10 @@ fn usage_errors_exit_with_code_2() {
         "prune --yes --namespace=",
         "prune applyset --applyset shop -n=",
         "guard --for-user=",
+        "-s URL -n x suspend ks web --for 0",
+        "resume ks web --timeout 5m",
+        "resume ks web --wait --timeout abc",
+        "snapshot -",
     ];
     for line in lines {
         let run = alone(&line.split(' ').collect::<Vec<_>>());

@@ -139,6 +139,14 @@ fn commands_on_recorded_clusters_print_what_their_page_shows() {
     xtask::answer(report.unwrap_or_else(|wrong| panic!("{wrong}")));
 }
 
+/// The shell creates the file of a redirection before the plan reads its checkout, which then has an uncommitted change.
+#[test]
+fn no_example_of_a_plan_writes_into_its_own_checkout() {
+    let plans = pages::examples().into_iter().filter(|example| example.command.contains("gitops plan"));
+    let writing: Vec<String> = plans.map(|plan| plan.command).filter(|command| command.contains(" > ")).collect();
+    assert_eq!(writing, [""; 0]);
+}
+
 /// The third column of the tables in docs/gc-cases.md names tests; a shortened name ends with an ellipsis.
 #[test]
 fn cases_of_garbage_collection_name_existing_tests() {
@@ -171,4 +179,20 @@ fn every_alarm_code_is_documented() {
     let codes = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ")).map(|(code, _)| code);
     let expected: Vec<String> = AlarmCode::ALL.iter().map(ToString::to_string).collect();
     assert_eq!(codes.collect::<Vec<_>>(), expected);
+    let page = fs::read_to_string("docs/plan.md").unwrap();
+    let alarms = page.split_once("## Alarms\n").unwrap().1.split("\n## ").next().unwrap();
+    let codes = alarms.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ")).map(|(code, _)| code);
+    assert_eq!(codes.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn every_content_of_a_subject_is_documented() {
+    let page = fs::read_to_string("docs/plan.md").unwrap();
+    let row = page.lines().find(|line| line.starts_with("| `content` |")).unwrap();
+    let schema: Value = serde_json::from_str(&fs::read_to_string("docs/schemas/plan-v1.json").unwrap()).unwrap();
+    let contents = schema["$defs"]["SubjectContent"]["oneOf"].as_array().unwrap();
+    assert!(contents.len() > 4);
+    for content in contents {
+        assert!(row.contains(&format!("`{}`", content["const"].as_str().unwrap())), "docs/plan.md lacks {content}");
+    }
 }

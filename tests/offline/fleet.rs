@@ -414,7 +414,7 @@ fn a_recording_and_the_history_of_a_checkout_say_what_deleted_an_object() {
     assert!(run.code == 0 && run.stdout.contains("is not gone: it is managed"), "{run}");
     assert!(run.stdout.contains("kustomization/apps -n flux-system declares it\n"), "{run}");
     let run = ask("--why-gone configmap/never --since 2100-01-01");
-    assert!(run.code == 5 && run.stderr.contains("older commits: they were not searched"), "{run}");
+    assert!(run.code == 5 && run.stderr.contains("older commits could not be read"), "{run}");
     let run = ask("--why configmap/b");
     assert!(run.code == 1 && run.stderr.contains("--why-gone configmap/b --repo DIR"), "{run}");
     for (line, words) in [

@@ -304,3 +304,9 @@ fn a_narrow_reading_names_its_scope_and_a_gap_makes_it_incomplete() {
         (&json!("forbidden"), &json!("configmaps"))
     );
 }
+
+#[test]
+fn a_tree_says_how_many_objects_an_owner_has_lost() {
+    let run = ask(&["-o", "tree", "kustomization/checkout"]);
+    assert_eq!(run.stdout, "kustomization/checkout -n flux-system (0 objects, 2 leaked)\n", "{run}");
+}

@@ -90,6 +90,27 @@ fn help_fits_on_one_and_on_two_screens() {
     }
 }
 
+/// A line that the help breaks cannot be copied, and a comment would continue without its sign.
+#[test]
+fn examples_are_whole_on_a_terminal_of_80_columns() {
+    let mut root = cli::command();
+    root.build();
+    let mut paths = vec![];
+    collect_paths(&root, &mut vec![], &mut paths);
+    for path in paths {
+        let command_of = |root, name: &String| Command::find_subcommand(root, name).unwrap();
+        let verb = path.iter().fold(&root, command_of);
+        let short = verb.get_after_help();
+        for (flag, examples) in [("-h", short), ("--help", verb.get_after_long_help().or(short))] {
+            let words: Vec<&str> = path.iter().map(String::as_str).chain([flag]).collect();
+            let run = Run::of(command(&words).env("COLUMNS", "80"));
+            let examples = examples.map(ToString::to_string).unwrap_or_default();
+            assert!(run.stdout.contains(examples.trim_end()), "{path:?} {flag}: {run}");
+            assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{path:?} {flag}: {run}");
+        }
+    }
+}
+
 fn collect_paths(command: &Command, path: &mut Vec<String>, paths: &mut Vec<Vec<String>>) {
     paths.push(path.clone());
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {

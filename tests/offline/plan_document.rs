@@ -161,8 +161,8 @@ fn blocked_owners() {
     let lost =
         "kustomization/lost -n flux-system   blocked\n  reason: path-not-found: path \"lost\" is not in the artifact\n";
     assert!(table.stdout.contains(lost), "{table}");
-    assert!(table.stderr.contains("; 1 owner blocked: kustomization/lost -n flux-system: "), "{table}");
-    assert!(comment.stdout.contains("; 1 owner blocked: `kustomization/lost -n flux-system: "), "{comment}");
+    assert!(table.stderr.contains("; 1 owner blocked: kustomization/lost -n flux-system ("), "{table}");
+    assert!(comment.stdout.contains("; 1 owner blocked: `kustomization/lost -n flux-system` (`"), "{comment}");
     assert!(comment.stdout.contains("<code>kustomization/lost -n flux-system</code>: blocked"));
 }
 

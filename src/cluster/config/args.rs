@@ -76,7 +76,7 @@ pub struct ConnectionArgs {
     #[arg(long = "as-user-extra", global = true, value_name = "KEY=VALUE", value_parser = key_value, help_heading = HEADING)]
     pub impersonate_extra: Vec<(String, String)>,
     /// Time limit of one request: 5s, 2m, or seconds; 0 is no limit; 30s when absent
-    #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, help_heading = HEADING)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration, help_heading = HEADING)]
     pub request_timeout: Option<Duration>,
     /// Ask the server not to compress its answers
     #[arg(
@@ -191,14 +191,11 @@ fn key_value(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Parses a timeout as kubectl does: whole seconds, or a duration.
-pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
+/// Parses the value of a flag as kubectl parses --request-timeout: whole seconds, or a duration.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().map(Duration::from_secs);
-    seconds.or_else(|| parse_duration(text)).ok_or_else(|| {
-        "Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a corresponding \
-         time unit (e.g. 1s | 2m | 3h)"
-            .to_owned()
-    })
+    let duration = seconds.or_else(|| parse_duration(text));
+    duration.ok_or_else(|| "it must be a duration such as 30s, 5m or 1h30m, or a number of seconds".to_owned())
 }
 
 fn is_given(text: Option<&str>) -> bool {
@@ -279,8 +276,7 @@ mod tests {
 
     #[test]
     fn invalid_flags() {
-        let timeout =
-            "Timeout must be a single integer in seconds, or an integer followed by a corresponding time unit";
+        let timeout = "it must be a duration such as 30s, 5m or 1h30m, or a number of seconds";
         for (name, flag, expected) in [
             ("timeout word", "--request-timeout=soon", timeout),
             ("timeout negative", "--request-timeout=-1", timeout),

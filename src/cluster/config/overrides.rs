@@ -127,6 +127,6 @@ pub(crate) fn check_token(selected: &SelectedContext) -> Result<()> {
 pub(crate) fn read(what: &str, path: &str, name: &str) -> Result<Vec<u8>> {
     read_limited(Path::new(path)).map_err(|error| {
         Error::failed(format!("unable to read {what} {path} for {name} due to open {path}: {}", io_message(&error)))
-            .hint("mend the path in the kubeconfig or in the flag; `kubectl config view --minify` shows the paths")
+            .hint("mend the path in the kubeconfig or in the flag; `kubectl config view` shows the paths")
     })
 }

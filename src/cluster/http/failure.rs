@@ -10,6 +10,9 @@ use serde::Deserialize;
 
 use gitops_core::kubernetes::gap::{Gap, GapKind};
 
+/// First bytes of every answer of the API server in protobuf.
+pub(crate) const PROTOBUF: &[u8] = b"k8s\0";
+
 /// Classes of failure that callers act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
@@ -37,6 +40,8 @@ pub enum FailureKind {
     Timeout,
     /// No connection, or it ended before the answer was complete. A change may still have taken effect.
     Unreachable,
+    /// 2xx with content that no API server sends, such as the login page of a proxy.
+    Foreign,
     Other,
 }
 
@@ -161,6 +166,20 @@ impl Failure {
     /// Returns the failure of an answer that cannot be decoded.
     pub(crate) fn unreadable(problem: impl fmt::Display) -> Self {
         Self::without_answer(FailureKind::Other, format!("the answer cannot be read: {problem}"))
+    }
+
+    /// Returns the failure of an answer to `request`, a method and a path, whose content is neither JSON nor protobuf;
+    /// `None` for any other answer.
+    pub(crate) fn of_foreign_content(host: &str, request: &str, body: &[u8]) -> Option<Self> {
+        let content = match body.trim_ascii_start() {
+            [] => "an empty body",
+            [b'{', ..] => return None,
+            _ if body.starts_with(PROTOBUF) => return None,
+            [b'<', ..] => "a web page",
+            _ => "text",
+        };
+        let message = format!("the server {host} answered {request} with {content}, as no Kubernetes API server does");
+        Some(Self::without_answer(FailureKind::Foreign, message))
     }
 
     fn without_answer(kind: FailureKind, message: String) -> Self {

@@ -29,8 +29,13 @@ fn hint(failure: &Failure) -> Option<String> {
         }),
         FailureKind::Timeout => Some("give the server more time with --request-timeout".to_owned()),
         FailureKind::Unreachable => {
-            Some("check the address with `kubectl config view --minify`, and the network connection to it".to_owned())
+            Some("check the address with `kubectl config view`, and the network connection to it".to_owned())
         }
+        FailureKind::Foreign => Some(
+            "check the address with `kubectl config view`, and whether a proxy or a login page answers in place of the \
+             API server"
+                .to_owned(),
+        ),
         _ => None,
     }
 }

@@ -35,7 +35,7 @@ use gitops_core::kubernetes::object::Resource;
     override_usage = "kubectl gitops get [TYPE[,TYPE…]] [NAME…] [OPTIONS]",
     after_help = "Examples:
   kubectl gitops get -A                  # every object of Flux
-  kubectl gitops get -A --suspended      # what is suspended: by whom, since when, until when, why
+  kubectl gitops get -A --suspended      # what is suspended, by whom and why
   kubectl gitops get kustomization cart  # one object",
     after_long_help = "Examples:
   # All objects in the namespace of the context
@@ -55,8 +55,8 @@ use gitops_core::kubernetes::object::Resource;
   kubectl gitops get ks,hr -l team=web
   kubectl gitops get kustomization cart -n flux-system
 
-  # Objects that are not ready, the longest suspended last, with changes as they happen
-  kubectl gitops get -A --not-ready --sort-by since -w"
+  # Objects that are not ready, with changes as they happen
+  kubectl gitops get -A --not-ready -w"
 )]
 pub struct GetArgs {
     /// TYPE NAME…, TYPE/NAME…, or TYPE1,TYPE2; every kind without a TYPE

@@ -28,26 +28,26 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:
-  kubectl gitops inventory                                # every owner
-  kubectl gitops inventory kustomization/web              # the objects of one owner
-  kubectl gitops inventory -n shop --why deployment/web   # the owner of one object",
+  kubectl gitops inventory                               # every owner
+  kubectl gitops inventory kustomization/web             # one owner's objects
+  kubectl gitops inventory -n shop --why deployment/web  # one object's owner",
     after_long_help = "Examples:
-  # One owner's objects, as a tree down to Pods; objects with labels of Flux v1, one a line
+  # One owner's objects, as a tree down to Pods; objects with labels of Flux v1
   kubectl gitops inventory -o tree flux-system/kustomization/apps
   kubectl gitops inventory --by flux-v1 -o wide
 
-  # Objects that their owner will never prune, here and in all clusters of the kubeconfig
+  # Objects that their owner will never prune, here and in all clusters
   kubectl gitops inventory --leaked --kind deployments,statefulsets -l team=shop
   kubectl gitops inventory --leaked --all-contexts
 
-  # Objects of Helm releases; objects that owners in a hub cluster apply to this one
+  # Objects of Helm releases; objects that owners in a hub apply to this cluster
   kubectl gitops inventory --by helm --read-secrets
   kubectl gitops inventory --owner-context hub --read-secrets
 
-  # A check for CI: fails with code 3 if an object is leaked that the file does not accept
+  # A check for CI: code 3 if an object is leaked that the file does not accept
   kubectl gitops inventory --leaked --ignore accepted.yaml --detailed-exitcode
 
-  # The owner of one object, and the evidence; the commit, owner and rule that deleted one
+  # What owns one object, and the evidence; what deleted one, by the history
   kubectl gitops inventory -n shop --why deployment/web
   kubectl gitops inventory -n shop --why-gone deployment/web --repo ."
 )]
@@ -151,7 +151,7 @@ pub struct HistoryArgs {
         default_value = "5m",
         requires = "why_gone",
         hide_short_help = true,
-        value_parser = crate::cluster::config::args::request_timeout
+        value_parser = crate::cluster::config::args::duration
     )]
     pub search_timeout: Duration,
     /// Program to build with, instead of the kubectl on PATH

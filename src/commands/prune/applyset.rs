@@ -15,9 +15,9 @@ use gitops_core::prune::collectors::request::ApplySetRequest;
 /// deletes in its place and in its order.
 #[derive(Args, Clone, Debug)]
 #[command(
-    override_usage = "kubectl gitops prune applyset --applyset PARENT -n NAMESPACE -f FILE [OPTIONS]",
+    override_usage = "kubectl gitops prune applyset --applyset PARENT -n NS -f FILE [OPTIONS]",
     after_long_help = "Examples:
-  # Show what `kubectl apply --prune --applyset=shop -n prod -f deploy` would prune
+  # What would `kubectl apply --prune --applyset=shop -n prod -f deploy` prune?
   kubectl gitops prune applyset --plan --applyset shop -n prod -f deploy"
 )]
 pub struct ApplySetArgs {

@@ -31,15 +31,15 @@ const MAX_PARALLEL: usize = 32;
                       kubectl gitops prune --plan --repo DIR [OPTIONS]\n       \
                       kubectl gitops prune {qbec|flux-v1|applyset} -f FILE [OPTIONS]",
     after_help = "Examples:
-  kubectl gitops prune --plan                  # show what would be deleted, and why
+  kubectl gitops prune --plan                  # show what would be deleted
   kubectl gitops prune --plan --out plan.json  # write a plan to review
   kubectl gitops prune --apply plan.json       # execute exactly that plan",
     after_long_help = "Examples:
   # Show what would be deleted, and why
   kubectl gitops prune --plan
 
-  # Show what Flux will delete once this checkout is merged, as `kubectl gitops plan` does, whose help
-  # has the flags of a working tree
+  # Show what Flux will delete once this checkout is merged; the help of
+  # `kubectl gitops plan` has the flags of a working tree
   kubectl gitops prune --plan --repo .
 
   # Review a plan, and execute exactly that plan later
@@ -134,7 +134,7 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, value_name = "DIGEST", requires = "apply", value_parser = sha256, hide_short_help = true)]
     pub expect_sha256: Option<String>,
     /// Maximum age of a plan file, such as 8h; 1h when absent
-    #[arg(long, global = true, value_name = "DURATION", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = crate::cluster::config::args::duration, hide_short_help = true)]
     pub max_age: Option<Duration>,
     /// Delete objects of --apply with a newer resourceVersion too
     #[arg(long, global = true, requires = "apply", hide_short_help = true)]
@@ -152,7 +152,7 @@ pub struct ExecutionArgs {
     #[arg(long, global = true, hide_short_help = true)]
     pub allow_incomplete: bool,
     /// Time to wait for each deletion, such as 30s or 5m
-    #[arg(long, global = true, value_name = "DURATION", default_value = "1m", value_parser = crate::cluster::config::args::request_timeout, hide_short_help = true)]
+    #[arg(long, global = true, value_name = "DURATION", default_value = "1m", value_parser = crate::cluster::config::args::duration, hide_short_help = true)]
     pub timeout: Duration,
     /// Number of deletions at the same time, kind by kind
     #[arg(long, global = true, value_name = "N", default_value_t = 1, allow_negative_numbers = true, value_parser = parallel, hide_short_help = true)]

@@ -26,11 +26,12 @@ const DEFAULT_BRANCH: &str = "master";
     override_usage = "kubectl gitops prune flux-v1 [--git-url URL] -f FILE [OPTIONS]",
     after_long_help = "Examples:
   # Show what a fluxd that is gone left behind, and delete it
-  kubectl gitops prune flux-v1 --plan --git-url git@example.com:org/repo --git-path deploy -f deploy
-  kubectl gitops prune flux-v1 --git-url git@example.com:org/repo --git-path deploy -f deploy
+  kubectl gitops prune flux-v1 --plan --git-url URL --git-path deploy -f deploy
+  kubectl gitops prune flux-v1 --git-url URL --git-path deploy -f deploy
 
   # Show what fluxd will do once its path changes
-  kubectl gitops prune flux-v1 --plan --git-url git@example.com:org/repo --git-path a,b --new-git-path a -f a"
+  kubectl gitops prune flux-v1 --plan --git-url URL --git-path a,b \\
+    --new-git-path a -f a"
 )]
 pub struct FluxV1Args {
     /// URL that fluxd has; default: of the cluster's fluxd

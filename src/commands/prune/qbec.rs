@@ -30,7 +30,9 @@ use gitops_core::prune::collectors::request::QbecRequest;
   kubectl gitops prune qbec --plan --qbec-root . --env dev
 
   # Use manifests that were rendered elsewhere
-  qbec show dev | kubectl gitops prune qbec --plan --app shop --env dev --default-namespace shop -f -"
+  qbec show dev > dev.yaml
+  kubectl gitops prune qbec --plan --app shop --env dev \\
+    --default-namespace shop -f dev.yaml"
 )]
 pub struct QbecArgs {
     /// Name of the application

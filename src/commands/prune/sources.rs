@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::tree::{CheckoutFacts, NotPlanned, SharedWork};
 use crate::error::Error;
-use crate::tools::git::Checkout;
+use crate::tools::git::{Checkout, git_in};
 use gitops_core::flux::source::artifact::Artifact;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::matching::CheckoutSources;
@@ -220,9 +220,9 @@ pub(super) fn missing_history(
     let checkouts = directories.into_iter().filter_map(|directory| {
         let is_shallow = shared.is_shallow(directory).ok().flatten()?;
         let (why, how) = if is_shallow {
-            ("is a shallow clone", "; `git fetch --unshallow` fetches the history")
+            ("is a shallow clone", format!("; `{} fetch --unshallow` fetches the history", git_in(directory)))
         } else {
-            ("does not have the commit that Flux applied last", "")
+            ("does not have the commit that Flux applied last", String::new())
         };
         let compared = "builds could not be compared with the controller's own";
         Some(format!("{} {why}: {compared}{how}", directory.display()))

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::acts::{Act, Awaited, Wait, wait_for};
-use crate::cluster::config::args::request_timeout;
+use crate::cluster::config::args::duration;
 use crate::cluster::{Cluster, Failure};
 use crate::commands::Session;
 use crate::commands::prune::preflight::confirm;
@@ -47,7 +47,7 @@ pub struct StepArgs {
     #[arg(long, requires = "apply")]
     pub yes: bool,
     /// Time for each step of --apply
-    #[arg(long, value_name = "DURATION", default_value = "30m", hide_short_help = true, requires = "apply", value_parser = request_timeout)]
+    #[arg(long, value_name = "DURATION", default_value = "30m", hide_short_help = true, requires = "apply", value_parser = duration)]
     pub timeout: Duration,
     #[command(flatten)]
     pub checkout: CheckoutOptions,

@@ -30,6 +30,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
 use gitops_core::ownership::{Members, OwnerId};
+use gitops_core::plan::subject::SubjectContent;
 use gitops_core::plan::{FinishedPlan, Outcome, ReasonCode};
 use gitops_core::text::{join_limited, plain_word, pluralize, shell_word};
 
@@ -56,7 +57,7 @@ const NAMED: usize = 5;
   # Write the patches of the steps
   kubectl gitops handover --write steps/
 
-  # Take the steps: it waits for each of your commits, and plans again before the next one
+  # Take the steps: wait for each of your commits, and plan again after it
   kubectl gitops handover --to feature --write steps/ --apply"
 )]
 pub struct HandoverArgs {
@@ -505,11 +506,23 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, ses
                 continue;
             }
             tools::write_report(&file, &text)?;
-            let command = if kind == "sh" { format!("sh -e {}", word(&file)) } else { apply_command(folder, &file)? };
-            session.terminal.status(&format!("wrote {}: `{command}`", file.display()));
+            let (place, command) = match kind {
+                "sh" => (String::new(), format!("sh -e {}", word(&file))),
+                _ => (patched_branch(step), apply_command(folder, &file)?),
+            };
+            session.terminal.status(&format!("wrote {}{place}: `{command}`", file.display()));
         }
     }
     Ok(())
+}
+
+/// Says on which branch the patch of a step applies, which need not be the one that is checked out.
+fn patched_branch(step: &HandoverStep) -> String {
+    let branch = step.plan.subject().and_then(|subject| match subject.content {
+        SubjectContent::Patched => subject.branch.as_deref(),
+        _ => subject.into.as_deref(),
+    });
+    branch.map(|branch| format!("; on {branch}")).unwrap_or_default()
 }
 
 /// Returns the command that applies a patch to the files of a folder. Git reads the paths of a patch from the directory in which it runs.
@@ -540,7 +553,7 @@ fn is_of_step(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use gitops_core::plan::{Action, Actor, Change, PinnedObject, Plan};
+    use gitops_core::plan::{Action, Actor, Change, PinnedObject, Plan, Subject};
 
     use super::*;
 
@@ -562,6 +575,27 @@ mod tests {
         assert_eq!(of(true, false), "revert the commit: nothing has moved yet");
         assert!(of(false, true).starts_with("run the commands again with `null` in place of `\"keep\"`"));
         assert!(of(true, true).starts_with("revert the commit, and run the commands again"));
+    }
+
+    #[test]
+    fn a_patch_names_the_branch_that_it_changes() {
+        for (content, expected) in [(SubjectContent::Patched, "; on feature"), (SubjectContent::Revision, "; on main")]
+        {
+            let (into, branch) = (Some("main".to_owned()), Some("feature".to_owned()));
+            let mut plan = Plan::default();
+            plan.set_subject(Subject { content, into, branch, ..Subject::default() });
+            let step = HandoverStep {
+                number: 1,
+                title: String::new(),
+                patches: vec![],
+                plan: plan.into(),
+                commands: vec![],
+                notes: vec![],
+                done_when: vec![],
+                way_back: String::new(),
+            };
+            assert_eq!(patched_branch(&step), expected);
+        }
     }
 
     #[test]

@@ -37,6 +37,51 @@ pub(crate) fn quote(prose: &Prose) -> String {
     parts.collect()
 }
 
+/// Returns a sentence of which it is not known which words others wrote. Words that a renderer or a forge may take for more
+/// than text are code, with the namespace that follows a name, and so is what stands between backticks.
+pub(crate) fn sentence(text: &str) -> String {
+    let parts =
+        text.split('`').enumerate().map(|(number, part)| if number % 2 == 1 { span(part) } else { words(part) });
+    parts.collect()
+}
+
+/// Returns the words of a sentence outside of backticks.
+fn words(text: &str) -> String {
+    let mut words = text.split(' ');
+    let mut quoted: Vec<String> = vec![];
+    while let Some(word) = words.next() {
+        let (before, core, mut after) = without_punctuation(word);
+        if is_plain_word(core) {
+            quoted.push(word.to_owned());
+            continue;
+        }
+        let mut code = core.to_owned();
+        let mut rest = words.clone();
+        if after.is_empty()
+            && let (Some("-n"), Some(namespace)) = (rest.next(), rest.next())
+        {
+            let (bracket, namespace, end) = without_punctuation(namespace);
+            code = format!("{code} -n {bracket}{namespace}");
+            (after, words) = (end, rest);
+        }
+        quoted.push(format!("{before}{}{after}", span(&code)));
+    }
+    quoted.join(" ")
+}
+
+/// Splits a word into the brackets before it, the word, and the punctuation after it.
+fn without_punctuation(word: &str) -> (&str, &str, &str) {
+    let begun = word.trim_start_matches('(');
+    let core = begun.trim_end_matches([',', '.', ';', ':', ')']);
+    (&word[..word.len() - begun.len()], core, &begun[core.len()..])
+}
+
+/// Returns true for a number, and for a word of letters, also with a dash or an apostrophe in it.
+fn is_plain_word(word: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'\'');
+    word.bytes().all(|byte| byte.is_ascii_digit()) || word.bytes().all(is_letter)
+}
+
 /// Returns text as code in a line of HTML, where Markdown does not apply.
 pub fn html_code(text: &str) -> String {
     let mut safe = "<code>".to_owned();
@@ -126,6 +171,23 @@ mod tests {
             assert_eq!(span(text), expected, "{text:?}");
         }
         assert_eq!(span(&"ä".repeat(5000)).chars().count(), LENGTH / 2 + 3);
+    }
+
+    #[test]
+    fn a_sentence_is_text_with_names_and_commands_as_code() {
+        for (text, expected) in [
+            (
+                "Merged at once, it deletes 2 objects: configmap/a -n shop, configmap/b-1 -n web. In 2 steps (see)",
+                "Merged at once, it deletes 2 objects: `configmap/a -n shop`, `configmap/b-1 -n web`. In 2 steps (see)",
+            ),
+            ("take it back (`git apply -R`), as it was", "take it back (`git apply -R`), as it was"),
+            ("Data of (pvc/x) remains; Helm's", "Data of (`pvc/x`) remains; Helm's"),
+            ("@team www.x.de #1 **b** [a](b) <i> a|b", "`@team` `www.x.de` `#1` `**b**` `[a](b)` `<i>` `a\\u007cb`"),
+            ("a `b @team", "a `b @team`"),
+            ("", ""),
+        ] {
+            assert_eq!(sentence(text), expected, "{text:?}");
+        }
     }
 
     #[test]

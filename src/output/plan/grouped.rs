@@ -377,7 +377,7 @@ fn more(like: &NestedRow<'_>, number: usize, below: usize) -> String {
 }
 
 /// Returns an owner without the remarks of its reason, which stand on lines of their own.
-fn without_remarks(row: &OwnerOutcome) -> OwnerOutcome {
+pub(super) fn without_remarks(row: &OwnerOutcome) -> OwnerOutcome {
     let reason = Reason { remarks: vec![], ..row.reason.clone() };
     OwnerOutcome { reason, ..row.clone() }
 }

@@ -382,9 +382,13 @@ pub(crate) fn limitations(plan: &Plan, named: usize) -> Prose {
     let mut text = Prose::default();
     for (what, owners) in owners_in_doubt(plan).iter().filter(|(_, owners)| !owners.is_empty()) {
         text = text.own(format!("; {} {what}", pluralize(owners.len(), "owner")));
-        for (number, row) in owners.iter().take(named).enumerate() {
-            let separator = if number == 0 { ": " } else { ", " };
-            text = text.own(separator).foreign(format!("{}: {}", row.owner, owner_reason(plan, row)));
+        let mut separator = ": ";
+        for (reason, rows) in by_reason(plan, owners.iter().take(named)) {
+            for row in rows {
+                text = text.own(separator).foreign(&row.owner);
+                separator = ", ";
+            }
+            text = text.own(" (").foreign(reason).own(")");
         }
         if let Some(more) = and_more(owners.len(), named).filter(|_| named > 0) {
             text = text.own(format!(" {more}"));
@@ -393,9 +397,25 @@ pub(crate) fn limitations(plan: &Plan, named: usize) -> Prose {
     if plan.is_complete() { text } else { text.own("; the plan is incomplete") }
 }
 
-/// Returns why an owner has its outcome: the detail of the reason, or else its code.
+/// Returns owners by the reason of their outcome, in the order of the first of each.
+fn by_reason<'p>(
+    plan: &Plan,
+    owners: impl Iterator<Item = &'p &'p OwnerOutcome>,
+) -> Vec<(String, Vec<&'p OwnerOutcome>)> {
+    let mut groups: Vec<(String, Vec<&OwnerOutcome>)> = vec![];
+    for row in owners {
+        let reason = owner_reason(plan, row);
+        match groups.iter_mut().find(|(other, _)| *other == reason) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((reason, vec![row])),
+        }
+    }
+    groups
+}
+
+/// Returns why an owner has its outcome: the reason without its remarks, or else its code.
 fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
-    let text = row.reason.text();
+    let text = grouped::without_remarks(row).reason.text();
     let is_own = !text.is_empty() && plan.blocking_owner(row).is_none();
     if is_own { text } else { row.reason.code.to_string() }
 }
@@ -530,4 +550,28 @@ pub fn way_without_loss(plan: &Plan, flags: &str) -> Option<String> {
 fn loses_objects(row: &OwnerOutcome) -> bool {
     let codes = [ReasonCode::OwnerDeletedWithObjects, ReasonCode::OwnerDeletedUncertain];
     row.owner.system == "flux" && row.owner.kind == "Kustomization" && codes.contains(&row.reason.code)
+}
+
+#[cfg(test)]
+mod tests {
+    use gitops_core::kubernetes::snapshot::ClusterIdentity;
+    use gitops_core::ownership::OwnerId;
+
+    use super::*;
+
+    #[test]
+    fn owners_of_one_reason_are_named_together_in_the_summary() {
+        let row = |name: &str, detail: &str| {
+            let owner = OwnerId::new("flux", "Kustomization", "x", name);
+            let remarks = vec![format!("would be at stake: {name}")];
+            let reason = Reason { remarks, ..Reason::new(ReasonCode::BuildFailed, detail) };
+            OwnerOutcome::new(owner, Outcome::Blocked, reason)
+        };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_owners([row("a", "late; or not, at all"), row("b", "no file"), row("c", "late; or not, at all")]);
+        let expected = "no deletions; 3 owners blocked: kustomization/a -n x, kustomization/c -n x (late; or not, at all), \
+                        kustomization/b -n x (no file)";
+        assert_eq!(summary(&plan, false), expected);
+        assert_eq!(summary(&plan, true), "no deletions; 3 owners blocked");
+    }
 }

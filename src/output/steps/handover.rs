@@ -2,7 +2,7 @@
 
 use crate::output::document;
 use crate::output::format::{Look, Part, Render};
-use crate::output::markdown::escape::{fenced, span};
+use crate::output::markdown::escape::{fenced, sentence};
 use crate::output::plan::{counts, summary};
 use crate::output::text::sanitize::{escape, one_line};
 use crate::output::text::wrap::wrap;
@@ -30,7 +30,7 @@ impl Render for Handover {
     }
 
     fn comment(&self) -> String {
-        format!("**{}**\n{}\n{}\n", span(&heading(self)), comment_of_steps(&self.steps), span(&end(self)))
+        format!("**{}**\n{}\n{}\n", sentence(&heading(self)), comment_of_steps(&self.steps), sentence(&end(self)))
     }
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> S
         }
         text += &step.plan.text(wide, look);
         text += &line(&format!("Plan: {}", summary(&step.plan, true)), look);
-        for command in commands_when_done(step) {
-            text += &format!("{}\n", one_line(&command));
+        for command in shown_when_done(step) {
+            text += &format!("Done when: {}\n", one_line(command));
         }
         for remark in remarks(step) {
             text += &line(&remark, look);
@@ -66,7 +66,7 @@ pub(crate) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> S
 pub(crate) fn comment_of_steps(steps: &[HandoverStep]) -> String {
     let mut comment = String::new();
     for step in steps {
-        comment += &format!("\n### Step {}: {}\n\n", step.number, span(&step.title));
+        comment += &format!("\n### Step {}: {}\n\n", step.number, sentence(&step.title));
         let patches = step.patches.iter().map(|patch| ("diff", patch.diff.clone()));
         let commands = (!step.commands.is_empty()).then(|| ("sh", step.commands.join("\n") + "\n"));
         for (language, text) in patches.chain(commands) {
@@ -74,8 +74,12 @@ pub(crate) fn comment_of_steps(steps: &[HandoverStep]) -> String {
             comment.push('\n');
         }
         comment += &format!("Plan: {}.\n\n", counts(&step.plan));
-        for line in commands_when_done(step).chain(remarks(step)) {
-            comment += &format!("- {}\n", span(&line));
+        let done_when = shown_when_done(step).join("\n");
+        if !done_when.is_empty() {
+            comment += &format!("Done when:\n\n{}\n", fenced("sh", &done_when));
+        }
+        for remark in remarks(step) {
+            comment += &format!("- {}\n", sentence(&remark));
         }
     }
     comment
@@ -112,8 +116,8 @@ fn heading(handover: &Handover) -> String {
 }
 
 /// Returns the commands that show that a step is done, whose lines stay whole to be copied.
-fn commands_when_done(step: &HandoverStep) -> impl Iterator<Item = String> {
-    step.done_when.iter().take(NAMED).map(|command| format!("Done when: {command}"))
+fn shown_when_done(step: &HandoverStep) -> &[String] {
+    &step.done_when[..step.done_when.len().min(NAMED)]
 }
 
 fn remarks(step: &HandoverStep) -> impl Iterator<Item = String> {

@@ -3,7 +3,7 @@
 use super::handover::{UNKNOWN_REST, comment_of_steps, line, text_of_steps};
 use crate::output::document;
 use crate::output::format::{Look, Part, Render};
-use crate::output::markdown::escape::span;
+use crate::output::markdown::escape::sentence;
 use gitops_core::flux::retire::{ClaimFate, Retirement};
 use gitops_core::text::{join_limited, pluralize};
 
@@ -26,9 +26,9 @@ impl Render for Retirement {
     }
 
     fn comment(&self) -> String {
-        let data: String = self.data.iter().map(|data| format!("- {}\n", span(&fate(data)))).collect();
+        let data: String = self.data.iter().map(|data| format!("- {}\n", sentence(&fate(data)))).collect();
         let steps = comment_of_steps(&self.steps);
-        format!("**{}**\n\n{data}{steps}\n{}\n", span(&heading(self)), span(&end(self)))
+        format!("**{}**\n\n{data}{steps}\n{}\n", sentence(&heading(self)), sentence(&end(self)))
     }
 }
 

@@ -9,9 +9,9 @@ use super::sanitize;
 
 /// Spaces between two columns, as in kubectl.
 const GAP: u16 = 3;
-/// Columns that identify an object, and the width to which their cells are cut at most.
-const IDENTITY: ([&str; 4], usize) = (["NAMESPACE", "KIND", "NAME", "UID"], 40);
-/// Width to which the cells of other columns are cut at most.
+/// Columns with sentences, which are cut on a terminal. All others have names, numbers and times, and stay whole.
+const SENTENCES: [&str; 4] = ["MESSAGE", "NOTE", "REASON", "STATE"];
+/// Width to which a sentence is cut at most.
 const LEAST: usize = 14;
 
 /// Header line and width of a printed table.
@@ -19,7 +19,7 @@ const LEAST: usize = 14;
 pub struct Look {
     /// With a line of titles.
     pub header: bool,
-    /// Columns of the terminal to which long cells are cut; `None` to print all of them.
+    /// Columns of the terminal to which sentences are cut; `None` to print all of them.
     pub width: Option<usize>,
     pub colour: bool,
     /// With the line that says what a plan is a plan of; without it if a message on the same terminal has said so.
@@ -62,7 +62,7 @@ impl Table {
         header.then_some(&*self.header).into_iter().chain(self.rows.iter().map(Vec::as_slice))
     }
 
-    /// Returns the table as text that ends with a line break. If the rows are wider than the terminal, long cells are cut in
+    /// Returns the table as text that ends with a line break. If the rows are wider than the terminal, sentences are cut in
     /// the middle, so that a row takes as few lines as it can.
     pub fn render(&self, look: Look) -> String {
         let mut table = comfy_table::Table::new();
@@ -160,8 +160,7 @@ fn total_width(widths: &[usize]) -> usize {
 
 /// Returns the width to which the cells of a column are cut at most.
 fn least(title: &str) -> usize {
-    let (identity, width) = IDENTITY;
-    if identity.contains(&title) { width } else { LEAST.max(title.len()) }
+    if SENTENCES.contains(&title) { LEAST } else { usize::MAX }
 }
 
 fn width_of(character: char) -> usize {
@@ -252,12 +251,12 @@ mod tests {
 
     /// A row that is wider than the terminal in any case takes two lines, and uses both.
     #[test]
-    fn names_are_cut_last_and_lines_are_used() {
-        let mut table = Table::new(["name", "message"]);
-        table.row(["n".repeat(39), "m".repeat(200)]);
+    fn names_are_not_cut_and_lines_are_used() {
+        let mut table = Table::new(["owner", "message"]);
+        table.row(["n".repeat(60), "m".repeat(200)]);
         let width = |columns| measure_text_width(table.render(on_terminal(false, columns)).trim_end());
-        assert_eq!((width(80), width(50), width(300)), (80, 100, 242));
-        assert!(table.render(on_terminal(false, 80)).starts_with(&"n".repeat(39)));
+        assert_eq!((width(80), width(50), width(300)), (80, 100, 263));
+        assert!(table.render(on_terminal(false, 50)).starts_with(&"n".repeat(60)));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::tools::limits;
 use entries::{GitEntry, index_entry, records, tree_entry};
 use gitops_core::flux::source::tree::Tree;
+use gitops_core::text::shell_word;
 use program::Git;
 
 pub(in crate::tools) use blobs::{check_count, check_total};
@@ -138,6 +139,15 @@ impl Checkout {
 
     fn git<'a>(&'a self, variables: &'a [(&'a str, &'a Path)]) -> Git<'a> {
         Git { directory: &self.directory, options: &self.options, variables, time: limits::GIT_TIME }
+    }
+}
+
+/// Returns the words that run git in a directory, for a command to copy: with `-C`, unless this process runs there.
+pub(crate) fn git_in(directory: &Path) -> String {
+    let here = std::env::current_dir().and_then(|here| here.canonicalize());
+    match (directory.canonicalize(), here) {
+        (Ok(directory), Ok(here)) if here.starts_with(&directory) => "git".to_owned(),
+        _ => format!("git -C {}", shell_word(&directory.display().to_string())),
     }
 }
 

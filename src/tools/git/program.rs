@@ -203,7 +203,11 @@ fn read_messages(mut stderr: impl Read) -> String {
 }
 
 fn cannot_run(error: std::io::Error) -> Error {
-    Error::failed(format!("cannot run git: {error}")).hint("--repo needs the git program on PATH")
+    let failed = Error::failed(format!("cannot run git: {error}"));
+    match error.kind() {
+        std::io::ErrorKind::NotFound => failed.hint("install git, or add its directory to PATH"),
+        _ => failed,
+    }
 }
 
 #[cfg(test)]

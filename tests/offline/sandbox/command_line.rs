@@ -271,6 +271,6 @@ fn the_time_of_a_plan_ends_what_runs_and_what_is_left_is_a_gap() {
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("the time of the plan is over (2 s, --plan-timeout)"), "{text}");
+    assert!(text.contains("the time of the plan is over (--plan-timeout=2s)"), "{text}");
     assert!(text.contains("\"complete\": false"), "{text}");
 }

@@ -177,6 +177,10 @@ fn a_shallow_clone_says_what_it_lacks() {
     assert_eq!(run.stderr.matches("warning: ").count(), 1, "{run}");
     let run = plan(&shallow, &sources, &["--merge"]);
     assert!(run.code == 1 && run.stderr.contains("this shallow clone does not have main@sha1:"), "{run}");
+    let from_elsewhere = plan(place.path(), &sources, &["shallow"]);
+    let command =
+        format!("`git -C {} fetch --unshallow origin main` fetches it", shallow.canonicalize().unwrap().display());
+    assert!(from_elsewhere.stderr.contains(&command), "{from_elsewhere}");
     assert!(run.stderr.contains("hint: run `git fetch --unshallow origin main`, or leave --merge out"), "{run}");
 
     // The clone has one branch, so that a fetch without a name does not get main.
@@ -186,6 +190,17 @@ fn a_shallow_clone_says_what_it_lacks() {
     place.git(&["-C", "shallow", "fetch", "-q", "origin", "main"]);
     let run = plan(&shallow, &sources, &[]);
     assert!(run.stderr.contains("warning: the tree is 1 commit behind main@sha1:"), "{run}");
+}
+
+#[test]
+fn a_plan_without_git_says_what_to_install() {
+    let (folder, _) = checkout();
+    let nothing = Folder::new("no-programs");
+    let snapshot = std::path::absolute("examples/shop.json.gz").unwrap();
+    let mut plan = command(&["plan", "--snapshot"]);
+    let run = Run::of(plan.arg(snapshot).current_dir(folder.path()).env("PATH", nothing.path()));
+    let expected = "hint: install git, or add its directory to PATH\n";
+    assert!(run.code == 1 && run.stderr.ends_with(expected), "{run}");
 }
 
 /// A reader of the output alone must know why objects of other commits are deleted.

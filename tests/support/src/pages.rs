@@ -155,7 +155,8 @@ fn of_help(command: &Help, name: &str, found: &mut Vec<Example>) {
     let texts = [command.get_after_help(), command.get_after_long_help()];
     let mut lines: Vec<String> = vec![];
     for text in texts.into_iter().flatten() {
-        let text = text.to_string();
+        // A command that continues is joined.
+        let text = text.to_string().replace("\\\n    ", "");
         lines.extend(text.lines().filter_map(|line| line.strip_prefix("  ")).map(str::to_owned));
     }
     lines.retain(|line| line.starts_with("kubectl gitops "));

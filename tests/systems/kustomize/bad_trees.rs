@@ -229,8 +229,8 @@ fn a_failure_of_another_kustomize_is_a_gap() {
     --- stderr
     planning SUBJECT
     warning: kustomize v5.4.2 builds here, and the controller links 5.8.x: builds may differ
-    no known deletions; 1 owner unknown: kustomization/apps -n flux-system: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing; any of its 2 objects may be deleted; the plan is incomplete
-    warning: build of kustomization/apps -n flux-system: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
+    no known deletions; 1 owner unknown: kustomization/apps -n flux-system (kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing); the plan is incomplete
+    warning: build of kustomization/apps -n flux-system is not known: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
     ");
 }
 
@@ -524,7 +524,7 @@ fn a_shallow_clone_says_that_it_cannot_check_itself() {
     assert_eq!(run.code, 0, "{run}");
     assert_snapshot!(without_subject(run.stderr.replace(&clone.path().display().to_string(), "TREE")), @"
     planning SUBJECT
-    warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git fetch --unshallow` fetches the history
+    warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git -C TREE fetch --unshallow` fetches the history
     no changes
     ");
     let plan: Value = serde_json::from_str(&run.stdout).unwrap();

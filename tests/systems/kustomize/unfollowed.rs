@@ -103,8 +103,8 @@ fn a_changed_value_is_an_unknown_row_in_every_output() {
       unknown   HelmRelease/web
     --- stderr
     planning SUBJECT
-    1 unknown; 1 owner unknown: helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted; would be at stake: 1 object; to find out: helm get manifest web -n flux-system; helm upgrade web ./charts/web -n flux-system --dry-run=server --hide-secret --reset-then-reuse-values; the plan is incomplete
-    warning: effect of the change on helmrelease/web -n flux-system: spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted
+    1 unknown; 1 owner unknown: helmrelease/web -n flux-system (spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted); the plan is incomplete
+    warning: effect of the change on helmrelease/web -n flux-system is not known: spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted
     ");
     let run = recording.source(tree.path(), &["-o", "json"]);
     assert_eq!(run.code, 5);

@@ -124,7 +124,9 @@ impl<'a> GapGroup<'a> {
                         && first.gap.is_of_dry_runs() == other.gap.is_of_dry_runs()
                         && first.gap.part_read() == other.gap.part_read()
                 }
-                (false, false) => first.gap.message == other.gap.message,
+                (false, false) => {
+                    (first.gap.predicate(1), &first.gap.message) == (other.gap.predicate(1), &other.gap.message)
+                }
                 (true, false) | (false, true) => false,
             }
     }
@@ -145,6 +147,12 @@ impl<'a> GapGroup<'a> {
     }
 }
 
+/// Beginning of the subject of a build that is not known. Its owner follows.
+pub(crate) const BUILDS: &str = "build of ";
+/// Beginning of the subject of an effect that is not known. Its owner follows.
+pub(crate) const EFFECTS: &str = "effect of the change on ";
+/// Subject of a plan whose end is not known.
+pub(crate) const PREVIEW: &str = "preview";
 /// Beginning of the subject of dry-runs without an answer. Their type follows.
 pub const DRY_RUNS: &str = "answers to dry-runs of ";
 /// Beginning of what a message says about the part that was read.
@@ -167,9 +175,14 @@ impl Gap {
         self.subject.starts_with(DRY_RUNS)
     }
 
-    /// Returns true if the gap is about something that is computed, such as a build or the state after a step.
-    pub fn is_computed(&self) -> bool {
-        self.unread_type().contains(' ')
+    /// Returns what is wrong with this number of such subjects: they could not be read, or they could not be computed.
+    pub fn predicate(&self, number: usize) -> &'static str {
+        let is_computed = [BUILDS, EFFECTS, PREVIEW].iter().any(|beginning| self.subject.starts_with(beginning));
+        match (is_computed, number) {
+            (false, _) => "could not be read",
+            (true, 1) => "is not known",
+            (true, _) => "are not known",
+        }
     }
 
     fn unread_type(&self) -> &str {
@@ -248,6 +261,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_computed_is_not_said_to_be_read() {
+        for (subject, expected) in [
+            ("pods", "could not be read"),
+            ("build of kustomization/a -n x", "is not known"),
+            ("effect of the change on helmrelease/a -n x", "is not known"),
+            ("preview", "is not known"),
+        ] {
+            let gap =
+                Gap { kind: GapKind::Failed, subject: subject.to_owned(), namespace: None, message: String::new() };
+            assert_eq!(gap.predicate(1), expected, "{subject}");
+        }
+    }
+
+    #[test]
     fn gaps_of_one_cause_and_place_are_one_group() {
         let gap = |kind, subject: &str, message: &str| Gap {
             kind,
@@ -292,9 +319,6 @@ mod tests {
         let in_shop = Gap { namespace: Some("shop".to_owned()), ..gap(GapKind::Forbidden) };
         assert_eq!(in_shop.refusal(), format!("{right} namespace shop"));
         assert_eq!(gap(GapKind::Timeout).refusal(), "could not be read: late");
-        let is_computed = |subject: &str| Gap { subject: subject.to_owned(), ..gap(GapKind::Failed) }.is_computed();
-        let computed = ["build of kustomization/web -n flux-system", "answers to dry-runs of pods", "apps/v1", "pods"];
-        assert_eq!(computed.map(is_computed), [true, false, false, false]);
     }
 
     fn served_type(group: &str, version: &str, kind: &str, plural: &str) -> ResourceType {

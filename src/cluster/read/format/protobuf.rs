@@ -10,9 +10,7 @@ use chrono::{DateTime, Utc};
 use super::answer::{PageEnd, is_partial_list};
 use super::metadata::{RawManagedFields, RawMetadata, RawOwnerReference};
 use super::wire::{FieldValue, Fields};
-
-/// First bytes of every protobuf body of the API server.
-const MAGIC: &[u8] = b"k8s\0";
+use crate::cluster::http::failure::PROTOBUF;
 
 /// A list response, whose items are decoded one at a time.
 pub(crate) struct PartialList<'a> {
@@ -25,7 +23,7 @@ impl<'a> PartialList<'a> {
     ///
     /// Fails when the body is not protobuf, damaged or truncated, or something else than a list of metadata.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, String> {
-        let envelope = body.strip_prefix(MAGIC).ok_or("the body is not protobuf of the API server")?;
+        let envelope = body.strip_prefix(PROTOBUF).ok_or("the body is not protobuf of the API server")?;
         let (api_version, kind) = type_meta(Fields::find(envelope, 1)?)?;
         if !is_partial_list(&kind, &api_version) {
             return Err(format!("a {kind:?} of {api_version:?} is no list of metadata"));
@@ -207,7 +205,7 @@ mod tests {
         ];
         let list_meta = [field(2, b"8"), field(3, b"next"), number(4, 3)].concat();
         let list = [field(1, &list_meta), field(2, &field(1, &meta.concat()))].concat();
-        [MAGIC.to_vec(), field(1, &type_of_list()), field(2, &list)].concat()
+        [PROTOBUF.to_vec(), field(1, &type_of_list()), field(2, &list)].concat()
     }
 
     #[test]
@@ -251,7 +249,7 @@ mod tests {
     fn another_type_is_an_error() {
         let list = field(2, &field(1, &field(2, b"8")));
         let of = |kind: &[u8]| {
-            [MAGIC.to_vec(), field(1, &[field(1, b"meta.k8s.io/v1"), field(2, kind)].concat()), list.clone()]
+            [PROTOBUF.to_vec(), field(1, &[field(1, b"meta.k8s.io/v1"), field(2, kind)].concat()), list.clone()]
         };
         assert!(PartialList::read(&of(b"PartialObjectMetadataList").concat()).is_ok());
         assert!(PartialList::read(&of(b"Status").concat()).is_err());

@@ -110,7 +110,7 @@ pub struct CheckoutOptions {
         value_name = "DURATION",
         default_value = "5m",
         hide_short_help = true,
-        value_parser = crate::cluster::config::args::request_timeout
+        value_parser = crate::cluster::config::args::duration
     )]
     pub plan_timeout: Duration,
 }

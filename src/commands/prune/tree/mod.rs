@@ -226,7 +226,7 @@ impl Answerer<'_> {
             match answered {
                 Some(result) => result?,
                 None => {
-                    let why = format!("the time of the plan is over ({} s, --plan-timeout)", self.limit.as_secs());
+                    let why = format!("the time of the plan is over (--plan-timeout={:?})", self.limit);
                     self.answers.give_up(left, &why);
                 }
             }

@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::commands::Session;
 use crate::commands::prune::sources::{MergedCheckout, TreeSources};
 use crate::error::{Error, Result};
-use crate::tools::git::{Checkout, WorktreeState};
+use crate::tools::git::{Checkout, WorktreeState, git_in};
 use gitops_core::flux::kustomize_controller::Version;
 use gitops_core::flux::source::matching;
 use gitops_core::flux::source::obstacles::obstacles;
@@ -29,6 +29,8 @@ pub(super) struct PlannedTree {
     missing: BTreeSet<String>,
     /// True if the checkout is a shallow clone.
     is_shallow: bool,
+    /// Words that run git in the checkout.
+    git: String,
     /// Remote and branch that are deployed, for `git fetch`: a clone of one branch fetches no other without them.
     upstream: Option<String>,
 }
@@ -50,6 +52,7 @@ impl PlannedTree {
             states: found.folders.keys().map(|id| (id.clone(), state.clone())).collect(),
             missing: BTreeSet::new(),
             is_shallow: false,
+            git: "git".to_owned(),
             upstream: found
                 .merged
                 .as_ref()
@@ -60,6 +63,7 @@ impl PlannedTree {
             None => checkout_of(&found.folders)?,
         };
         if let Some(checkout) = &checkout {
+            planned.git = git_in(checkout.top());
             planned.add_revision(args, checkout, &state, shared)?;
         }
         if let Some(merged) = &found.merged {
@@ -202,7 +206,7 @@ impl PlannedTree {
     /// Returns the command that fetches the history of what is deployed.
     pub(super) fn fetch(&self) -> String {
         let depth = if self.is_shallow { " --unshallow" } else { "" };
-        format!("git fetch{depth}{}", self.upstream.as_deref().unwrap_or_default())
+        format!("{} fetch{depth}{}", self.git, self.upstream.as_deref().unwrap_or_default())
     }
 
     /// Returns true if the checkout does not have a deployed commit, which [`Self::announce`] says.

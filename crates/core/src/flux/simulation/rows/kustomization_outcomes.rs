@@ -10,7 +10,7 @@ use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, 
 use crate::flux::simulation::model::owner_names::{dependency_detail, owner_id};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::gap::{BUILDS, Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -47,7 +47,7 @@ pub(crate) fn unknown_builds(state: &State<'_>) -> Vec<Gap> {
     for node in state.nodes.iter().filter(|node| !unknown.contains(&owner_id(&node.id.key))) {
         let Some(reason) = unknown_reason(state, node) else { continue };
         let changed = if follows_another_tree(&reason) { " with its changed spec" } else { "" };
-        let subject = format!("build of {}{changed}", owner_id(&node.id.key));
+        let subject = format!("{BUILDS}{}{changed}", owner_id(&node.id.key));
         gaps.push(Gap { kind: GapKind::Failed, subject, namespace: None, message: reason.detail });
     }
     gaps
@@ -116,7 +116,7 @@ fn node_outcome(state: &State<'_>, node: &Node) -> (Outcome, Reason) {
     let Some(pass) = node.last_pass() else { return (Outcome::Unchanged, ReasonCode::Terminating.into()) };
     if let Some(mut reason) = unknown_reason(state, node) {
         if !node.inventory.is_empty() {
-            reason.add_detail(&format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
+            reason.remarks.push(format!("any of its {} may be deleted", pluralize(node.inventory.len(), "object")));
             let numbers = by_gravity(&node.inventory).filter(|_| node.inventory.iter().any(is_grave));
             numbers.into_iter().for_each(|numbers| reason.add_stakes(&numbers));
         }

@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
-use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::gap::{Gap, GapKind, PREVIEW};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Action, Actor, Change, Plan};
 use crate::text::pluralize;
@@ -47,7 +47,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
         } else {
             "Kustomizations change each other, and no stable state was found".to_owned()
         };
-        plan.add_gaps([Gap { kind: GapKind::Failed, subject: "preview".to_owned(), namespace: None, message }]);
+        plan.add_gaps([Gap { kind: GapKind::Failed, subject: PREVIEW.to_owned(), namespace: None, message }]);
     }
     let incomplete = consequences.outcomes.iter().filter(|(_, outcomes)| outcomes.is_incomplete);
     plan.add_gaps(incomplete.map(|(id, outcomes)| {

@@ -18,7 +18,7 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::outcomes::PossibleOutcomes;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::gap::{EFFECTS, Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_helmrelease as releases;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -139,7 +139,7 @@ fn add_elsewhere(state: &State<'_>, plan: &mut Plan, id: &ObjectId, applied_by: 
 }
 
 fn effect_gap(owner: &OwnerId, message: &str) -> Gap {
-    let subject = format!("effect of the change on {owner}");
+    let subject = format!("{EFFECTS}{owner}");
     Gap { kind: GapKind::Failed, subject, namespace: None, message: message.to_owned() }
 }
 

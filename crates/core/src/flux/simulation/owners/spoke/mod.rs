@@ -4,7 +4,7 @@ use crate::flux::kinds;
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction};
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::owners::behaviour::comparison::{Comparison, Difference, Part};
-use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::gap::{EFFECTS, Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::Plan;
 use crate::text::join_limited;
@@ -45,7 +45,7 @@ pub(crate) fn deletion_gaps(plan: &Plan) -> Vec<Gap> {
 /// Returns the gap of an object of Flux in another cluster.
 pub(crate) fn remote_gap(id: &ObjectId, change: &str) -> Gap {
     let message = format!("{change}, and what Flux in that cluster does then is not in this plan");
-    Gap { kind: GapKind::Failed, subject: format!("effect of the change on {id}"), namespace: None, message }
+    Gap { kind: GapKind::Failed, subject: format!("{EFFECTS}{id}"), namespace: None, message }
 }
 
 /// Returns true for objects of Flux in another cluster that decide what is deployed: owners and their sources.
