@@ -1,9 +1,10 @@
 //! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data,
-//! live objects with values of Secrets, the health of owners.
+//! live objects with values of Secrets, known or not, the health of owners.
 
 pub(crate) mod copied_data;
 pub(crate) mod live_secrets;
 pub(crate) mod owner_readiness;
 pub(crate) mod refused_deletions;
 pub(crate) mod unknown_builds;
+pub(crate) mod unread_secrets;
 pub(crate) mod watch_selector;
