@@ -49,7 +49,6 @@ fn outputs(planned: &Planned) -> Vec<(&'static str, String)> {
         .collect();
     let file = PlanFile { plan: (*planned.plan).clone(), execution: None };
     outputs.push(("plan file", file.to_text().expect("a plan file has a text").0));
-    outputs.push(("messages", planned.messages.clone()));
     outputs.push(("second step", serde_json::to_string_pretty(&planned.back).expect("a plan has a text")));
     outputs.push(("searches", planned.searches.clone()));
     outputs
@@ -94,11 +93,11 @@ fn try_case(name: &str, case: &LeakCase, found: &mut Found) {
     found.ways.extend(&case.ways);
 }
 
-/// Returns what a plan and the messages about it say.
+/// Returns what a plan says.
 fn document(planned: &Planned) -> String {
     let [plan, back] =
         [&planned.plan, &planned.back].map(|plan| serde_json::to_string_pretty(plan).expect("a plan has a text"));
-    [&*plan, &back, &planned.messages, &planned.searches].join("\n")
+    [&*plan, &back, &planned.searches].join("\n")
 }
 
 #[test]
@@ -137,8 +136,8 @@ fn no_output_shows_a_value_of_a_secret_or_depends_on_it() {
     let shown: Vec<String> = all.leaks.iter().take(60).cloned().collect();
     assert!(all.leaks.is_empty(), "{} leaks:\n{}", all.leaks.len(), shown.join("\n"));
     assert_eq!(silent, SILENT, "a way leads to no output, so that its cases prove nothing");
-    // Names of deletions, approvals, findings and messages are rarer.
-    let rare = ["name", "vap", "sarif", "gitlab", "junit", "messages"];
+    // Names of deletions, approvals and findings are rarer.
+    let rare = ["name", "vap", "sarif", "gitlab", "junit"];
     let missing = all.shown.iter().filter(|(name, count)| **count == 0 && !rare.contains(name));
     assert!(missing.count() == 0, "an output showed nothing: {:?}", all.shown);
 }

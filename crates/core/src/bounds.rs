@@ -3,8 +3,12 @@
 //! An overrun is an [`Exceeded`], which names its [`Bound`]. It is a failure of this tool, so callers report a gap: the
 //! controllers have other limits, or none. `docs/limits.md` lists every bound.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
+
+use regex::{Regex, RegexBuilder};
 
 /// A limit, its name in messages and in `docs/limits.md`, and what it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +45,14 @@ pub const SUBSTITUTION_STEPS: Bound = Bound { name: "substitution-steps", limit:
 /// Bytes of all ignore rules of a source: each is compared with each path. A line of 64 KiB would be more than
 /// source-controller reads.
 pub(crate) const IGNORE_SIZE: Bound = Bound { name: "ignore-size", limit: 48 << 10, unit: "bytes of ignore rules" };
+
+/// Patterns in the targets of `spec.ignore`: each is compared with each object.
+pub(crate) const IGNORE_PATTERNS: Bound =
+    Bound { name: "ignore-patterns", limit: 500, unit: "patterns in spec.ignore" };
+
+/// Bytes of a compiled regular expression. Repetitions multiply: `(\w{99}){99}` has a million states.
+pub(crate) const PATTERN_SIZE: Bound =
+    Bound { name: "pattern-size", limit: 1 << 20, unit: "bytes of a compiled pattern" };
 
 /// Bytes of a Helm release record when it is unpacked. etcd stores 1.5 MiB of it packed, and gzip shrinks by up to 1000.
 pub(crate) const HELM_RECORD_SIZE: Bound = Bound { name: "helm-record-size", limit: 64 << 20, unit: "bytes" };
@@ -90,7 +102,7 @@ pub(crate) const MERGE_SIZE: Bound = Bound { name: "merge-size", limit: 64 << 20
 pub(crate) const DIFF_LINES: Bound = Bound { name: "diff-lines", limit: 50_000, unit: "lines" };
 
 /// All bounds of this crate.
-pub const ALL: [Bound; 22] = [
+pub const ALL: [Bound; 24] = [
     YAML_DEPTH,
     YAML_VALUES,
     KUSTOMIZATION_DEPTH,
@@ -99,6 +111,8 @@ pub const ALL: [Bound; 22] = [
     SUBSTITUTION_SIZE,
     SUBSTITUTION_STEPS,
     IGNORE_SIZE,
+    IGNORE_PATTERNS,
+    PATTERN_SIZE,
     HELM_RECORD_SIZE,
     QBEC_RECORD_SIZE,
     CHART_ARCHIVE_SIZE,
@@ -174,6 +188,29 @@ pub(crate) enum UnpackError {
     Exceeded(#[from] Exceeded),
 }
 
+/// Number of compiled patterns that a thread keeps: those of a few specs.
+const KEPT_PATTERNS: usize = 2 * IGNORE_PATTERNS.limit;
+
+thread_local! {
+    /// Regular expressions that were compiled on this thread. The same one is asked for with each object.
+    static PATTERNS: RefCell<HashMap<String, Result<Regex, regex::Error>>> = RefCell::default();
+}
+
+/// Returns a regular expression that others wrote, compiled once and within the limit of its size.
+pub(crate) fn compile_pattern(text: &str) -> Result<Regex, regex::Error> {
+    PATTERNS.with_borrow_mut(|known| {
+        if let Some(found) = known.get(text) {
+            return found.clone();
+        }
+        if known.len() >= KEPT_PATTERNS {
+            known.clear();
+        }
+        let compiled = RegexBuilder::new(text).size_limit(PATTERN_SIZE.limit).build();
+        known.insert(text.to_owned(), compiled.clone());
+        compiled
+    })
+}
+
 /// Unpacks gzip without writing more than the bound permits.
 pub(crate) fn unpack_gzip(packed: &[u8], bound: Bound) -> Result<Vec<u8>, UnpackError> {
     let mut unpacked = vec![];
@@ -193,6 +230,18 @@ mod tests {
     fn names_are_unique() {
         let names: std::collections::BTreeSet<_> = ALL.iter().map(|bound| bound.name).collect();
         assert_eq!(names.len(), ALL.len());
+    }
+
+    #[test]
+    fn a_pattern_is_compiled_once_and_up_to_the_limit() {
+        assert!(compile_pattern("^a{9}$").is_ok_and(|pattern| pattern.is_match("aaaaaaaaa")));
+        let start = std::time::Instant::now();
+        for _ in 0..100_000 {
+            assert!(compile_pattern("^a{9}$").is_ok());
+            assert!(matches!(compile_pattern(r"(\w{99}){99}"), Err(regex::Error::CompiledTooBig(_))));
+        }
+        let seconds = start.elapsed().as_secs_f32();
+        assert!(seconds < 5.0, "{seconds} s");
     }
 
     #[test]

@@ -7,7 +7,9 @@ use dialoguer::console::{Style, measure_text_width};
 
 use super::common::Common;
 use super::groups::{Group, NestedRow, groups};
-use super::{action, contested, has_own_reason, is_updated, note, outcome_words, owner_explanation, shown_alarms};
+use super::{
+    action, contested, has_own_reason, is_updated, not_compared, note, outcome_words, owner_explanation, shown_alarms,
+};
 use crate::output::gaps;
 use crate::output::text::prose::Prose;
 use crate::output::text::sanitize::one_line;
@@ -193,7 +195,9 @@ impl Lines {
         let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
         let gaps = gap_messages(plan);
         let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
-        if has_races || !(gaps.is_empty() && contested.is_empty() && suspended.is_empty()) {
+        let encrypted: Vec<String> = not_compared(plan).iter().map(ToString::to_string).collect();
+        let has_notes = [&gaps, &contested, &encrypted].iter().any(|messages| !messages.is_empty());
+        if has_races || has_notes || !suspended.is_empty() {
             self.blank();
         }
         if has_races {
@@ -206,13 +210,13 @@ impl Lines {
             let text = format!("their controllers apply and prune nothing of them: {names}");
             self.labelled("suspended", Tone::Warn, &text);
         }
-        for (label, tone, messages) in [("gap", Tone::Warn, gaps), ("contested", Tone::Warn, contested)] {
+        for (label, messages) in [("gap", gaps), ("contested", contested), ("encrypted", encrypted)] {
             for message in messages.iter().take(LISTED) {
-                self.labelled(label, tone, message);
+                self.labelled(label, Tone::Warn, message);
             }
             if messages.len() > LISTED {
                 let text = format!("… and {} more (-o wide lists them)", thousands(messages.len() - LISTED));
-                self.labelled(label, tone, &text);
+                self.labelled(label, Tone::Warn, &text);
             }
         }
     }

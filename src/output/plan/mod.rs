@@ -23,7 +23,7 @@ use gitops_core::plan::{
     Action, Actor, Alarm, BlockedByFinalizers, Certainty, Change, Contested, ControllerUpgrade, FinishedPlan, Outcome,
     OwnerOutcome, Plan, Reason, ReasonCode, Summary, if_deleted,
 };
-use gitops_core::text::{and_more, pluralize};
+use gitops_core::text::{and_more, join_limited, pluralize};
 use groups::{NestedRow, follows_from_place};
 
 /// Advice for alarms that need no other one.
@@ -200,7 +200,7 @@ fn alarms(plan: &Plan) -> impl Iterator<Item = PlanRow<'_>> {
     })
 }
 
-/// Returns the rows of contested objects, blocked and unknown owners, and gaps.
+/// Returns the rows of contested objects, blocked and unknown owners, encrypted objects, and gaps.
 fn notes(plan: &Plan) -> Vec<PlanRow<'_>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
@@ -218,6 +218,10 @@ fn notes(plan: &Plan) -> Vec<PlanRow<'_>> {
                 rows.push(PlanRow::new(what, place, String::new(), reason.to_string()));
             }
         }
+    }
+    for id in plan.not_compared() {
+        let reason = "it is encrypted, or names what has a hash of encrypted content: its update is not in this plan";
+        rows.push(PlanRow::new("encrypted", [&id.namespace, &id.kind, &id.name], String::new(), reason.to_owned()));
     }
     for Gap { subject, namespace, message, .. } in plan.counting_gaps() {
         let place = [namespace.as_deref().unwrap_or_default(), "", subject];
@@ -420,12 +424,20 @@ fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
     if is_own { text } else { row.reason.code.to_string() }
 }
 
-/// Returns warnings about rules that change, objects of several owners, and objects that finalizers keep terminating.
+/// Returns warnings about rules that change, objects of several owners, objects that finalizers keep terminating, and updates that are
+/// not in the plan.
 pub fn warnings(plan: &Plan) -> Vec<Prose> {
     let contested = limited(plan.contested(), contested, "applied by more than one owner");
     let blocked = limited(plan.blocked_by_finalizers(), blocked_by_finalizers, "blocked by finalizers");
     let upgrade = plan.controller_upgrade().map(controller_upgrade);
-    upgrade.into_iter().chain(contested).chain(blocked).collect()
+    upgrade.into_iter().chain(contested).chain(blocked).chain(not_compared(plan)).collect()
+}
+
+/// Names the objects whose updates are not in a plan.
+fn not_compared(plan: &Plan) -> Option<Prose> {
+    let objects = Some(plan.not_compared()).filter(|objects| !objects.is_empty())?;
+    let text = Prose::from("not compared, as they are encrypted or name what has a hash of encrypted content: ");
+    Some(text.foreign(join_limited(objects, NAMED)))
 }
 
 fn controller_upgrade(upgrade: &ControllerUpgrade) -> Prose {

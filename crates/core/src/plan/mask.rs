@@ -186,7 +186,8 @@ impl Plan {
             mask.mask_id(&mut diff.object);
             diff.text = mask.mask_values(&diff.text);
         }
-        self.document.unrehearsed.iter_mut().for_each(|id| mask.mask_id(id));
+        let ids = self.document.unrehearsed.iter_mut().chain(&mut self.document.not_compared);
+        ids.for_each(|id| mask.mask_id(id));
         for contested in &mut self.document.contested {
             mask.mask_id(&mut contested.object);
             contested.owners.iter_mut().for_each(|owner| mask.mask_owner(owner));

@@ -95,6 +95,9 @@ struct PlanDocument {
     contested: Vec<Contested>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unrehearsed: Vec<ObjectId>,
+    /// Objects whose update is not in the plan, because SOPS encrypts them or a name that they refer to.
+    #[serde(default, rename = "notCompared", skip_serializing_if = "Vec::is_empty")]
+    not_compared: Vec<ObjectId>,
     /// Kustomization files that the change empties. The alarms name them.
     #[serde(skip)]
     emptied_files: Vec<EmptiedFile>,
@@ -308,6 +311,17 @@ impl Plan {
         self.sort();
     }
 
+    /// Sets the objects whose update is not in the plan, because SOPS encrypts them or a name that they refer to.
+    pub(crate) fn set_not_compared(&mut self, objects: Vec<ObjectId>) {
+        self.document.not_compared = objects;
+        self.sort();
+    }
+
+    /// Returns the objects whose update is not in the plan, because SOPS encrypts them or a name that they refer to.
+    pub fn not_compared(&self) -> &[ObjectId] {
+        &self.document.not_compared
+    }
+
     /// Adds gaps; an equal gap is kept once.
     pub fn add_gaps(&mut self, gaps: impl IntoIterator<Item = Gap>) {
         self.document.gaps.extend(gaps.into_iter().map(AnswerGap::from));
@@ -473,15 +487,18 @@ impl Plan {
 
     /// Sorts all parts. Those that others set in an order of their own stay as they are.
     fn sort(&mut self) {
-        let PlanDocument { gaps, owners, changes, diffs, contested, unrehearsed, .. } = &mut self.document;
+        let PlanDocument { gaps, owners, changes, diffs, contested, unrehearsed, not_compared, .. } =
+            &mut self.document;
         gaps.sort();
         gaps.dedup();
         owners.sort();
         changes.sort_by(|a, b| (&a.object, a.action).cmp(&(&b.object, b.action)));
         diffs.sort();
         contested.sort();
-        unrehearsed.sort();
-        unrehearsed.dedup();
+        for ids in [unrehearsed, not_compared] {
+            ids.sort();
+            ids.dedup();
+        }
     }
 }
 

@@ -583,8 +583,8 @@ impl<'s> Planner<'s> {
         plan.set_subject(trees.subject.clone());
     }
 
-    /// Prints which references are not known, which sources may not fetch the new revision, what the dry-runs could not compare, and
-    /// the hint for missing rights.
+    /// Prints which references are not known, which sources may not fetch the new revision, and the hint for
+    /// missing rights.
     pub(super) fn report(&self, session: &mut Session, finished: &FinishedPreview) {
         self.hint_unknown_references(session, &finished.plan);
         let snapshot = self.answerer.builds.snapshot;
@@ -593,12 +593,6 @@ impl<'s> Planner<'s> {
             session.terminal.warning(&finished.secrets.mask_values(&obstacle.to_string()));
         }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
-        if !finished.not_compared.is_empty() {
-            let objects = join_limited(&finished.not_compared, NAMED_OBJECTS);
-            let reason = "encrypted, or name what has a hash of encrypted content";
-            let warning = format!("not compared, as they are {reason}: {objects}");
-            session.terminal.warning(&finished.secrets.mask_values(&warning));
-        }
         if let Some(hint) = rehearsal.hint() {
             session.hint_below(finished.secrets.mask_values(&hint));
         }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::AppliedObject;
 use super::manifest::manifest_to_apply;
+use crate::bounds::{Exceeded, IGNORE_PATTERNS, compile_pattern};
 use crate::flux::health_exprs::InvalidExprs;
 use crate::flux::kustomize_controller::NAME;
 use crate::flux::spec::KustomizationSpec;
@@ -62,7 +63,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
 
 /// Returns the regular expression of a pattern for a whole text.
 fn pattern(text: &str) -> Result<Regex, regex::Error> {
-    Regex::new(&format!("^(?:{text})$"))
+    compile_pattern(&format!("^(?:{text})$"))
 }
 
 fn is_selected(selector: &str, pairs: &KeyValues) -> bool {
@@ -89,8 +90,18 @@ fn rules(spec: &KustomizationSpec) -> impl Iterator<Item = Rule<'_>> {
     counting.map(|(_, rule)| rule)
 }
 
-/// Returns the JSON pointers of the fields that keep their live values when a Kustomization applies an object.
+/// Fails if the rules have more patterns than are compared with each object.
+fn check_number(spec: &KustomizationSpec) -> Result<(), Exceeded> {
+    let targets = list_at(spec.value(), "/ignore").iter().filter_map(|rule| rule.get("target")?.as_object());
+    IGNORE_PATTERNS.check(targets.map(Map::len).sum())
+}
+
+/// Returns the JSON pointers of the fields that keep their live values when a Kustomization applies an object. Above the limit of
+/// patterns, no rule is compared.
 pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>) -> Vec<String> {
+    if check_number(spec).is_err() {
+        return vec![];
+    }
     let matching = rules(spec).filter(|rule| rule.target.is_none_or(|target| object.is_selected_by(target)));
     let paths = matching.flat_map(|rule| rule.paths);
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -144,14 +155,18 @@ pub(crate) fn invalid_path(paths: &[String]) -> Option<&str> {
 ///
 /// Source: `NewSelectorRegex` in jsondiff/selector.go of fluxcd/pkg/ssa v0.76.2.
 pub(crate) fn invalid_target(spec: &KustomizationSpec) -> Option<InvalidExprs> {
+    if let Err(exceeded) = check_number(spec) {
+        let detail = format!("it is not known which fields keep their values: there are {exceeded}");
+        return Some(InvalidExprs { detail, is_certain: false });
+    }
     let targets = list_at(spec.value(), "/ignore").iter().filter_map(|rule| rule.get("target")?.as_object());
     let invalid = targets.flat_map(|target| {
         let texts = target.iter().filter_map(|(part, text)| Some((part, text.as_str()?)));
         texts.filter_map(|(part, text)| {
             let is_certain = match part.as_str() {
                 "group" | "version" | "kind" | "name" | "namespace" => {
-                    pattern(text).err()?;
-                    !text.contains(['[', '{', '\\'])
+                    let error = pattern(text).err()?;
+                    !text.contains(['[', '{', '\\']) && !matches!(error, regex::Error::CompiledTooBig(_))
                 }
                 "labelSelector" | "annotationSelector" => {
                     Selector::parse(text).err()?;
@@ -216,6 +231,20 @@ mod tests {
         assert_eq!(paths(json!([b, a])), ["/data/a"]);
         let empty = json!({"target": {}, "paths": ["/data/c"]});
         assert_eq!(paths(json!([empty, a, empty, b])), ["/data/c", "/data/c", "/data/b"], "an empty target is one");
+    }
+
+    #[test]
+    fn more_patterns_than_the_limit_are_not_compared() {
+        let id = ObjectId::new("", "ConfigMap", "n", "a");
+        for (number, is_read) in [(IGNORE_PATTERNS.limit, true), (IGNORE_PATTERNS.limit + 1, false)] {
+            let rules: Vec<Value> =
+                (0..number).map(|n| json!({"target": {"name": format!("a{{1,{n}}}")}, "paths": ["/data/a"]})).collect();
+            let spec = KustomizationSpec::new(&json!({ "ignore": rules }));
+            let found = ignored_paths(&spec, &IgnoreTarget::new(&id, "v1", &json!({})));
+            assert_eq!(!found.is_empty(), is_read);
+            let exceeded = invalid_target(&spec).filter(|found| found.detail.contains("limit ignore-patterns"));
+            assert_eq!(exceeded.map(|found| found.is_certain), (!is_read).then_some(false));
+        }
     }
 
     #[test]

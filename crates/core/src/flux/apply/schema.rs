@@ -10,6 +10,7 @@ use cel::Value as CelValue;
 use serde_json::{Map, Value};
 
 use super::cause::is_of_schema;
+use crate::bounds::compile_pattern;
 use crate::expression::{self, MAX_STEPS};
 use crate::kubernetes::object::{flag_at, list_at};
 use crate::text::unescape_step;
@@ -269,7 +270,7 @@ fn text_fit(text: &str, schema: &Value, pointer: &str) -> Fit {
         return Fit::Unknown(format!("checks the format of {}", dotted(pointer)));
     }
     let Some(pattern) = schema.get("pattern").and_then(Value::as_str) else { return Fit::Valid };
-    match regex::Regex::new(pattern) {
+    match compile_pattern(pattern) {
         Ok(pattern) if pattern.is_match(text) => Fit::Valid,
         Ok(_) => Fit::invalid(pointer, format!("{}: should match '{pattern}'", dotted(pointer))),
         Err(_) => Fit::Unknown(format!("checks the pattern of {}", dotted(pointer))),

@@ -360,6 +360,12 @@ fn read_objects(
         if let Some(text) = masked {
             mask_objects(&mut of_document, &text);
         }
+        if let Some((object, key)) =
+            of_document.iter().find_map(|it| Some((it, decryption::encrypted_instruction(it)?)))
+        {
+            let detail = format!("it cannot be built without the keys: {key} of {} is encrypted", object.shown_id());
+            return Err(BuildFailure::unknown(ReasonCode::Encrypted, detail));
+        }
         built.extend(of_document);
     }
     let mut seen = BTreeSet::new();

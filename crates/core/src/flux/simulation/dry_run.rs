@@ -154,9 +154,9 @@ impl<'r> DryRuns<'r> {
     }
 
     /// Returns the objects that are not compared because the keys to their content are not here.
-    pub(super) fn not_compared(&self) -> BTreeSet<String> {
+    pub(super) fn not_compared(&self) -> Vec<ObjectId> {
         let encrypted = self.applied.iter().map(|answered| &answered.applied.built);
-        encrypted.filter(|built| built.undecrypted.is_some()).map(|built| built.shown_id().to_string()).collect()
+        encrypted.filter(|built| built.undecrypted.is_some()).map(|built| built.shown_id().clone()).collect()
     }
 
     /// Adds the results to a plan. An update of an object that is not in `applied`, the objects that Kustomizations

@@ -182,7 +182,7 @@ impl Rehearsal {
         add_built_referrers(state, &mut plan);
         let Some(scope) = &state.input.dry_runs else {
             say_what_blocked_owners_delete(&mut plan);
-            return Box::new(FinishedPreview { plan, secrets, not_compared: BTreeSet::new() });
+            return Box::new(FinishedPreview { plan, secrets });
         };
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
         dry_runs.retain_last_runs(&last_runs(state));
@@ -194,8 +194,9 @@ impl Rehearsal {
         if scope.compares_all {
             plan.add_diffs(manifest_diffs(state, &plan));
         }
+        plan.set_not_compared(not_compared);
         say_what_blocked_owners_delete(&mut plan);
-        Box::new(FinishedPreview { plan, secrets, not_compared })
+        Box::new(FinishedPreview { plan, secrets })
     }
 
     /// Returns the changes of a plan that the API server was not asked about yet.

@@ -57,6 +57,11 @@ impl BuiltObject {
         self.undecrypted.is_some() && self.manifest.get("spec").is_some_and(holds_ciphertext)
     }
 
+    /// Returns true if a label is encrypted, so that it is not known what selects the object.
+    pub(crate) fn has_encrypted_labels(&self) -> bool {
+        self.undecrypted.is_some() && self.manifest.pointer("/metadata/labels").is_some_and(holds_ciphertext)
+    }
+
     /// Returns the identity to show, which holds no value of a Secret.
     pub(crate) fn shown_id(&self) -> &ObjectId {
         self.masked.as_deref().map_or(&self.id, |masked| &masked.id)

@@ -22,6 +22,9 @@ const DECRYPT: &str = "kustomize.toolkit.fluxcd.io/decrypt";
 /// Fields that make up the identity of an object.
 const IDENTITY: [&str; 4] = ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"];
 
+/// Ends of the domains of labels and annotations that Flux controllers obey.
+const FLUX_DOMAINS: [&str; 2] = ["fluxcd.io", "fluxcd.controlplane.io"];
+
 /// A file that a kustomization file refers to and that is decrypted before the build.
 struct EncryptedFile<'a> {
     /// Path relative to the kustomization file.
@@ -79,6 +82,18 @@ pub(in crate::flux::build) fn undecrypted_part(document: &Value, macs: &BTreeSet
         return Some(Undecrypted::Name(UnknownName::default()));
     }
     (is_generated || (is_encrypted(document) && !opts_out(document))).then_some(Undecrypted::Content)
+}
+
+/// Returns the label or annotation of an object that a Flux controller obeys, if its value is encrypted: what the controllers do with
+/// the object is not known.
+pub(in crate::flux::build) fn encrypted_instruction(object: &BuiltObject) -> Option<&str> {
+    object.undecrypted.as_ref()?;
+    let pairs =
+        ["labels", "annotations"].iter().filter_map(|field| object.manifest.get("metadata")?.get(field)?.as_object());
+    let mut encrypted = pairs.flatten().filter(|(_, value)| is_ciphertext(Some(value)));
+    let is_of_flux =
+        |key: &str| key.split_once('/').is_some_and(|(domain, _)| FLUX_DOMAINS.iter().any(|of| domain.ends_with(of)));
+    encrypted.find_map(|(key, _)| is_of_flux(key).then_some(key.as_str()))
 }
 
 /// Returns true if the controller refuses to apply an object: a Secret with metadata of SOPS that it did not decrypt.

@@ -3,13 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::last_applied::LastApplied;
 use super::scope::Scopes;
 use super::spec_changes::spec_changes;
 use super::unserved_versions::{Definition, applied_definitions};
-use crate::flux::apply::managed_fields::{overlay, owned_part};
 use crate::flux::apply::question::Question;
 use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
@@ -17,7 +14,7 @@ use crate::flux::build::sops::content_without_recipients;
 use crate::flux::build::sops::live_values::take_live_values;
 use crate::flux::build::sops::resolve_names::resolve_names;
 use crate::flux::build::{BuildContext, Interrupt};
-use crate::flux::kustomize_controller;
+use crate::flux::simulation::model::applications::applied_spec;
 use crate::flux::simulation::model::clusters::in_cluster;
 use crate::flux::simulation::model::node::{Node, Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::NOT_READ;
@@ -25,7 +22,6 @@ use crate::flux::simulation::model::questions::{Answers, DryRunAnswers, Verdict}
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
-use crate::kubernetes::object::Resource;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -175,21 +171,6 @@ impl<'r, 'a> Derivation<'r, 'a> {
         self.last_builds.insert(key.clone(), built.clone());
         Ok(built)
     }
-}
-
-/// Returns what kustomize-controller applied of a live spec. Of a recording without the owners of fields, that is all of it.
-fn applied_spec(live: &Resource) -> Value {
-    let own =
-        live.object.managed_fields.iter().filter(|entry| {
-            entry.applies && entry.subresource.is_empty() && &*entry.manager == kustomize_controller::NAME
-        });
-    let mut own = own.filter(|entry| entry.spec.is_some()).peekable();
-    if own.peek().is_none() {
-        return live.spec().clone();
-    }
-    let mut applied = Value::Null;
-    own.for_each(|entry| overlay(&mut applied, &owned_part(entry, live.spec())));
-    applied
 }
 
 /// Returns the Kustomizations as they follow from the last state, and the answers that are missing.

@@ -85,9 +85,12 @@ pub(crate) fn source_states(
         states.push(SourceState::plain(artifact));
         return states;
     };
-    let stuck = state.stuck_sources.get(&source);
+    let stuck = state.stuck_sources.get(&source).map(|why| match state.is_private(&source.object()) {
+        true => format!("{source} keeps the artifact that it has: spec.sparseCheckout names what does not exist"),
+        false => why.clone(),
+    });
     for state in generated {
-        let artifact = match (&state.content, stuck) {
+        let artifact = match (&state.content, &stuck) {
             (ArtifactContent::Made(artifact), _) => Ok(artifact.clone()),
             (ArtifactContent::Same, _) if is_changed => match &deployed {
                 Some(artifact) => Ok(artifact.clone()),

@@ -175,6 +175,21 @@ fn changed_by<'p>(pass: &'p Pass, id: &ObjectId, exists: bool) -> Option<&'p Bui
     (!is_skipped && !is_never_applied(built, &pass.spec)).then_some(built)
 }
 
+/// Returns what kustomize-controller applied of a live spec. Of a recording without the owners of fields, that is all of it.
+pub(crate) fn applied_spec(live: &Resource) -> Value {
+    let own =
+        live.object.managed_fields.iter().filter(|entry| {
+            entry.applies && entry.subresource.is_empty() && &*entry.manager == kustomize_controller::NAME
+        });
+    let mut own = own.filter(|entry| entry.spec.is_some()).peekable();
+    if own.peek().is_none() {
+        return live.spec().clone();
+    }
+    let mut applied = Value::Null;
+    own.for_each(|entry| overlay(&mut applied, &owned_part(entry, live.spec())));
+    applied
+}
+
 /// Returns true if the fields of a manager stay when kustomize-controller applies an object.
 pub(crate) fn is_foreign(entry: &ManagedFieldsEntry, flags: &ControllerFlags) -> bool {
     entry.subresource.is_empty()

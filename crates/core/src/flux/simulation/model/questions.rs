@@ -1,6 +1,6 @@
 //! Questions of a preview and their answers, as values: builds, and dry-runs of what controllers would send.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, QuestionKey};
@@ -113,6 +113,4 @@ pub struct FinishedPreview {
     pub plan: Plan,
     /// Names with values of Secrets, which must be masked before the plan is shown.
     pub secrets: SecretMask,
-    /// Objects that no dry-run compares, because the keys to their content are not here.
-    pub not_compared: BTreeSet<String>,
 }

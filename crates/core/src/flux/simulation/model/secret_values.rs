@@ -26,8 +26,17 @@ pub(crate) struct SecretValues {
     held: BTreeMap<ObjectId, Held>,
     /// Owners whose objects are known.
     read: BTreeSet<ObjectId>,
-    /// Objects of owners that name Secrets which this plan does not read.
-    unread: BTreeSet<ObjectId>,
+    /// Objects with private values that this plan does not know.
+    unread: UnreadObjects,
+}
+
+/// Live objects that can hold private values which this plan does not know.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnreadObjects {
+    /// Owners whose private values are not known.
+    pub(crate) owners: BTreeSet<ObjectId>,
+    /// Owners that list each object: those above, and those that they list.
+    pub(crate) listed_by: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
 }
 
 /// Parts of a live object that hold values of Secrets.
@@ -73,14 +82,14 @@ impl SecretValues {
         self.read.insert(owner);
     }
 
-    /// Sets the objects of owners that name Secrets which this plan does not read.
-    pub(crate) fn set_unread(&mut self, objects: BTreeSet<ObjectId>) {
+    /// Sets the objects with private values that this plan does not know.
+    pub(crate) fn set_unread(&mut self, objects: UnreadObjects) {
         self.unread = objects;
     }
 
-    /// Returns true if an owner of a live object names Secrets which this plan does not read.
-    pub(crate) fn is_unread(&self, id: &ObjectId) -> bool {
-        self.unread.contains(id)
+    /// Returns the objects with private values that this plan does not know.
+    pub(crate) fn unread(&self) -> &UnreadObjects {
+        &self.unread
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Private<String>> {

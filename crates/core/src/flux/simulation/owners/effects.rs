@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::behaviour::privacy::quotes_secrets;
 use super::kinds::kind_of;
 use crate::flux::simulation::model::affected_owner::Effect;
 use crate::flux::simulation::model::disclosure::Disclosed;
@@ -50,7 +51,7 @@ fn effect_of(
         return Some(Disclosed::of_effect((kind.deleted)(state, owner, consequences), state.is_private(id)));
     }
     let known = found.get(id).map(|effect| Disclosed::known(effect));
-    known.or_else(|| Some(Disclosed::of_effect((kind.acting)(state, owner, consequences)?, state.is_private(id))))
+    known.or_else(|| Some(Disclosed::of_effect((kind.acting)(state, owner, consequences)?, quotes_secrets(state, id))))
 }
 
 /// Returns the objects that owners delete and that are not deleted otherwise.

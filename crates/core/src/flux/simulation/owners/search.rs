@@ -2,6 +2,7 @@
 
 use super::behaviour::comparison::Comparison;
 use super::behaviour::owner_kind::unrecorded;
+use super::behaviour::privacy::quotes_secrets;
 use super::kinds::{affected_owners, kind_of};
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::simulation::kustomization::derivation::Derivation;
@@ -50,7 +51,7 @@ pub(crate) fn find_affected<'a>(state: &State<'a>, consequences: &Consequences<'
         }
     }
     let disclosed = affected.into_iter().map(|owner| {
-        let is_private = state.is_private(&owner.id);
+        let is_private = quotes_secrets(state, &owner.id);
         Disclosed::of_owner(owner, is_private)
     });
     let needs = Needs { builds: derivation.needs, dry_runs: derivation.questions };

@@ -547,7 +547,9 @@ impl<'s, 'a> Premises<'s, 'a> {
         // A resource comes after its definition.
         let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
         let precedence = self.world.precedence(definition, &object.owner, &object.id);
-        let message = if object.built.masked.is_some() { HIDDEN_MESSAGE } else { &*misfit.message };
+        // The message can quote both.
+        let mut quoted = definition.built.iter().chain([&object.built]);
+        let message = if quoted.any(|built| built.masked.is_some()) { HIDDEN_MESSAGE } else { &*misfit.message };
         let (shown, changed) = (object.built.shown_id(), definition.clause());
         let open = Standing::Open(format!("the server accepts {shown} now, and refuses it after {changed}: {message}"));
         match precedence {

@@ -32,10 +32,10 @@ pub(super) fn add_commits(state: &State<'_>, plan: &mut Plan) {
 
 /// Describes the commits of an automation, for people.
 fn commits(state: &State<'_>, id: &ObjectId, spec: &Value) -> String {
-    if state.is_private(id) {
+    let source = SourceId::read(&spec["sourceRef"], "GitRepository", &id.namespace);
+    if state.is_private(id) || state.is_private(&source.object()) {
         return "its commits are not in this plan".to_owned();
     }
-    let source = SourceId::read(&spec["sourceRef"], "GitRepository", &id.namespace);
     let of_source = state.specs_after(&source.object()).pop().unwrap_or_default();
     let branches = [
         text_at(spec, "/git/push/branch"),

@@ -25,12 +25,10 @@ use crate::text::hex;
 /// Number of characters of a form of the value that no output may show.
 const PREFIX: usize = 6;
 
-/// Plan of a change, with the messages about it and the cluster.
+/// Plan of a change, with the cluster.
 pub struct Planned {
     pub plan: FinishedPlan,
     pub snapshot: Snapshot,
-    /// Text that the command prints on standard error.
-    pub messages: String,
     /// Plan of a second step, which takes the change back.
     pub back: FinishedPlan,
     /// What the searches of `handover` and `--why-gone` read of both steps, as they write it.
@@ -842,8 +840,6 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
     }
     cluster.snapshot.normalise();
     let (preview, declared, next) = played(&cluster, &after, build::Answers::default());
-    let messages: Vec<&str> = preview.not_compared.iter().map(String::as_str).collect();
-    let messages = preview.secrets.mask_values(&messages.join(", "));
     let first = cluster.snapshot.clone();
     let plan = finished(preview.plan.clone(), &first, &preview.secrets);
     // The second step takes the change back, as the way back of a list of steps does. No API server has this state.
@@ -865,7 +861,7 @@ fn planned(change: &Change, secret: &str, public_value: &str, server: Server) ->
         writeln!(searches, "{id}").expect("a text takes everything");
     }
     let back = finished(second.plan, &cluster.snapshot, &second.secrets);
-    Planned { plan, messages, snapshot: first, back, searches }
+    Planned { plan, snapshot: first, back, searches }
 }
 
 /// Plans files in a cluster. Also returns what owners declare then, and the state after it.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, TestCluster, cm, ks, set};
+use super::cluster::{Files, TestCluster, cm, finished, ks, set};
 use super::resource_sets::{cluster as sets, tenants};
 use super::upgrades::{Template, deployed_from, spec, templates, tree, without};
 use crate::kubernetes::object::ManagedFieldsEntry;
@@ -209,5 +209,226 @@ fn a_release_whose_templates_look_up_an_encrypted_object_is_private() {
         let preview = cluster.finish_preview(cluster.input(&files("2", std::slice::from_ref(&new), manifest())));
         let text = serde_json::to_string(&preview.plan).unwrap();
         assert_eq!(text.contains("d-new"), !is_encrypted, "{text}");
+    }
+}
+
+/// Returns the texts of the plan of a change, with the differences of all objects, and as it is if the server refuses each change and
+/// quotes the live object.
+fn texts(cluster: &mut TestCluster, after: &Files) -> [String; 2] {
+    [(true, false), (false, true)].map(|(compares, quotes_live)| {
+        (cluster.compares, cluster.quotes_live) = (compares, quotes_live);
+        format!("{:?}", cluster.finish_preview(cluster.input(after)).plan)
+    })
+}
+
+#[test]
+fn a_live_object_is_private_unless_it_is_known_that_it_was_not_encrypted() {
+    let live = || with_data("hunter2hunter2".into());
+    let with = |object: Value, decrypts: bool| -> Files {
+        let more = if decrypts { json!({"decryption": {"provider": "sops"}}) } else { json!({}) };
+        vec![("root/k.yaml", vec![ks("k", "./p", more)]), ("p/a.yaml", vec![object])]
+    };
+    for (what, decrypts, history, is_hidden) in [
+        ("no history", true, None, true),
+        ("it was plain", true, Some(with(live(), true)), false),
+        ("nothing is decrypted", false, None, false),
+    ] {
+        let mut cluster = TestCluster::new(&with(live(), decrypts));
+        cluster.history = history;
+        for text in texts(&mut cluster, &with(with_data("new".into()), decrypts)) {
+            assert_eq!(!text.contains("hunter2"), is_hidden, "{what}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_attempt_decrypted_is_private() {
+    // The last revision that was applied has neither value. A later one, which failed in a later stage, had both encrypted.
+    let with = |found: Option<Value>, old: &str| -> Files {
+        let mut kept = cm("kept");
+        kept["data"] = json!({"a": old});
+        decrypting(found.into_iter().chain([kept]).collect())
+    };
+    let mut cluster = TestCluster::new(&with(None, "hunter2hunter2"));
+    cluster.history = Some(with(None, "before"));
+    cluster.add(&with_data("hunter2hunter2".into()), Some("k"));
+    cluster.snapshot.normalise();
+    let after = with(Some(with_data("new".into())), "new");
+    for (status, is_hidden) in [("True", false), ("False", true)] {
+        cluster.kustomization("k").content["status"]["conditions"][0]["status"] = status.into();
+        for text in texts(&mut cluster, &after) {
+            assert_eq!(!text.contains("hunter2"), is_hidden, "{status}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_an_owner_made_of_an_encrypted_spec_is_private() {
+    // The child may have had an encrypted variable. The tree now has a plain one.
+    let with = |value: &str, child: &str| -> Files {
+        let more = json!({"postBuild": {"substitute": {"v": value}}});
+        let mut files = decrypting(vec![ks("c", "./c", more)]);
+        let mut of_child = cm("of-child");
+        of_child["data"] = json!({"a": "${v}", "b": child});
+        files.push(("c/a.yaml", vec![of_child]));
+        files
+    };
+    let mut cluster = TestCluster::new(&with("hunter2hunter2", "1"));
+    for (value, is_hidden) in [("new", true), ("hunter2hunter2", false)] {
+        let plan = texts(&mut cluster, &with(value, "2"));
+        assert_eq!(!plan[0].contains("hunter2"), is_hidden, "{value}: {}", plan[0]);
+    }
+}
+
+#[test]
+fn a_variable_that_may_have_been_encrypted_is_private() {
+    let with = |value: &str, names: &[&str]| -> Files {
+        let mut vars = cm("vars");
+        vars["data"] = json!({"v": value});
+        let from = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "vars"}]}});
+        let mut files = decrypting(vec![vars]);
+        files.push(("root/r.yaml", vec![ks("r", "./r", from)]));
+        files.push(("r/a.yaml", names.iter().map(|name| cm(name)).collect()));
+        files
+    };
+    let cluster = TestCluster::new(&with("hunter2hunter2", &["a"]));
+    for (value, is_hidden) in [("new", true), ("hunter2hunter2", false)] {
+        let preview = cluster.finish_preview(cluster.input(&with(value, &["a", "b-${v}"])));
+        let plan = finished(preview.plan, &cluster.snapshot, &preview.secrets);
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(!text.contains("hunter2"), is_hidden, "{value}: {text}");
+    }
+}
+
+#[test]
+fn an_encrypted_target_does_not_replace_a_release() {
+    let with = |name: Value| {
+        let mut files = tree("1", &templates(), spec(json!({})));
+        let mut release = files[1].1.remove(0);
+        if name != "app" {
+            release["spec"]["releaseName"] = name;
+            release = encrypted(release);
+        }
+        files[1] = ("p/a.yaml", vec![release]);
+        files.extend(decrypting(vec![]).into_iter().take(1));
+        files
+    };
+    let cluster = deployed_from(&with("app".into()));
+    let plan = cluster.plan(&with(secret("1")));
+    assert_eq!((plan.deletions().count(), unknown(&plan).len()), (0, 1), "{:?}", plan.changes());
+}
+
+#[test]
+fn an_encrypted_chart_of_a_release_is_not_known() {
+    let with = |chart: Value, version: &str| {
+        let mut files = tree(version, &templates(), spec(json!({})));
+        let mut release = files[1].1.remove(0);
+        release["spec"]["chart"] = Value::Null;
+        release["spec"]["chartRef"] = json!({"kind": "HelmChart", "name": "chart"});
+        let mut of_chart = json!({"apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
+            "metadata": {"name": "chart", "namespace": super::cluster::NS},
+            "spec": {"chart": chart, "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
+        if of_chart["spec"]["chart"] != "./charts/app" {
+            of_chart = encrypted(of_chart);
+        }
+        files[1] = ("p/a.yaml", vec![release, of_chart]);
+        files.extend(decrypting(vec![]).into_iter().take(1));
+        files
+    };
+    let mut cluster = deployed_from(&with("./charts/app".into(), "1"));
+    cluster.history = Some(with(secret("1"), "1"));
+    let plan = cluster.plan(&with(secret("2"), "1"));
+    assert_eq!((plan.deletions().count(), unknown(&plan).len()), (0, 1), "{:?}", plan.changes());
+}
+
+#[test]
+fn encrypted_instructions_to_controllers_are_not_known() {
+    let with = |key: &str, value: Value| {
+        let mut object = cm("a");
+        object["metadata"]["annotations"] = json!({ key: value });
+        decrypting(vec![encrypted(object), cm("b")])
+    };
+    let cluster = TestCluster::new(&with("example.com/x", "plain".into()));
+    for (key, value, is_known) in [
+        ("kustomize.toolkit.fluxcd.io/ssa", secret("1"), false),
+        ("kustomize.toolkit.fluxcd.io/ssa", "Merge".into(), true),
+        ("example.com/x", secret("1"), true),
+    ] {
+        let outcome = cluster.outcome(&with(key, value), "k");
+        assert_eq!(
+            !outcome.contains(&format!("{key} of configmap/a -n flux-system is encrypted")),
+            is_known,
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
+fn a_provider_with_encrypted_labels_may_be_selected() {
+    let with = |provider: Option<Value>| {
+        let mut set = set_with("b".into(), &["x-<< inputs.tenant >>"]);
+        set["spec"]["inputsFrom"] = json!([{"selector": {"matchLabels": {"a": "b"}}}]);
+        decrypting([set].into_iter().chain(provider).collect())
+    };
+    let provider = |label: Value| {
+        json!({"apiVersion": "fluxcd.controlplane.io/v1", "kind": "ResourceSetInputProvider",
+            "metadata": {"name": "more", "namespace": super::cluster::NS, "labels": {"a": label}},
+            "spec": {"type": "Static", "defaultValues": {"tenant": "c"}}})
+    };
+    let cluster = sets(&with(None));
+    assert_eq!(unknown(&cluster.plan(&with(Some(provider("other".into()))))), [""; 0]);
+    let hidden = cluster.plan(&with(Some(encrypted(provider(secret("1"))))));
+    assert_eq!(unknown(&hidden).len(), 1, "{:?}", hidden.changes());
+}
+
+#[test]
+fn an_encrypted_source_with_another_text_can_fetch_something_else() {
+    let with = |branch: Value, objects: &[&str]| {
+        let fields = json!({"url": "https://example.com/repo", "ref": {"branch": branch}});
+        let mut repository = super::unfollowed::source("GitRepository", "repo", fields);
+        if repository["spec"]["ref"]["branch"] != "main" {
+            repository = encrypted(repository);
+        }
+        let mut files = decrypting(vec![repository]);
+        files.push(("root/c.yaml", vec![ks("c", "./c", json!({}))]));
+        files.push(("c/a.yaml", objects.iter().map(|name| cm(name)).collect()));
+        files
+    };
+    let mut cluster = TestCluster::new(&with("main".into(), &["a", "b"]));
+    cluster.history = Some(with(secret("1"), &["a", "b"]));
+    for (text, outcome) in [("1", "Applies"), ("2", "Unknown")] {
+        let found = cluster.outcome(&with(secret(text), &["a"]), "c");
+        assert!(found.starts_with(outcome), "{text}: {found}");
+    }
+}
+
+#[test]
+fn what_a_release_made_of_an_encrypted_spec_is_private() {
+    let with = |color: &str| {
+        let mut files = tree("1", &templates(), spec(json!({"color": color})));
+        let release = files[1].1.remove(0);
+        files[1] = ("p/a.yaml", vec![release]);
+        let mut manifest = cm("web");
+        manifest["data"] = json!({"a": "{{ .Values.color }}"});
+        files.retain(|(at, _)| *at != "charts/app/templates/web.yaml");
+        files.push(("charts/app/templates/web.yaml", vec![manifest]));
+        files
+    };
+    let files = |color: &str| {
+        let mut files = with(color);
+        files.extend(decrypting(vec![]).into_iter().take(1));
+        files
+    };
+    let mut cluster = deployed_from(&files("hunter2hunter2"));
+    cluster.compares = true;
+    let mut live = cm("web");
+    live["data"] = json!({"a": "hunter2hunter2"});
+    cluster.data.insert("web".to_owned(), live);
+    // The last revision that was applied is known. A later attempt failed.
+    for (status, is_hidden) in [("False", true), ("True", false)] {
+        cluster.kustomization("k").content["status"]["conditions"][0]["status"] = status.into();
+        let text = format!("{:?}", cluster.finish_preview(cluster.input(&files("new"))).plan);
+        assert_eq!(!text.contains("hunter2"), is_hidden, "{status}: {text}");
+        assert_eq!(!text.contains("configmap/web -n flux-system (live)"), is_hidden, "{status}: {text}");
     }
 }

@@ -236,8 +236,58 @@ fn a_live_spec_that_is_not_what_was_applied_last_is_hidden() {
     for number in [83, 103, 288, 296] {
         let case = LeakCase::new(number * 13);
         let plans = [&case.private.plan, &case.private.back].map(|plan| serde_json::to_string(plan).unwrap());
-        let texts = [&*plans[0], &plans[1], &case.private.searches, &case.private.messages].join("\n");
+        let texts = [&*plans[0], &plans[1], &case.private.searches].join("\n");
         let leaked: Vec<String> = case.forbidden().into_iter().filter(|form| texts.contains(form.as_str())).collect();
         assert_eq!(leaked, [""; 0], "{number} {:?}", case.ways);
+    }
+}
+
+/// Returns a cluster after some files were applied, and its plan for others. Their Kustomization of the folder `apps` has the variable
+/// `VALUE` of a Secret.
+fn planned_with_variable(mut cluster: TestCluster, before: &Files, after: &Files) -> String {
+    cluster.add(&secret("vars", json!({"VALUE": "hunter2hunter2"})), None);
+    let from = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+    cluster.apply(&ks("apps", "./apps", from), None, &artifact(before));
+    cluster.history = Some(before.clone());
+    cluster.snapshot.normalise();
+    let (_, text) = shown(&cluster, after);
+    text
+}
+
+#[test]
+fn what_a_release_says_of_a_private_source_of_its_chart_is_not_shown() {
+    let files = |address: &str, tag: &str| {
+        let mut of_release = json!({"chartRef": {"kind": "OCIRepository", "name": "oci"}});
+        of_release["values"] = json!({});
+        let mut files = tree("1", &templates(), of_release);
+        let fields = json!({"url": address, "ref": {"tag": tag}});
+        files.push(("apps/a.yaml", vec![super::unfollowed::source("OCIRepository", "oci", fields)]));
+        files
+    };
+    for (address, is_hidden) in [("oci://example.com/${VALUE}", true), ("oci://example.com/hunter2hunter2", false)] {
+        let before = files(address, "1");
+        let text = planned_with_variable(deployed_from(&before), &before, &files(address, "2"));
+        assert_eq!(!text.contains("hunter2"), is_hidden, "{address}: {text}");
+    }
+}
+
+#[test]
+fn the_branch_of_a_private_source_is_not_named_by_what_commits_to_it() {
+    let files = |branch: &str, more: Vec<Value>| -> Files {
+        let fields = json!({"url": "https://example.com/other", "ref": {"branch": branch}});
+        vec![
+            ("root/a.yaml", [vec![cm("x")], more].concat()),
+            ("apps/a.yaml", vec![super::unfollowed::source("GitRepository", "other", fields)]),
+        ]
+    };
+    let automation = json!({"apiVersion": "image.toolkit.fluxcd.io/v1", "kind": "ImageUpdateAutomation",
+        "metadata": {"name": "images", "namespace": NS}, "spec": {"sourceRef": {"kind": "GitRepository", "name": "other"}}});
+    for (branch, is_hidden) in [("${VALUE}", true), ("hunter2hunter2", false)] {
+        let before = files(branch, vec![]);
+        let mut cluster = TestCluster::new(&before);
+        let kind = ("image.toolkit.fluxcd.io", "ImageUpdateAutomation", "imageupdateautomations", true);
+        cluster.snapshot.types.push(crate::testing::resource_type(kind.0, kind.1, kind.2, kind.3));
+        let text = planned_with_variable(cluster, &before, &files(branch, vec![automation.clone()]));
+        assert_eq!(!text.contains("hunter2"), is_hidden, "{branch}: {text}");
     }
 }

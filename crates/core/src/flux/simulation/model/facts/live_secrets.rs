@@ -9,19 +9,18 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::flux::apply::question::Question;
-use crate::flux::build::charts::values::values_sources;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataOverrides, DataRef, Lookup};
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::substitute::variable_sources;
 use crate::flux::build::{self, Answers, BuildContext, Interrupt, Needs};
 use crate::flux::simulation::model::clusters::in_cluster;
+use crate::flux::simulation::model::facts::unread_secrets::{data_references, has_all, unread_objects};
 use crate::flux::simulation::model::secret_values::Held;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 
 /// Finds the values of Secrets among the answers, and the live objects that hold some. Returns the answers that are missing for
@@ -35,25 +34,12 @@ pub(crate) fn find_live_secrets(state: &mut State<'_>, answers: &Answers) -> Nee
             found.extend(objects_with_secrets(state, answers, live, &mut needs).map(|objects| (live, objects)));
         }
         if found.is_empty() {
-            let unread = objects_of_unread_owners(state);
-            state.secrets.set_unread(unread);
+            state.secrets.set_unread(unread_objects(state));
             return needs;
         }
         // An owner among them is one whose objects hold values too.
         found.into_iter().for_each(|(live, objects)| state.secrets.add(live.object.id.clone(), objects));
     }
-}
-
-/// Returns the live objects of owners that name Secrets which this plan does not read.
-fn objects_of_unread_owners(state: &State<'_>) -> BTreeSet<ObjectId> {
-    let resources = state.input.snapshot.resources.iter();
-    let unread = resources.filter(|live| !state.secrets.has_read(&live.object.id));
-    let owners = unread.filter(|live| data_references(live).iter().any(DataRef::is_secret));
-    let members = owners.filter_map(|live| match state.members(live) {
-        Members::Listed(ids) => Some(ids),
-        _ => None,
-    });
-    members.flatten().collect()
 }
 
 /// Returns the objects of a live owner that hold values of Secrets, or can; `None` if it is none that reads some, or if it is
@@ -111,18 +97,6 @@ fn objects_with_secrets(
     Some(objects)
 }
 
-/// Returns the ConfigMaps and Secrets with variables or values of a live owner.
-pub(crate) fn data_references(live: &Resource) -> Vec<DataRef> {
-    let (id, namespace) = (&live.object.id, &live.object.id.namespace);
-    if id.is(GROUP, KIND) {
-        variable_sources(live.spec()).map(|source| source.reference(namespace)).collect()
-    } else if id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND) {
-        values_sources(namespace, live.spec()).map(|source| source.reference).collect()
-    } else {
-        vec![]
-    }
-}
-
 /// Returns the identity of an object of a build, and the parts of it that hold values of Secrets.
 fn held_by(state: &State<'_>, built: &BuiltObject) -> (ObjectId, Held) {
     let mut id = built.id.clone();
@@ -163,7 +137,7 @@ impl State<'_> {
 
     /// Returns true if the content of a live object can hold values of Secrets, whether this plan reads them or not.
     pub(crate) fn live_may_hold_secrets(&self, id: &ObjectId) -> bool {
-        self.live_object(id).is_some() && (self.live_holds_secrets(id) || self.secrets.is_unread(id))
+        self.live_object(id).is_some() && (self.live_holds_secrets(id) || self.is_unread(id))
     }
 
     /// Returns a question that hides what it must hide of the live object.
@@ -196,10 +170,16 @@ impl State<'_> {
         let Some(held) = self.secrets.held(id) else {
             return data.values.values().any(|value| self.secrets.are_in_text(value.reveal()));
         };
-        let applied = self.applied(id);
-        let now = applied.iter().map(|applied| applied.built).filter(|built| built.masked.is_none());
-        let mut open = held.open.iter().chain(now.map(|built| &built.manifest)).map(|open| Data::read(open).values);
-        held.in_manifest || !open.any(|open| open.iter().all(|(key, value)| data.values.get(key) == Some(value)))
+        let was_open = held
+            .open
+            .as_ref()
+            .is_some_and(|open| Data::read(open).values.iter().all(|(key, value)| data.values.get(key) == Some(value)));
+        held.in_manifest || !(was_open || self.is_open_data(id, data))
+    }
+
+    /// Returns true if the data of a live ConfigMap holds private values, or can, whether this plan reads them or not.
+    pub(crate) fn may_hold_secrets_in_data(&self, id: &ObjectId, data: &Data) -> bool {
+        self.holds_secrets_in_data(id, data) || (self.is_unread(id) && !self.is_open_data(id, data))
     }
 
     /// Returns true if a live spec, in which no value of a Secret was applied last, can hold some all the same: it is not what
@@ -250,24 +230,11 @@ impl State<'_> {
             let reference = source.reference(&key.namespace);
             let live = answers.data.get(&reference).filter(|_| !overrides.contains_key(&reference));
             let Some(Lookup::Found(data)) = live else { continue };
-            if !data.is_secret && self.holds_secrets_in_data(&reference.id(), data) {
+            if !data.is_secret && self.may_hold_secrets_in_data(&reference.id(), data) {
                 let data = Data { is_secret: true, ..data.clone() };
                 overrides.to_mut().insert(reference, Lookup::Found(data));
             }
         }
         overrides
-    }
-}
-
-/// Returns true if a live value has everything that a manifest writes. The API server adds defaults.
-fn has_all(live: &Value, written: &Value) -> bool {
-    match (live, written) {
-        (Value::Object(live), Value::Object(written)) => {
-            written.iter().all(|(key, value)| value.is_null() || live.get(key).is_some_and(|live| has_all(live, value)))
-        }
-        (Value::Array(live), Value::Array(written)) => {
-            live.len() == written.len() && live.iter().zip(written).all(|(live, written)| has_all(live, written))
-        }
-        _ => live == written,
     }
 }

@@ -1,5 +1,5 @@
 //! Rules that need nothing but the state: refused deletions, unknown builds, the watch selector, copied data,
-//! live objects with values of Secrets, the health of owners, failures that can last.
+//! live objects with values of Secrets, known or not, the health of owners, failures that can last.
 
 pub(crate) mod copied_data;
 pub(crate) mod live_secrets;
@@ -7,4 +7,5 @@ pub(crate) mod owner_readiness;
 pub(crate) mod refused_deletions;
 pub(crate) mod standing_failures;
 pub(crate) mod unknown_builds;
+pub(crate) mod unread_secrets;
 pub(crate) mod watch_selector;

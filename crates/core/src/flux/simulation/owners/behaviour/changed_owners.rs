@@ -108,7 +108,11 @@ pub(crate) fn changed_owner(
         return None;
     }
     let live = state.input.snapshot.resource(id);
-    let changes = described_changes(comparison, id, live, rules).ok()?;
+    let (changes, unknown) = match described_changes(comparison, id, live, rules) {
+        Ok(changes) => (changes, None),
+        Err(Interrupt::Missing) => return None,
+        Err(Interrupt::Failed(why)) => (vec!["an object that it refers to may change".to_owned()], Some(why)),
+    };
     if finalizes && (changes.is_empty() || state.applied(id).is_empty()) {
         return continued_deletion(comparison, live?, rules);
     }
@@ -129,7 +133,11 @@ pub(crate) fn changed_owner(
     if live.is_some_and(|live| (rules.has_nothing)(state, live)) {
         return Some(AffectedOwner::new(id, Reaction::Installs(rules.creation_remark)));
     }
-    let followed = if live.is_some() { follow(comparison, id, live, rules) } else { Ok(Followed::No) };
+    let followed = match unknown {
+        Some(why) => Err(Interrupt::Failed(why)),
+        None if live.is_some() => follow(comparison, id, live, rules),
+        None => Ok(Followed::No),
+    };
     let why = match followed {
         Ok(Followed::Unchanged) | Err(Interrupt::Missing) => return None,
         Ok(Followed::Acts { effect, code, remarks }) => return Some(acting_owner(id, *effect, code, &what, &remarks)),

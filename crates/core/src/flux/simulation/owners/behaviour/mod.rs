@@ -7,6 +7,7 @@ pub(crate) mod commands;
 pub(crate) mod comparison;
 pub(crate) mod effective_fields;
 pub(crate) mod owner_kind;
+pub(crate) mod privacy;
 pub(crate) mod references;
 pub(crate) mod restarts;
 pub(crate) mod scaling;

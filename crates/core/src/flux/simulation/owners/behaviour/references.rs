@@ -65,7 +65,8 @@ impl Comparison<'_, '_, '_> {
         let mut changes = vec![];
         for entry in spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten() {
             let all = [false, true].map(|is_after| self.providers(namespace, entry, is_after));
-            for id in all.into_iter().flatten().collect::<BTreeSet<_>>() {
+            let hidden = self.hidden_providers(namespace, entry);
+            for id in all.into_iter().flatten().chain(hidden).collect::<BTreeSet<_>>() {
                 let difference = self.difference(&id, Part::SpecAndLabels)?;
                 changes.extend(difference.map(|difference| difference.describe(&id)));
                 let was_off = self.state().live_object(&id).and_then(|live| live.annotations.get(OPERATOR_SWITCH));
@@ -134,6 +135,17 @@ impl Comparison<'_, '_, '_> {
             })
         })
         .collect()
+    }
+
+    /// Returns the input providers that an entry of `inputsFrom` may select by labels that are encrypted.
+    pub(crate) fn hidden_providers(&self, namespace: &str, entry: &Value) -> Vec<ObjectId> {
+        if !text(entry, "name").is_empty() {
+            return vec![];
+        }
+        let all = self.ids_of(flux_operator::GROUP, PROVIDER).into_iter().filter(|id| &*id.namespace == namespace);
+        let is_hidden =
+            |id: &ObjectId| self.state().applied(id).iter().any(|applied| applied.built.has_encrypted_labels());
+        all.filter(is_hidden).collect()
     }
 
     /// Returns true if a ResourceSet with this spec, or a provider of its inputs, holds values of a Secret.

@@ -57,6 +57,7 @@ impl Comparison<'_, '_, '_> {
         if is_resumed(self.state(), &id) {
             changes.push(format!("{id} is resumed"));
         }
+        self.state().check_decrypted(&id).map_err(|why| format!("{id}: {why}"))?;
         for spec in self.state().specs_after(&id) {
             match source.kind.as_str() {
                 "HelmChart" => {

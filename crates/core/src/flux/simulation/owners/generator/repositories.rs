@@ -74,10 +74,12 @@ fn artifact_states(
     let is_stuck = state.stuck_sources.contains_key(source);
     let planned = state.input.trees.get(source).map(|artifact| ArtifactContent::Made(artifact.clone()));
     let first = planned.or(is_stuck.then_some(ArtifactContent::Same));
-    if live.is_some() != first.is_some() || state.is_private(id) {
+    if live.is_some() != first.is_some() {
         return None;
     }
     let is_git = &*id.kind == KIND;
+    // What is packed by private values would tell them.
+    let is_packed_here = is_git && !state.is_private(id);
     let first = first.map(|content| ArtifactState { is_optional: !is_git, ..ArtifactState::new(content, None) });
     let mut states: Vec<ArtifactState> = first.into_iter().collect();
     if live.is_some() && consequences.may_be_deleted(id) {
@@ -101,11 +103,8 @@ fn artifact_states(
             continue;
         }
         changes = true;
-        let content = if is_git {
-            content(&state.input, id, live, &spec)
-        } else {
-            Some(ArtifactContent::Unknown(format!("{id} changes")))
-        };
+        let content =
+            if is_packed_here { content(&state.input, id, live, &spec) } else { Some(unknown_content(id, live)) };
         last = Some(spec);
         if let Some(content) = content.filter(|content| states.last().is_none_or(|last| last.content != *content)) {
             states.push(ArtifactState::new(content, Some(pass)));
@@ -137,8 +136,7 @@ fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spe
         return live.is_none().then_some(ArtifactContent::Missing(missing));
     }
     let Some(packed) = packed(input.snapshot, &input.trees, &input.repositories, &id.namespace, spec) else {
-        let what = if live.is_some() { "changes" } else { "is created" };
-        return Some(ArtifactContent::Unknown(format!("{id} {what}")));
+        return Some(unknown_content(id, live));
     };
     if let Some(entry) = missing_sparse_path(spec, &packed.files) {
         let missing = format!("its spec.sparseCheckout names {entry:?}, which does not exist");
@@ -148,6 +146,12 @@ fn content(input: &PreviewInput<'_>, id: &ObjectId, live: Option<&Resource>, spe
         Ok(artifact) => ArtifactContent::Made(artifact),
         Err(missing) => ArtifactContent::Unknown(format!("{id}: {missing}")),
     })
+}
+
+/// Returns the content of a source that is created or changed so that its files are not known.
+fn unknown_content(id: &ObjectId, live: Option<&Resource>) -> ArtifactContent {
+    let what = if live.is_some() { "changes" } else { "is created" };
+    ArtifactContent::Unknown(format!("{id} {what}"))
 }
 
 /// Artifact of a GitRepository.

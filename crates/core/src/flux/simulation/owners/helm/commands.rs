@@ -36,13 +36,13 @@ pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
 fn chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<(Files, String)> {
     let of_repository = |argument: String, version: &str| Some((Files::of_tree(), with_version(argument, version)?));
     if let Some(reference) = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "OCIRepository") {
-        let source = state.specs_after(&SourceId::read(reference, "", &id.namespace).object()).pop()?;
+        let source = open_spec(state, &SourceId::read(reference, "", &id.namespace))?;
         return of_repository(plain_word(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
     }
     let chart = spec.pointer("/chart/spec")?;
     let (name, source) = (plain_word(text_at(chart, "/chart"))?, SourceId::of_chart(chart, &id.namespace));
     if &*source.kind == "HelmRepository" {
-        let repository = state.specs_after(&source.object()).pop()?;
+        let repository = open_spec(state, &source)?;
         let url = plain_word(text_at(&repository, "/url"))?;
         let is_image = url.starts_with("oci://");
         let image = format!("{}/{name}", url.trim_end_matches('/'));
@@ -52,6 +52,12 @@ fn chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<(Files, Strin
     let files = Files::of(state, &source)?;
     let argument = format!("{}/{}", files.folder, name.trim_start_matches("./"));
     Some((files, argument))
+}
+
+/// Returns the last spec of a source; `None` if it is private.
+fn open_spec(state: &State<'_>, source: &SourceId) -> Option<Value> {
+    let id = source.object();
+    if state.is_private(&id) { None } else { state.specs_after(&id).pop() }
 }
 
 /// Adds the version of a chart, which can be a range.

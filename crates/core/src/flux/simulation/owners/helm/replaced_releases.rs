@@ -375,7 +375,7 @@ fn replaced_object(
 fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Option<Replacement> {
     let id = &release.object.id;
     let stays = release.object.deletion_timestamp.is_none() && !consequences.may_be_deleted(id);
-    if !id.is(GROUP, KIND) || !stays || state.is_suspended_after(id) {
+    if !id.is(GROUP, KIND) || !stays || state.is_suspended_after(id) || state.check_decrypted(id).is_err() {
         return None;
     }
     let old = ReleaseTarget::recorded(&release.content)?;

@@ -76,7 +76,8 @@ pub(super) fn expand(
     if is_passing {
         earlier.push(generated(comparison, id, &new_spec, true)?.objects);
     }
-    let set = SetChange { id, live, spec: &new_spec, is_private: comparison.set_is_private(id, &new_spec) };
+    let is_private = comparison.set_is_private(id, &new_spec) || comparison.state().has_unread_spec(id);
+    let set = SetChange { id, live, spec: &new_spec, is_private };
     let expansion = set.expansion(comparison, new, earlier)?;
     // Other data changes the copies, and no identity.
     let lost = comparison.lost_copy(&new_spec)?;

@@ -67,6 +67,9 @@ fn existing_inputs(
         if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
             return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
         }
+        if let Some(hidden) = comparison.hidden_providers(&id.namespace, entry).first().filter(|_| is_after) {
+            return Err(format!("the labels of {hidden} are encrypted").into());
+        }
         let name = text_at(entry, "/name");
         if found.is_empty() && !name.is_empty() {
             missing.insert(name.to_owned());

@@ -130,7 +130,7 @@ impl PackedChart {
         let object = SourceId::read(reference, "", &id.namespace).object();
         let specs = if !is_after {
             state.input.snapshot.resource(&object).map(|live| live.spec().clone()).into_iter().collect()
-        } else if state.is_suspended_after(&object) {
+        } else if state.is_suspended_after(&object) || state.check_decrypted(&object).is_err() {
             vec![]
         } else {
             state.specs_after(&object)

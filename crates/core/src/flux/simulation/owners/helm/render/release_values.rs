@@ -125,7 +125,9 @@ fn values_with(
     is_after: bool,
     overrides: &DataOverrides,
 ) -> Asked<ReleaseValues> {
-    let mut values = Values { is_private: comparison.state().is_private(id), ..Values::default() };
+    let state = comparison.state();
+    let is_private = state.is_private(id) || (!is_after && state.has_unread_spec(id));
+    let mut values = Values { is_private, ..Values::default() };
     let number = values_sources(&id.namespace, spec).count();
     DATA_SOURCES.check(number).map_err(|exceeded| format!("its valuesFrom has {exceeded}"))?;
     let (mut texts, mut removed) = (vec![], None);
@@ -150,7 +152,7 @@ fn values_with(
         };
         match changed.unwrap_or(found) {
             Lookup::Found(data) => {
-                let holds_secrets = comparison.state().holds_secrets_in_data(&data_id, &data);
+                let holds_secrets = comparison.state().may_hold_secrets_in_data(&data_id, &data);
                 values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
                     Some(text) => texts.push((source, text.clone())),
