@@ -101,8 +101,11 @@ const HONOURED_VARIABLE: &str = "KUBECTL_GITOPS_ANNOTATION_HONOURED";
 /// Longest suspension with an end, in days.
 const LONGEST: i64 = 365;
 
-/// Parses `--for`: a duration of at least a second.
+/// Parses `--for`: a duration of at least a second. A number alone may be meant as hours.
 fn lasting(text: &str) -> Result<TimeDelta, String> {
+    if text.parse::<u64>().is_ok() {
+        return Err(format!("it needs a unit, such as {text}m or {text}h"));
+    }
     let lasting = TimeDelta::from_std(duration(text)?).unwrap_or(TimeDelta::MAX);
     if lasting < TimeDelta::seconds(1) {
         return Err("it must be at least 1s".to_owned());
@@ -294,8 +297,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suspension_lasts_a_duration_or_a_number_of_seconds() {
-        for (text, seconds) in [("1h30m", Some(5400)), ("90", Some(90)), ("0", None), ("abc", None), ("9000h", None)] {
+    fn a_suspension_lasts_a_duration_with_a_unit() {
+        for (text, seconds) in [("1h30m", Some(5400)), ("90", None), ("0", None), ("abc", None), ("9000h", None)] {
             assert_eq!(lasting(text).ok(), seconds.map(TimeDelta::seconds), "{text}");
         }
     }

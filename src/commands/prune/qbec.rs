@@ -31,8 +31,7 @@ use gitops_core::prune::collectors::request::QbecRequest;
 
   # Use manifests that were rendered elsewhere
   qbec show dev > dev.yaml
-  kubectl gitops prune qbec --plan --app shop --env dev \\
-    --default-namespace shop -f dev.yaml"
+  kubectl gitops prune qbec --plan --app shop --env dev -f dev.yaml"
 )]
 pub struct QbecArgs {
     /// Name of the application
