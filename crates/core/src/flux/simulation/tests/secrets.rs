@@ -256,18 +256,28 @@ fn planned_with_variable(mut cluster: TestCluster, before: &Files, after: &Files
 
 #[test]
 fn what_a_release_says_of_a_private_source_of_its_chart_is_not_shown() {
-    let files = |address: &str, tag: &str| {
-        let mut of_release = json!({"chartRef": {"kind": "OCIRepository", "name": "oci"}});
-        of_release["values"] = json!({});
-        let mut files = tree("1", &templates(), of_release);
+    let of_registry = json!({"chartRef": {"kind": "OCIRepository", "name": "oci"}, "values": {}});
+    let files = |address: &str, tag: &str, names: &[&str]| {
+        let mut files = tree("1", &templates(), of_registry.clone());
+        let release = files[1].1.remove(0);
+        let named = names.iter().map(|name| {
+            let mut release = release.clone();
+            release["metadata"]["name"] = (*name).into();
+            release
+        });
+        files[1].1 = named.collect();
         let fields = json!({"url": address, "ref": {"tag": tag}});
         files.push(("apps/a.yaml", vec![super::unfollowed::source("OCIRepository", "oci", fields)]));
         files
     };
-    for (address, is_hidden) in [("oci://example.com/${VALUE}", true), ("oci://example.com/hunter2hunter2", false)] {
-        let before = files(address, "1");
-        let text = planned_with_variable(deployed_from(&before), &before, &files(address, "2"));
-        assert_eq!(!text.contains("hunter2"), is_hidden, "{address}: {text}");
+    // The source changes, which a command can show, or a new release needs the chart.
+    for names in [&["app"][..], &["app", "new"]] {
+        for (address, is_hidden) in [("oci://example.com/${VALUE}", true), ("oci://example.com/hunter2hunter2", false)]
+        {
+            let before = files(address, "1", &["app"]);
+            let text = planned_with_variable(deployed_from(&before), &before, &files(address, "2", names));
+            assert_eq!(!text.contains("hunter2"), is_hidden, "{address} {names:?}: {text}");
+        }
     }
 }
 
