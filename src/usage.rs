@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::{self, Cli};
+use crate::commands::plan::BESIDE_SHOW;
 use crate::error::Error;
 use crate::suggest::nearest;
 
@@ -25,7 +26,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
     let mut root = cli::command();
     root.build();
     let parsed = root.try_get_matches_from_mut(&words).and_then(|matches| {
-        let misplaced = misplaced_flag(&root, &matches);
+        let misplaced = misplaced_flag(&root, &matches).or_else(|| ignored_by_show(&root, &matches));
         Cli::from_arg_matches(&matches).map(|cli| {
             let error = misplaced.or_else(|| empty_namespace(&cli));
             (cli, error)
@@ -75,6 +76,19 @@ fn misplaced_flag(command: &Command, matches: &ArgMatches) -> Option<Error> {
     Some(error.hint(format!("it is an argument of `{verb}` alone")))
 }
 
+/// Rejects what `plan --show` would ignore: it shows a plan that was made before.
+fn ignored_by_show(root: &Command, matches: &ArgMatches) -> Option<Error> {
+    let given = matches.subcommand_matches("plan")?;
+    let is_typed = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+    let mut arguments = root.find_subcommand("plan").filter(|_| is_typed("show"))?.get_arguments();
+    let ignored = arguments.find(|argument| {
+        let id = argument.get_id().as_str();
+        is_typed(id) && !BESIDE_SHOW.contains(&id)
+    })?;
+    let error = Error::usage(format!("{ignored} cannot be used with --show"));
+    Some(error.hint("leave it out: --show changes nothing of the plan in FILE"))
+}
+
 /// Rejects an empty `-n` of a verb that reads the whole cluster without one. For kubectl an empty value is none, so a
 /// variable of the shell that is not set would widen what is deleted.
 fn empty_namespace(cli: &Cli) -> Option<Error> {
@@ -98,7 +112,15 @@ struct UsageContext<'a> {
 impl<'a> UsageContext<'a> {
     fn new(root: &'a Command, words: &[OsString]) -> Self {
         let (mut command, mut arguments) = (root, vec![]);
-        for word in words.iter().skip(1).map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')) {
+        let mut is_value = false;
+        for word in words.iter().skip(1).map(|word| word.to_string_lossy()) {
+            if std::mem::take(&mut is_value) {
+                continue;
+            }
+            if word.starts_with('-') {
+                is_value = takes_next_word(command, &word);
+                continue;
+            }
             match command.find_subcommand(&*word) {
                 Some(subcommand) if arguments.is_empty() => command = subcommand,
                 _ => arguments.push(word.into_owned()),
@@ -188,6 +210,12 @@ fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {
         }
         commands_with(subcommand, flag, found);
     }
+}
+
+/// Returns true if the value of a flag is the word after it: `-n x`, `--namespace x`, and neither `-nx` nor `--namespace=x`.
+fn takes_next_word(command: &Command, flag: &str) -> bool {
+    let argument = command.get_arguments().find(|argument| is_written(argument, flag));
+    argument.is_some_and(|argument| argument.get_action().takes_values() && !argument.is_require_equals_set())
 }
 
 /// Returns true if a flag with its dashes is this argument.
