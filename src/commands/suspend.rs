@@ -2,7 +2,6 @@
 
 use chrono::TimeDelta;
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use futures::future::join;
 
 use super::change::{ChangeArgs, ChangeResult, Verb};
@@ -35,7 +34,7 @@ use gitops_core::kubernetes::object::Resource;
 /// resume --expired, for example from a CronJob.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
+    override_usage = "kubectl gitops suspend [OPTIONS] {TYPE NAME... | TYPE/NAME...}\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
   kubectl gitops suspend --spec -m \"bank is down\" kustomization cart
   kubectl gitops suspend --spec -m INC-2081 --all     # asks first; resume -m INC-2081 ends it",
@@ -90,19 +89,10 @@ pub struct SuspendArgs {
         hide_possible_values = true
     )]
     pub record_user: Option<bool>,
-    /// State that the controllers of this cluster honour the annotation
-    #[arg(
-        long,
-        env = "KUBECTL_GITOPS_ANNOTATION_HONOURED",
-        hide = true,
-        value_parser = BoolishValueParser::new(),
-        num_args = 0..=1,
-        require_equals = true,
-        default_value_t = false,
-        default_missing_value = "true"
-    )]
-    pub annotation_honoured: bool,
 }
+
+/// Environment variable that says whether the controllers of the cluster honour the annotation.
+const HONOURED_VARIABLE: &str = "KUBECTL_GITOPS_ANNOTATION_HONOURED";
 
 /// Environment variable with a user's answer to the question whether to set `spec.suspend` too.
 const DEFAULT_VARIABLE: &str = "KUBECTL_GITOPS_SUSPEND";
@@ -130,6 +120,15 @@ fn link(text: &str) -> Result<String, String> {
         return Ok(text.to_owned());
     }
     Err("it must be an address that begins with https:// or http://, of at most 2000 characters".to_owned())
+}
+
+/// Parses [`HONOURED_VARIABLE`]. An empty value is none.
+fn is_honoured(value: &str) -> Result<bool> {
+    match &*value.to_lowercase() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "" | "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => Err(Error::usage(format!("invalid value {value:?} in {HONOURED_VARIABLE}")).hint("use true or false")),
+    }
 }
 
 /// Parses [`DEFAULT_VARIABLE`]: whether to set `spec.suspend` too. An empty value is none.
@@ -172,7 +171,8 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
         message::validate(message)?;
     }
     let mut choice = args.choice()?;
-    let verb = Verb::Suspend { annotation_honoured: args.annotation_honoured };
+    let annotation_honoured = is_honoured(&std::env::var(HONOURED_VARIABLE).unwrap_or_default())?;
+    let verb = Verb::Suspend { annotation_honoured };
     let cluster = session.cluster().await?;
     let flags = [("-m", args.message.as_deref()), ("--link", args.link.as_deref())];
     let (selected, user) = join(args.change.read(&cluster, verb, &flags), args.user(&cluster)).await;
@@ -188,7 +188,7 @@ pub async fn run(args: &SuspendArgs, session: &mut Session) -> Result<ExitCode> 
         until: args.lasting.map(|lasting| session.now + lasting),
         link: args.link.clone(),
         user,
-        annotation_honoured: args.annotation_honoured,
+        annotation_honoured,
     };
     let mut changing: Vec<&Resource> = selected.objects.iter().map(|(_, full)| full).collect();
     if choice.is_none() && args.can_ask(session) && changing.iter().any(|full| options.leaves_running(full)) {
@@ -300,5 +300,15 @@ mod tests {
         }
         let error = default_of("both").unwrap_err();
         assert_eq!((error.exit, error.hint.as_deref()), (ExitCode::Usage, Some("use spec or annotation")));
+    }
+
+    #[test]
+    fn whether_controllers_honour_the_annotation_is_true_or_false() {
+        for (value, expected) in [("", false), ("true", true), ("Yes", true), ("1", true), ("off", false)] {
+            assert_eq!(is_honoured(value).unwrap(), expected, "{value:?}");
+        }
+        let error = is_honoured("foo").unwrap_err();
+        assert_eq!(error.message, "invalid value \"foo\" in KUBECTL_GITOPS_ANNOTATION_HONOURED");
+        assert_eq!((error.exit, error.hint.as_deref()), (ExitCode::Usage, Some("use true or false")));
     }
 }

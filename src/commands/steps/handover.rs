@@ -85,7 +85,8 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     // Before the patches are written: they may be files of the checkout.
     let change = args.steps.apply.then(|| pinned(args.to.as_deref(), &planned.folder)).transpose()?;
     if let Some(directory) = &args.write {
-        write(&handover.steps, directory, &planned.folder, session)?;
+        let places = planned.roles.iter().map(|role| role.place(planned.into.as_deref()));
+        write(handover.steps.iter().zip(places), directory, &planned.folder, session)?;
     }
     let exit = report(&handover.steps, session);
     if let Some(blocked) = handover.blocked() {
@@ -119,6 +120,8 @@ struct PlannedHandover {
     /// Directory and sources of the trees.
     folder: PathBuf,
     sources: Vec<SourceId>,
+    /// Branch that the change is merged into.
+    into: Option<String>,
 }
 
 /// Plans the handover to a revision, or to the working tree, as it is left on a state of the cluster.
@@ -164,12 +167,12 @@ async fn plan(
         let first = roles.first() == Some(&Role::Hold);
         step.notes.extend(first.then(|| merge_note(&merged, found.into.as_deref())).flatten());
     }
-    let (managed, FoundHandover { lost_at_once, folder, sources, .. }) = (listed(&found.last), found);
+    let (managed, FoundHandover { lost_at_once, folder, sources, into, .. }) = (listed(&found.last), found);
     let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
     let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
     let owners = rows.map(|row| row.owner.clone()).collect();
     let document = Handover::new(lost_at_once, steps, left_over, snapshot);
-    Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources })
+    Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources, into })
 }
 
 impl PlannedHandover {
@@ -320,6 +323,15 @@ pub(crate) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode 
 }
 
 impl Role {
+    /// Returns the branch to which the patch of a step applies, for people.
+    fn place(self, into: Option<&str>) -> String {
+        match (self, into) {
+            (Self::HeldChange, _) => "the branch of the change".to_owned(),
+            (_, Some(branch)) => branch.to_owned(),
+            (_, None) => DEPLOYED.to_owned(),
+        }
+    }
+
     /// Returns the instruction. `is_held` is true if a step before the change keeps holds.
     fn title(self, is_held: bool, has_patches: bool, has_commands: bool) -> String {
         let what = match self {
@@ -483,10 +495,18 @@ fn object_of(owner: &OwnerId) -> Option<ObjectId> {
     Some(ObjectId::new(kind.group, kind.kind, &owner.namespace, &owner.name))
 }
 
-/// Writes the patches and commands of the steps, one file each. `folder` is the directory that the files of the patches are in.
+/// Branch of a patch, where its name is not known.
+pub(crate) const DEPLOYED: &str = "the branch that is deployed";
+
+/// Writes the patches and commands of the steps, one file each. A step comes with the branch of its patch; `folder` is the directory that the files of the patches are in.
 ///
 /// Fails if the directory has files of steps already, of which some would not be replaced, or cannot be written.
-pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, session: &mut Session) -> Result<()> {
+pub(crate) fn write<'s>(
+    steps: impl Iterator<Item = (&'s HandoverStep, String)>,
+    directory: &Path,
+    folder: &Path,
+    session: &mut Session,
+) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
     let entries = std::fs::read_dir(directory)
@@ -496,7 +516,7 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, ses
         let file = directory.join(file);
         return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
     }
-    for step in steps {
+    for (step, place) in steps {
         let patches: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
         let commands: String = step.commands.iter().map(|command| format!("{command}\n")).collect();
         for (text, kind) in [(patches, "patch"), (commands, "sh")] {
@@ -505,8 +525,11 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, ses
                 continue;
             }
             tools::write_report(&file, &text)?;
-            let command = if kind == "sh" { format!("sh -e {}", word(&file)) } else { apply_command(folder, &file)? };
-            session.terminal.status(&format!("wrote {}: `{command}`", file.display()));
+            let use_of_it = match kind {
+                "sh" => format!("`sh -e {}`", word(&file)),
+                _ => format!("on {place}, `{}`", apply_command(folder, &file)?),
+            };
+            session.terminal.status(&format!("wrote {}: {use_of_it}", file.display()));
         }
     }
     Ok(())
@@ -562,6 +585,13 @@ mod tests {
         assert_eq!(of(true, false), "revert the commit: nothing has moved yet");
         assert!(of(false, true).starts_with("run the commands again with `null` in place of `\"keep\"`"));
         assert!(of(true, true).starts_with("revert the commit, and run the commands again"));
+    }
+
+    #[test]
+    fn a_patch_is_applied_to_the_branch_that_it_was_made_for() {
+        let places = [Role::Hold, Role::HeldChange, Role::Change].map(|role| role.place(Some("main")));
+        assert_eq!(places, ["main", "the branch of the change", "main"]);
+        assert_eq!(Role::Hold.place(None), DEPLOYED);
     }
 
     #[test]
